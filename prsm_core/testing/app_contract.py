@@ -334,11 +334,23 @@ class AppContract(ABC):
             await scene.finish("counted")
             assert (await run.result()).status == "completed"
 
+    async def test_without_changes_there_is_nothing_to_decide(self, tmp_path: Path) -> None:
+        """What is not there is refused by its code; all of nothing is nothing."""
+        async with self.open_scene(tmp_path) as scene:
+            app = scene.app
+            await _start(scene)
+            assert list(await app.changes()) == []
+            for decide in (app.accept, app.reject):
+                assert list(await decide()) == []
+                with pytest.raises(PrsmError) as unknown:
+                    await decide(["nothing"])
+                assert unknown.value.code == "unknown_change"
+
     async def test_what_is_not_there_yet_says_so(self, tmp_path: Path) -> None:
         """A frontend can offer it once it is there."""
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
-            for ask in (app.changes, app.snapshots, lambda: app.rationale("a.py")):
+            for ask in (app.snapshots, lambda: app.rationale("a.py")):
                 with pytest.raises(PrsmError) as missing:
                     await ask()
                 assert missing.value.code == "not_built"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
+from prsm_core.engine.door.deciding import Deciding
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode, not_built
@@ -90,6 +91,7 @@ class LocalApp:
         self._store = store
         self._session = session
         self._state_dir = state_dir
+        self._deciding = Deciding(engine.changes, store, session)
         self._runs: dict[asyncio.Task[None], _Run] = {}  # those that are being driven
         self._new_mode: PermissionMode | None = None  # that the newest run does not have
 
@@ -367,8 +369,20 @@ class LocalApp:
         return await self._engine.fork(at)
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: they are not there yet."""
-        raise not_built("list the changes of agents")
+        """Return all changes of files that the session has found."""
+        return await self._deciding.changes()
+
+    async def accept(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Accept changes, which stay."""
+        return await self._deciding.accept(changes, agent, call)
+
+    async def reject(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Take changes back, each alone."""
+        return await self._deciding.reject(changes, agent, call)
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Raise PrsmError: they are not there yet."""

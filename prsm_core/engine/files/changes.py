@@ -15,20 +15,22 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from prsm_core.domain.changes import PENDING, FileChange, path_text
 from prsm_core.domain.changes import Author as ChangeAuthor
+from prsm_core.domain.changes import FileChange, path_text
 from prsm_core.domain.steps import Step
-from prsm_core.domain.writes import FileChanged
+from prsm_core.domain.writes import ChangesDecided, FileChanged
 from prsm_core.engine.files.calls import OpenCalls
+from prsm_core.engine.files.deciding import accepted, choose, decisions, taken_back_text, wanted
 from prsm_core.errors import PrsmError
 from prsm_core.workspace.changes.attribution import NOBODY, Hands, attribute, is_below
+from prsm_core.workspace.changes.rejecting import Rejecter
 from prsm_core.workspace.changes.tracker import Tracker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from prsm_core.domain.changes import ChangeRow
-    from prsm_core.domain.writes import ChangesDecided
+    from prsm_core.domain.changes import ChangeRow, Decision
+    from prsm_core.engine.files.deciding import Choice
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.quiet import WritingCall
     from prsm_core.engine.journal.unit import Journal
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
     from prsm_core.workspace.changes.records import Attributed, Found
+    from prsm_core.workspace.changes.rejecting import Rejection
     from prsm_core.workspace.changes.tracker import Scan
     from prsm_core.workspace.shadow.worktree import Shadow
 
@@ -124,6 +127,7 @@ class ChangeWatch:
 
     async def _begin(self, ready: asyncio.Event) -> None:
         try:
+            await self.recover()
             stored = {row.change.scan for row in await self._store.changes(self._session)}
             is_left = await self._keeper.attempt(
                 self._folder, lambda shadow: self._start(shadow, stored)
@@ -244,11 +248,13 @@ class ChangeWatch:
     def _settle(self, shadow: Shadow, scan: Scan) -> None:
         self._current(shadow).settle(scan)
 
-    async def _commit(self, step_id: str, *writes: FileChanged | ChangesDecided) -> None:
+    async def _commit(
+        self, step_id: str, *writes: FileChanged | ChangesDecided, run: str | None = None
+    ) -> None:
         step = Step(
             step_id=step_id,
             session_id=self._session,
-            run_id=self._journal.run_id,
+            run_id=self._journal.run_id if run is None else run,
             agent_id=None,
             at=self._clock.time(),
             writes=writes,
@@ -286,9 +292,7 @@ class ChangeWatch:
                 others = {*own, *one.beside} - {agent}
                 told.setdefault(agent, {}).setdefault(one.found.path, set()).update(others)
         for agent, files in told.items():
-            turn = self._turn_of(agent)
-            if turn is not None and self._is_at_work(agent):
-                turn.tell(self._conflict_text(files))
+            self._tell(agent, self._conflict_text(files))
 
     def _conflict_text(self, files: dict[str, set[str]]) -> str:
         lines = [
@@ -344,9 +348,74 @@ class ChangeWatch:
         await self.flush()
         return await self._store.changes(self._session)
 
-    async def pending(self) -> Sequence[ChangeRow]:
-        """Return those about which nothing is decided."""
-        return [row for row in await self.rows() if row.state == PENDING]
+    async def accept(self, choice: Choice) -> Sequence[Decision]:
+        """Accept changes: nothing else becomes of them. Raises ConfigError for wrong ids."""
+        await self.recover()
+        rows = choose(await self.rows(), choice)
+        return await self._decide(accepted(rows))
+
+    async def reject(self, choice: Choice) -> Sequence[Decision]:
+        """Take changes back, each alone, and tell their agents.
+
+        Raises ConfigError for wrong ids, PrsmError where git or the folder is not fit.
+        """
+        await self.recover()
+        rows = choose(await self.rows(), choice)
+
+        def take_back(shadow: Shadow) -> Rejection:
+            rejection = Rejecter(shadow).reject(self._session, wanted(rows))
+            if self._tracker is not None:
+                self._current(shadow).adopt(rejection.paths)
+            return rejection
+
+        async with self._one:
+            rejection = await self._keeper.use(self._folder, take_back)
+            made = await self._decide(decisions(rows, rejection.decided))
+            await self._keeper.use(self._folder, lambda shadow: Rejecter(shadow).finish())
+        self._tell_taken_back(rows, made)
+        return made
+
+    async def recover(self) -> None:
+        """Finish a rejection that a process which has died began for this session."""
+
+        def finished(shadow: Shadow) -> Rejection | None:
+            rejecter = Rejecter(shadow)
+            return rejecter.unfinished() if rejecter.session == self._session else None
+
+        rejection = await self._keeper.attempt(self._folder, finished)
+        if rejection is not None:
+            rows = await self._store.changes(self._session)
+            await self._decide(decisions(rows, rejection.decided))
+            await self._keeper.attempt(self._folder, lambda shadow: Rejecter(shadow).finish())
+
+    async def _decide(self, made: Sequence[Decision]) -> Sequence[Decision]:
+        if made:
+            run = await self._run()
+            step_id = f"{self._session}:decided:{_new_id()}"
+            await self._commit(step_id, ChangesDecided(decisions=tuple(made)), run=run)
+        return made
+
+    async def _run(self) -> str:
+        """Return the open run, or the newest one."""
+        if self._journal.run_id:
+            return self._journal.run_id
+        found = (info for info in await self._store.sessions() if info.session_id == self._session)
+        return next((info.run_id or "" for info in found), "")
+
+    def _tell_taken_back(self, rows: Sequence[ChangeRow], made: Sequence[Decision]) -> None:
+        by_id = {one.id: one for one in made}
+        told: dict[str, list[Decision]] = {}
+        for row in rows:
+            for agent in dict.fromkeys(one.agent for one in row.change.authors):
+                told.setdefault(agent, []).append(by_id[row.change.id])
+        for agent, theirs in told.items():
+            self._tell(agent, taken_back_text(theirs))
+
+    def _tell(self, agent: str, text: str) -> None:
+        """Tell an agent something with its next answer or prompt, if it is still at work."""
+        turn = self._turn_of(agent)
+        if turn is not None and self._is_at_work(agent):
+            turn.tell(text)
 
 
 def _new_id() -> str:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentDescriptor, AgentResult
-from prsm_core.domain.messages import RoutedMessage
 from prsm_core.domain.changes import Decision, FileChange
+from prsm_core.domain.messages import RoutedMessage
 from prsm_core.domain.notes import Ending, Notes
 from prsm_core.domain.steps import HumanRequest, Write
 from prsm_core.domain.tools import McpServer

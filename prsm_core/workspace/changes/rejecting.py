@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from prsm_core.domain.record import Record
+from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.merging import find_side, without
 from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.writing import Operation, write
@@ -66,11 +67,26 @@ class Rejecter:
         One that was cut off is to be finished before: see `unfinished`.
         """
         with self._shadow.at_work():
+            if self._intent.exists():
+                raise ConfigError(
+                    f"a rejection in session {self.session} was cut off, and is to be finished",
+                    hint=f"finish it: prsm changes list {self.session}",
+                    code="cut_off",
+                )
             operations, decided = self._planned(wanted)
             if not operations:
                 return Rejection(session, tuple(decided))
             self._write_intent(session, operations, decided)
             return self._carry_out(session, operations, decided)
+
+    @property
+    def session(self) -> str | None:
+        """Whose rejection was cut off; None: nobody's was."""
+        try:
+            given: dict[str, Any] = json.loads(self._intent.read_bytes())
+        except FileNotFoundError:
+            return None
+        return str(given["session"])
 
     @property
     def is_cut_off(self) -> bool:

@@ -277,9 +277,9 @@ class AppHandle(Protocol):
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return all changes of files that the session has found, oldest first.
 
-        Each has `change`, its id, `path` from the top of the `folder` (bytes that are no UTF-8 as
-        `\\xNN`), `repository`, the one in the folder that it is of, or "", `kind` (added, modified
-        or deleted), `old_mode`, `new_mode`, `before` and `after` (ids of contents; "": it is not
+        Each has `change`, its id, `path` from the top of the `folder` (bytes that are no
+        UTF-8 are escaped), `repository`, the one in the folder that it is of, or "", `kind` (added,
+        modified or deleted), `old_mode`, `new_mode`, `before` and `after` (ids of contents; "": it is not
         kept, and `note` says why), `added` and `removed` lines, or None; `how` it is known whose it
         is: named (its call said the path), sole, region, shared (several may have made it) or
         outside; `agent`, `name`, `call` and `turn` of the likeliest author, and `authors`, all of

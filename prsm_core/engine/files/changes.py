@@ -269,7 +269,7 @@ class ChangeWatch:
             scan=scan.id,
             path=path_text(found.path),
             root=path_text(found.root),
-            folder=path_text(str(self._folder)),
+            folder=path_text(str(self._top)),
             kind=found.kind,
             old_mode=None if old is None else old.mode,
             new_mode=None if new is None else new.mode,
@@ -282,6 +282,10 @@ class ChangeWatch:
             beside=one.beside,
             note=_note(found),
         )
+
+    @property
+    def _top(self) -> Path:
+        return self._folder if self._tracker is None else self._tracker.shadow.folder
 
     def _tell_conflicts(self, changes: Sequence[Attributed]) -> None:
         """Tell each agent on a file who else is on it: it may know an older text of it."""

@@ -70,7 +70,7 @@ class Rejecter:
             if self._intent.exists():
                 raise ConfigError(
                     f"a rejection in session {self.session} was cut off, and is to be finished",
-                    hint=f"finish it: prsm changes list {self.session}",
+                    hint=f"finish it: prsm changes list --session {self.session}",
                     code="cut_off",
                 )
             operations, decided = self._planned(wanted)

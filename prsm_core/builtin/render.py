@@ -86,6 +86,7 @@ class Renderer:
             "question_answered": self._answered,
             "progress_reported": self._progress,
             "file_changed": self._file,
+            "changes_decided": self._decided,
             "deadlock_detected": self._deadlock,
             "budget_warned": self._budget,
             "budget_exceeded": self._budget,
@@ -227,7 +228,23 @@ class Renderer:
 
     def _file(self, event: Event, data: _Fields) -> Sequence[str]:
         size = f"+{data.raw('added') or 0} -{data.raw('removed') or 0}"
-        return (f"{self.name(event.agent)} {data.exact('kind')} {data.exact('path')} ({size})",)
+        agents = data.raw("agents") or ([event.agent] if event.agent else [])
+        who = " or ".join(self.name(agent) for agent in agents) or "somebody outside"
+        line = f"{who} {data.exact('kind')} {data.exact('path')} ({size})"
+        beside = data.raw("beside")
+        if not beside:
+            return (line,)
+        others = ", ".join(self.name(agent) if agent else "somebody outside" for agent in beside)
+        return line, f"  conflict: {others} changed it, too"
+
+    def _decided(self, _: Event, data: _Fields) -> Sequence[str]:
+        made = data.raw("changes") or ()
+        return [
+            f"{escape_exact(str(one['path']))}: change {escape_exact(str(one['change']))} is "
+            + escape_exact(str(one["state"]))
+            + (f": {escape_exact(str(one['why']))}" if one.get("why") else "")
+            for one in made
+        ]
 
     def _deadlock(self, event: Event, data: _Fields) -> Sequence[str]:
         agents = ", ".join(self.name(agent) for agent in data.raw("agents") or ())

@@ -12,7 +12,7 @@ from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode, not_built
 from prsm_core.engine.door.view import build_view, request_rows
-from prsm_core.engine.journal.views import ConversationStore, build_tree
+from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
 from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.errors import ConfigError
@@ -275,7 +275,7 @@ class LocalApp:
         rows = await self._store.agents(self._session)
         requests = await self._store.open_requests(self._session)
         run, now = engine.journal.run_id, engine.clock.time()
-        return build_tree(
+        tree = build_tree(
             self._session,
             run,
             rows,
@@ -284,6 +284,8 @@ class LocalApp:
             requests=requests,
             unwritten=unwritten,
         )
+        add_changes(tree, await self._store.changes(self._session))
+        return tree
 
     def _lost(self, rows: Sequence[AgentRow]) -> Collection[str]:
         """Return the agents that an earlier process left, and this one has not taken over."""

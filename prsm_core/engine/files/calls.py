@@ -83,11 +83,13 @@ class OpenCalls:
             if one is old:
                 self._running[number] = new, replace(call, call=new.call or UNNAMED)
 
-    def ends(self, one: Running) -> WritingCall | None:
-        """Take note of a call that writes no more, and return it."""
+    def ends(self, one: Running, *, has_run: bool) -> WritingCall | None:
+        """Take note of a call that writes no more, and return it if it has run at all."""
         for number, (running, call) in enumerate(self._running):
             if running is one:
                 del self._running[number]
+                if not has_run:
+                    return None
                 ended = replace(call, ended=self._tick())
                 self._ended.append(ended)
                 return ended

@@ -173,9 +173,9 @@ class ChangeWatch:
         """Take note of what a call that runs is called."""
         self._calls.is_named(old, new)
 
-    def ends(self, call: WritingCall) -> None:
+    def ends(self, call: WritingCall, *, has_run: bool) -> None:
         """Take note of a call that has ended; what it has changed is looked for soon."""
-        ended = self._calls.ends(call)
+        ended = self._calls.ends(call, has_run=has_run)
         if self._is_open and ended is not None and not self._is_looking:
             self._is_looking = True
             self._background.launch(self._look(ended.paths), name="a look at the files")

@@ -63,8 +63,8 @@ class CallWatch(Protocol):
         """Take note of what a call that runs is called."""
         ...
 
-    def ends(self, call: WritingCall) -> None:
-        """Take note of a call that runs no more."""
+    def ends(self, call: WritingCall, *, has_run: bool) -> None:
+        """Take note of a call that runs no more, or that waits for a permission after all."""
         ...
 
 
@@ -150,7 +150,7 @@ class QuietMoment:
     def asks(self, call: WritingCall) -> None:
         """Take note that a permission is asked for: until it is given the call does not run."""
         if (known := _find(self._running, call)) is not None:
-            self._leave(known)
+            self._leave(known, has_run=False)
         self._asked.append(call)
 
     async def enter(self, call: WritingCall) -> bool:
@@ -252,10 +252,10 @@ class QuietMoment:
         for hold in self._holds:
             hold.disturbed(call)
 
-    def _leave(self, call: WritingCall) -> None:
+    def _leave(self, call: WritingCall, *, has_run: bool = True) -> None:
         self._running.remove(call)
         if self.watch is not None:
-            self.watch.ends(call)
+            self.watch.ends(call, has_run=has_run)
         if not self._running:
             self._none_runs.set()
 

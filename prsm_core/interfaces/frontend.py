@@ -277,15 +277,16 @@ class AppHandle(Protocol):
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return all changes of files that the session has found, oldest first.
 
-        Each has `change`, its id, `path` from the top of the `folder` (bytes that are no
-        UTF-8 are escaped), `repository`, the one in the folder that it is of, or "", `kind` (added,
-        modified or deleted), `old_mode`, `new_mode`, `before` and `after` (ids of contents; "": it
-        is not kept, and `note` says why), `added` and `removed` lines, or None; `how` it is known
-        whose it is: named (its call said the path), sole, region, shared (several may have made it) or
-        outside; `agent`, `name`, `call` and `turn` of the likeliest author, and `authors`, all of
-        them; `beside`, who else is on the file, which is a conflict: an agent None is a person or
-        another program; `state`: pending, accepted, rejected, or unmerged, which is one that could
-        not be taken back because of `why`; `at` and `decided_at` in Unix seconds.
+        Each has `change`, its id, `path` from the top of the `folder` (bytes that are no UTF-8
+        are escaped), `repository`, the one in the folder that it is of, or "", `kind` (added,
+        modified or deleted), `old_mode`, `new_mode`, `before` and `after` (ids of contents; "":
+        it is not kept, and `note` says why), `added` and `removed` lines, or None; `how` it is
+        known whose it is: named (its call said the path), sole, region, shared (several may have
+        made it) or outside; `agent`, `name`, `call` and `turn` of the likeliest author, and
+        `authors`, all of them; `beside`, who else is on the file, which is a conflict: an agent
+        None is a person or another program; `state`: pending, accepted, rejected, or unmerged,
+        which is one that could not be taken back because of `why`; `at` and `decided_at` in Unix
+        seconds.
         """
         ...
 

@@ -463,6 +463,7 @@ async def open_team(
     own_rules=None,
     redactor=None,
     store=None,
+    shadows=None,
     make_provider=ScriptedProvider,
     **provider_fields,
 ):
@@ -491,6 +492,7 @@ async def open_team(
             sinks=sinks,
             own_rules=own_rules,
             redactor=redactor or Redactor(()),
+            shadows=shadows,
         )
         async with OrchestrationEngine(config) as running:
             yield Team(running, provider, store, clock, config.broker, ledger, folder / "workspace")

@@ -1,5 +1,7 @@
 """Whose a change is: nobody is named who could not have made it, and nobody who could is hidden."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +39,15 @@ def found(path="src/a", since=10, until=20):
 )
 def test_a_change_is_of_those_who_could_have_made_it(calls, how, agents):
     assert whose([found()], calls) == {"src/a": (how, agents)}
+
+
+def test_of_calls_of_one_agent_that_comes_first_which_ran_when_the_file_was_written():
+    first, second = call("ann", 11, 12, span=(5.0, 6.0)), call("ann", 13, 14, span=(7.0, 8.0))
+    one = replace(found(), written_at=5.5)
+    (told,) = attribute([one], [first, second])
+    assert (told.how, told.calls) == ("sole", (first, second))
+    (told,) = attribute([replace(one, written_at=9.0)], [first, second])
+    assert told.calls == (second, first)
 
 
 def test_two_agents_on_one_file_and_a_person_inside_are_beside_each_other():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,6 +29,7 @@ class OpenCalls:
 
     Args:
         tick: Counts moments up.
+        time: Returns Unix seconds.
         leased: Returns folders that an agent has for itself, from the top of the folder.
         paths: Returns the files that a call says it writes, from the top of the folder.
         turn: Returns the id of an agent's turn.
@@ -36,12 +38,14 @@ class OpenCalls:
     def __init__(
         self,
         tick: Callable[[], int],
+        time: Callable[[], float],
         *,
         leased: Callable[[str], tuple[str, ...]],
         paths: Callable[[Running], frozenset[str]],
         turn: Callable[[str], str | None],
     ) -> None:
         self._tick = tick
+        self._time = time
         self._leased = leased
         self._paths = paths
         self._turn = turn
@@ -73,6 +77,7 @@ class OpenCalls:
             paths=self._paths(one),
             leased=self._leased(one.agent),
             began=self._tick(),
+            span=(self._time(), inf),
         )
         self._running.append((one, call))
         self._write()
@@ -90,7 +95,7 @@ class OpenCalls:
                 del self._running[number]
                 if not has_run:
                     return None
-                ended = replace(call, ended=self._tick())
+                ended = replace(call, ended=self._tick(), span=(call.span[0], self._time()))
                 self._ended.append(ended)
                 return ended
         return None
@@ -124,4 +129,5 @@ def _call(given: dict[str, Any]) -> WritingCall:
     for name in ("region", "barred", "leased"):
         given[name] = None if given[name] is None else tuple(given[name])
     given["paths"] = frozenset(given["paths"])
+    given["span"] = tuple(given["span"])
     return WritingCall(**{**given, "began": 0, "ended": 0})

@@ -100,7 +100,9 @@ class ChangeWatch:
         self._session = session
         self._folder = Path(workspace)
         self._moments = itertools.count(1)
-        self._calls = OpenCalls(self._tick, leased=self._leased, paths=self._paths, turn=self._turn)
+        self._calls = OpenCalls(
+            self._tick, clock.time, leased=self._leased, paths=self._paths, turn=self._turn
+        )
         self._hands = Hands(self._is_at_work)
         self._tracker: Tracker | None = None
         self._is_open = False  # a run is, and what is found is told

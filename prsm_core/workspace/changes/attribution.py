@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prsm_core.workspace.changes.records import Found, WritingCall
 
 NAMED, SOLE, REGION, SHARED, OUTSIDE = "named", "sole", "region", "shared", "outside"
+SLACK = 0.02  # seconds by which clocks of files and of programs differ
 NOBODY = ""  # as an author: a person, or another program
 
 
@@ -105,11 +106,16 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
-    """Prefer who named the file: what a call says it writes is written by it."""
+    """Prefer who named the file: what a call says it writes is written by it.
+
+    Of several calls that could have made it those come first that ran when it was written last, and
+    the newest of them: it is likelier, and no more.
+    """
     if not able:
         return Attributed(found=found, how=OUTSIDE)
     named = [call for call in able if call.paths]
-    likely = tuple(reversed(named or able))  # the newest first
+    newest_first = [*(named or able)][::-1]
+    likely = tuple(sorted(newest_first, key=lambda call: not _fits(call, found)))
     if len({call.agent for call in likely}) > 1:
         owners = tuple(call for call in likely if is_below(found.path, call.leased))
         if named or len({call.agent for call in owners}) != 1:
@@ -119,6 +125,12 @@ def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
         return Attributed(found=found, how=NAMED, calls=likely)
     how = REGION if is_below(found.path, likely[0].leased) else SOLE
     return Attributed(found=found, how=how, calls=likely)
+
+
+def _fits(call: WritingCall, found: Found) -> bool:
+    """Return whether a file was written last while a call ran, by the kernel's coarse clock."""
+    first, last = call.span
+    return found.written_at is not None and first - SLACK <= found.written_at <= last + SLACK
 
 
 def _beside(

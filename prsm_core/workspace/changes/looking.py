@@ -36,6 +36,11 @@ class Known(NamedTuple):
     stamp: Stamp | None
     is_young: bool
 
+    @property
+    def written_at(self) -> float | None:
+        """When it was changed last, by the kernel, in Unix seconds; None where nothing is."""
+        return None if self.stamp is None else self.stamp[3] / 1e9
+
 
 class Differing(NamedTuple):
     """What git says of a root: paths that may differ from the index, those it lacks, and roots."""

@@ -38,6 +38,7 @@ class Found(Record, frozen=True, gc=False, kw_only=True):
     until: int
     added: int | None = None  # lines; None: it is no text, or not kept
     removed: int | None = None
+    written_at: float | None = None  # when what is there now was written last, Unix seconds
 
     @property
     def kind(self) -> str:
@@ -60,6 +61,7 @@ class WritingCall(Record, frozen=True, gc=False, kw_only=True):
         leased: Folders that its agent has for itself, and those below it.
         began: When it began.
         ended: When it ended; None: it runs.
+        span: From when to when that was in Unix seconds, which only tells what is likelier.
     """
 
     agent: str
@@ -71,6 +73,7 @@ class WritingCall(Record, frozen=True, gc=False, kw_only=True):
     leased: tuple[str, ...] = ()
     began: int
     ended: int | None = None
+    span: tuple[float, float] = (0.0, 0.0)
 
 
 class Attributed(Record, frozen=True, gc=False, kw_only=True):

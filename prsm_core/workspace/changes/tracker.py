@@ -47,6 +47,7 @@ class _Moment(NamedTuple):
     began: int
     ended: int
     entry: Entry | None
+    written_at: float | None = None  # Unix seconds, by the kernel
 
 
 class _Root:
@@ -160,7 +161,7 @@ class Tracker:
                     root.seen[path].append(_Moment(self._looked, self._looked, was))
                 else:
                     root.unsure.add(path)
-            root.seen[path].append(_Moment(began, ended, known.entry))
+            root.seen[path].append(_Moment(began, ended, known.entry, known.written_at))
             root.known[path] = known
 
     def scan(self) -> Scan:
@@ -230,7 +231,7 @@ class Tracker:
                 )
                 moments.insert(0, _Moment(self._looked, self._looked, was))
             if path in now:
-                moments.append(_Moment(ended, ended, now[path].entry))
+                moments.append(_Moment(ended, ended, now[path].entry, now[path].written_at))
                 root.known[path] = now[path]
             found += _segments(root, path, moments)
         root.unsure.clear()
@@ -310,6 +311,7 @@ def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]
             after=new.entry,
             since=old.began,
             until=new.ended,
+            written_at=new.written_at,
         )
         for old, new in itertools.pairwise(moments)
         if old.entry != new.entry

@@ -23,8 +23,8 @@ from prsm_core.engine.agents.steps import AgentSteps
 from prsm_core.engine.config import EngineConfig
 from prsm_core.engine.evidence.evidence import Sources
 from prsm_core.engine.evidence.gates import GateRunner
-from prsm_core.engine.files.changes import ChangeWatch
 from prsm_core.engine.files.keeper import FilesKeeper
+from prsm_core.engine.files.late import LateWatch
 from prsm_core.engine.files.quiet import QuietMoment
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.processes.sandbox import Sandbox
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.engine.agents.resuming import Resumption
+    from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.budgets import BudgetAlert
     from prsm_core.engine.turns.call import Handler
-    from prsm_core.engine.turns.run import TurnRun
     from prsm_core.kit.background import Background
 
 __all__ = ["Assembly", "EngineConfig"]
@@ -148,22 +148,21 @@ class Assembly:
             if self.files is not None:
                 await self.files.aclose()
 
-    def _make_changes(self) -> ChangeWatch | None:
-        config, files = self._config, self.files
-        if files is None:
-            return None
+    def _make_changes(self) -> LateWatch | None:
+        files = self.files
+        return None if files is None else LateWatch(lambda: self._make_watch(files))
 
-        def turn_of(agent_id: str) -> TurnRun | None:
-            session = self._lives.session_of(agent_id)
-            return None if session is None else session.turn
+    def _make_watch(self, files: FilesKeeper) -> ChangeWatch:
+        from prsm_core.engine.files.changes import ChangeWatch  # once a call may write
 
+        config, lives = self._config, self._lives
         return ChangeWatch(
             files,
             self._journal,
             config.store,
             self._roster,
             leases=self._leases.beside,
-            turn_of=turn_of,
+            turn_of=lambda agent: (session := lives.session_of(agent)) and session.turn,
             clock=config.clock,
             background=self._background,
             session=config.session_id,

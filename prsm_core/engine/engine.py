@@ -351,7 +351,7 @@ class OrchestrationEngine:
             broken = self._sinks.open(task, config.workspace, config.clock)
             master = await begin()
             if self.changes is not None:
-                self.changes.begin()
+                self.changes.begin(is_resumed=again is not None)
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
             self._started = None
             if again is None:

@@ -6,8 +6,12 @@ import subprocess
 
 import pytest
 
+from prsm_core.workspace.changes.merging import Wanted
+from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.rejecting import Rejecter
+from prsm_core.workspace.shadow.opening import shadow_of
 from tests.cli.conftest import Done
+from tests.workspace.shadow_scene import DirectGit
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -128,23 +132,24 @@ def test_what_cannot_be_done_is_told_with_the_cure(prsm, ran, workspace, args, s
     assert (workspace / "b").exists()
 
 
-def test_a_rejection_that_was_cut_off_is_finished_by_the_next_list(
-    prsm, ran, workspace, monkeypatch
-):
+def test_a_rejection_that_was_cut_off_is_finished_by_the_next_list(prsm, ran, workspace, tmp_path):
     found = listed(prsm)
-
-    def dies(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Rejecter, "finish", dies)
-        patched.setattr("prsm_core.cli.changes.deciding._store", dies)
-        prsm("changes", "reject", "--all", "--yes")
-    shown = json.loads(prsm("changes", "show", found["b"]["change"], "--json").out)
+    state = tmp_path / "home" / "state"
+    shadow = shadow_of(DirectGit(), workspace, state=state, data=tmp_path / "home" / "data")
+    one = found["b"]
+    asked = Wanted(
+        id=one["change"],
+        path="b",
+        root="",
+        before=None,
+        after=Entry(one["new_mode"], one["after"]),
+    )
+    [session] = json.loads(prsm("sessions", "list", "--json").out)
+    Rejecter(shadow).reject(session["session"], [asked])  # and its process dies
+    shown = json.loads(prsm("changes", "show", one["change"], "--json").out)
     assert (shown["state"], (workspace / "b").exists()) == ("pending", False)
-    assert listed(prsm) == {}
-    assert {one["state"] for one in listed(prsm, "--all").values()} == {"rejected"}
-    assert not (workspace / "b").exists()
+    assert set(listed(prsm)) == {"a", "run"}
+    assert listed(prsm, "--all")["b"]["state"] == "rejected"
 
 
 def test_the_tree_tells_what_each_agent_has_changed(prsm, ran):

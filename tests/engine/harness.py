@@ -472,6 +472,8 @@ async def open_team(
     (folder / "workspace").mkdir(exist_ok=True)
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
+    more: dict[str, Any] = {"external": external, "scorers": scorers, "sinks": sinks}
+    more |= {"own_rules": own_rules, "shadows": shadows}
     human = {"interactive": interactive, "on_ask": on_ask, **(person or {})}
     async with store, ProcessLauncher(SystemClock()) as launcher:
         config = EngineConfig(
@@ -484,15 +486,11 @@ async def open_team(
             broker=cast("PermissionBroker", broker or RuleBroker()),
             tools=ToolTable(),
             human=human_policy(all_settings, **human),
-            external=external,
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",
-            scorers=scorers,
-            sinks=sinks,
-            own_rules=own_rules,
             redactor=redactor or Redactor(()),
-            shadows=shadows,
+            **more,
         )
         async with OrchestrationEngine(config) as running:
             yield Team(running, provider, store, clock, config.broker, ledger, folder / "workspace")

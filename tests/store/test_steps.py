@@ -63,6 +63,15 @@ async def prepare(store: SqliteStore, team: Steps) -> TurnOpened:
     return turn
 
 
+def _of_session(team: Steps) -> dict[str, Write]:
+    """Return those that no agent writes, by kind."""
+    return {
+        "SessionNamed": SessionNamed(name="a name"),
+        "FileChanged": team.changed("f2", "w1"),
+        "ChangesDecided": ChangesDecided(decisions=(Decision("f1", "src/a.py", "accepted"),)),
+    }
+
+
 def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
     """Return a step with a write of the kind that says everything such a write can say."""
     answer = team.answer(turn, "c1", status="failed", result="no", consumed=("answer",))
@@ -96,9 +105,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "RequestOpened": RequestOpened(request=team.request("w1")),
         "RequestResolved": team.resolved("request", "deny"),
         "Granted": Granted(grant={"tool": "Bash"}),
-        "SessionNamed": SessionNamed(name="a name"),
-        "FileChanged": team.changed("f2", "w1"),
-        "ChangesDecided": ChangesDecided(decisions=(Decision("f1", "src/a.py", "accepted"),)),
+        **_of_session(team),
         "TurnOpened": team.turn("w1", 2, parent_turn_id=turn.turn_id, consumed=("answer",)),
         "TurnMetered": TurnMetered(turn_id=turn.turn_id, spent=spent),
         "TurnClosed": team.close(turn, result=closing),

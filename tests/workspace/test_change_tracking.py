@@ -171,9 +171,9 @@ def test_a_scan_that_finds_nothing_runs_git_once_and_writes_no_index(scene):
     assert (index.stat().st_ino, index.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_much_that_has_changed_is_taken_into_the_index_and_stays_known(scene, monkeypatch):
-    monkeypatch.setattr("prsm_core.workspace.changes.tracker._MUCH", 3)
-    tracker = scene.begin()
+def test_much_that_has_changed_is_taken_into_the_index_and_stays_known(scene):
+    tracker = scene.tracker(much=3)
+    tracker.begin()
     for n in range(6):
         scene.write(f"f{n}", "x\n")
     assert len(found_by(tracker).found) == 6

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.engine.files.changes import ChangeWatch
+    from prsm_core.engine.files.late import LateWatch
     from prsm_core.interfaces.store import Store
 
 
 class Deciding:
     """The part of an AppHandle that is about changes; without a watch none are found."""
 
-    def __init__(self, watch: ChangeWatch | None, store: Store, session: str) -> None:
+    def __init__(self, watch: LateWatch | None, store: Store, session: str) -> None:
         self._watch = watch
         self._store = store
         self._session = session
@@ -32,7 +33,7 @@ class Deciding:
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return all changes of the session, oldest first."""
         if self._watch is not None:
-            rows = await self._watch.rows()
+            rows = await self._watch.get().rows()
         else:
             rows = await self._store.changes(self._session)
         agents = await self._store.agents(self._session)
@@ -63,7 +64,7 @@ class Deciding:
                 hint="let `workspace.snapshots` be something else than off",
                 code="no_changes",
             )
-        return self._watch
+        return None if self._watch is None else self._watch.get()
 
     async def _choice(self, ids: Sequence[str], agent: str | None, call: str | None) -> Choice:
         agents = None

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
-from prsm_core.engine.door.deciding import Deciding
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode, not_built
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
+    from prsm_core.engine.door.deciding import Deciding
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.engine.state import AgentRecord
@@ -91,7 +91,6 @@ class LocalApp:
         self._store = store
         self._session = session
         self._state_dir = state_dir
-        self._deciding = Deciding(engine.changes, store, session)
         self._runs: dict[asyncio.Task[None], _Run] = {}  # those that are being driven
         self._new_mode: PermissionMode | None = None  # that the newest run does not have
 
@@ -379,6 +378,12 @@ class LocalApp:
     ) -> Sequence[Mapping[str, Any]]:
         """Accept changes, which stay."""
         return await self._deciding.accept(changes, agent, call)
+
+    @property
+    def _deciding(self) -> Deciding:
+        from prsm_core.engine.door.deciding import Deciding  # once a person decides
+
+        return Deciding(self._engine.changes, self._store, self._session)
 
     async def reject(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None

@@ -4,4 +4,6 @@ keeper  git, and the shadows of folders: one thread at a time, told and never si
 quiet   which calls may write now, and the moment in which none does
 calls   those that may have made a change that is found next
 changes what they changed: found, attributed, written and told
+late    … from the first call on that may write
+deciding which changes a person means, and what becomes of them
 """

@@ -10,4 +10,5 @@ attribution  whose a change is, from the calls that could have made it
 rejecting    changes taken back, each alone; an intent first
 merging      what a file would be without one change
 writing      one file written whole
+diffing      changes as a patch
 """

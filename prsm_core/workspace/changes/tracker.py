@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 REFS = "refs/changes/"
 FILE_BYTES = 100 * 2**20  # of one file whose content is kept
 _REFRESH_EVERY = 50  # scans: files that were written anew as they were are else read by each
-_MUCH = 2000  # paths beside an index, from which on they are taken into it
+MUCH = 2000  # paths beside an index, from which on they are taken into it
 
 
 class Scan(NamedTuple):
@@ -69,6 +69,7 @@ class Tracker:
         tick: Counts moments up.
         new_id: Returns random hex digits.
         file_bytes: Contents of larger files are not kept.
+        much: How many paths are known beside an index before they are taken into it.
     """
 
     def __init__(
@@ -79,12 +80,14 @@ class Tracker:
         tick: Callable[[], int],
         new_id: Callable[[], str],
         file_bytes: int = FILE_BYTES,
+        much: int = MUCH,
     ) -> None:
         self.shadow = shadow
         self.place = shadow.place / "trackers" / hashlib.sha256(name.encode()).hexdigest()[:16]
         self._tick = tick
         self._new_id = new_id
         self._file_bytes = file_bytes
+        self._much = much
         self._roots: dict[str, _Root] = {}
         self._looked = 0  # when the last scan began
         self._count = 0  # scans
@@ -235,7 +238,7 @@ class Tracker:
                 root.known[path] = now[path]
             found += _segments(root, path, moments)
         root.unsure.clear()
-        if len(root.known) > _MUCH:
+        if len(root.known) > self._much:
             root.known = look.fold(root.known)
         return kept(look.root.shadow, f"{self._ref}/{scan}", found), differing.tops
 

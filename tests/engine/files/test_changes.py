@@ -116,7 +116,7 @@ async def test_what_calls_change_is_told_with_the_call_and_kept_once(opened, fol
 
     async with opened() as team:
         assert (await team.run(master=master)).status == "completed"
-        found = {row.change.path: row for row in await team.engine.changes.rows()}
+        found = {row.change.path: row for row in await team.engine.changes.get().rows()}
     assert {path: (whose(row, team), row.change.kind) for path, row in found.items()} == {
         "a": (("named", ["master"], "master-1"), "modified"),
         "made": (("sole", ["master"], "master-2"), "added"),
@@ -267,7 +267,7 @@ async def test_a_change_is_taken_back_alone_and_its_agent_is_told_why(opened, fo
         await hand.write("a", "".join(["first\n", *lines[1:19], "last\n"]))
         await hand.write("b", "x\n")
         await until(lambda: len(found(team, "a")) == 2 and found(team, "b"))
-        changes = team.engine.changes
+        changes = team.engine.changes.get()
         [first, _, other] = await changes.rows()
         made = await changes.reject(Choice(ids=(first.change.id,)))
         heard.append([(one.path, one.state) for one in made])
@@ -281,7 +281,7 @@ async def test_a_change_is_taken_back_alone_and_its_agent_is_told_why(opened, fo
 
     async with opened() as team:
         await team.run(master=master)
-        states = {row.change.id: row.state for row in await team.engine.changes.rows()}
+        states = {row.change.id: row.state for row in await team.engine.changes.get().rows()}
     assert heard[:2] == [[("a", "rejected")], "already_decided"]
     assert "- a: taken back" in heard[2]
     assert (folder / "a").read_text() == "".join([*lines[:19], "last\n"])

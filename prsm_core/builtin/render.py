@@ -228,22 +228,23 @@ class Renderer:
 
     def _file(self, event: Event, data: _Fields) -> Sequence[str]:
         size = f"+{data.raw('added') or 0} -{data.raw('removed') or 0}"
-        agents = data.raw("agents") or ([event.agent] if event.agent else [])
+        agents = _texts(data.raw("agents")) or ([event.agent] if event.agent else [])
         who = " or ".join(self.name(agent) for agent in agents) or "somebody outside"
         line = f"{who} {data.exact('kind')} {data.exact('path')} ({size})"
-        beside = data.raw("beside")
+        beside = _texts(data.raw("beside"))
         if not beside:
             return (line,)
         others = ", ".join(self.name(agent) if agent else "somebody outside" for agent in beside)
         return line, f"  conflict: {others} changed it, too"
 
     def _decided(self, _: Event, data: _Fields) -> Sequence[str]:
-        made = data.raw("changes") or ()
+        made = data.raw("changes")
         return [
-            f"{escape_exact(str(one['path']))}: change {escape_exact(str(one['change']))} is "
-            + escape_exact(str(one["state"]))
+            f"{escape_exact(str(one.get('path')))}: change {escape_exact(str(one.get('change')))}"
+            f" is {escape_exact(str(one.get('state')))}"
             + (f": {escape_exact(str(one['why']))}" if one.get("why") else "")
-            for one in made
+            for one in (made if isinstance(made, list) else ())
+            if isinstance(one, dict)
         ]
 
     def _deadlock(self, event: Event, data: _Fields) -> Sequence[str]:
@@ -404,3 +405,8 @@ def _subject(arguments: Mapping[str, Any]) -> str:
 def _listed(paths: object) -> Sequence[str]:
     """Return ["a, b"] for the paths of a call, none where there are none."""
     return [", ".join(map(str, paths))] if isinstance(paths, list) and paths else []
+
+
+def _texts(value: Any) -> Sequence[str]:
+    """Return the texts of a list; what is none has none."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

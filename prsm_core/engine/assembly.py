@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.engine.agents.resuming import Resumption
-    from prsm_core.engine.files.changes import ChangeWatch, Turn
+    from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.budgets import BudgetAlert
@@ -156,18 +156,13 @@ class Assembly:
         from prsm_core.engine.files.changes import ChangeWatch  # once a call may write
 
         config, lives = self._config, self._lives
-
-        def turn_of(agent_id: str) -> Turn | None:
-            session = lives.session_of(agent_id)
-            return None if session is None else session.turn
-
         return ChangeWatch(
             files,
             self._journal,
             config.store,
             self._roster,
             leases=self._leases.beside,
-            turn_of=turn_of,
+            turn_of=lambda agent: None if (one := lives.session_of(agent)) is None else one.turn,
             clock=config.clock,
             background=self._background,
             session=config.session_id,

@@ -240,12 +240,12 @@ class ChangeWatch:
             return
         all_ = attribute(scan.found, self._calls.all, hands=self._hands, are_one=self._are_one)
         changes = [self._change(scan, number, one) for number, one in enumerate(all_, 1)]
+        self._tell_conflicts(all_)  # first: whoever sees the event knows that they were told
         await self._commit(
             f"{self._journal.run_id}:changes:{scan.id}",
             *(FileChanged(change=change) for change in changes),
         )
         await self._keeper.attempt(self._folder, lambda shadow: self._settle(shadow, scan))
-        self._tell_conflicts(all_)
 
     def _settle(self, shadow: Shadow, scan: Scan) -> None:
         self._current(shadow).settle(scan)

@@ -23,6 +23,7 @@ from prsm_core.domain.writes import (
     AgentRestarted,
     AgentSpawned,
     CallOpened,
+    ChangesDecided,
     Granted,
     ModelSwitched,
     RequestOpened,

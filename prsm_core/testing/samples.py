@@ -123,6 +123,15 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         | {"change": "3fa9c1-1", "how": "named", "agents": [MASTER], "beside": []},
     ),
     (
+        "changes_decided",
+        None,
+        {
+            "changes": [
+                {"change": "3fa9c1-1", "path": "src/a b.py", "state": "rejected", "why": None}
+            ]
+        },
+    ),
+    (
         "tool_call_finished",
         MASTER,
         {"call": "c1", "status": "completed", "result": "ok", "error": None, "duration_s": 0.25}

@@ -46,8 +46,9 @@ def test_of_calls_of_one_agent_that_comes_first_which_ran_when_the_file_was_writ
     one = replace(found(), written_at=5.5)
     (told,) = attribute([one], [first, second])
     assert (told.how, told.calls) == ("sole", (first, second))
-    (told,) = attribute([replace(one, written_at=9.0)], [first, second])
-    assert told.calls == (second, first)
+    for written_at, calls in ((8.5, (second, first)), (None, (second, first))):
+        (told,) = attribute([replace(one, written_at=written_at)], [first, second])
+        assert told.calls == calls
 
 
 def test_two_agents_on_one_file_and_a_person_inside_are_beside_each_other():

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from prsm_core.workspace.changes.records import Found, WritingCall
 
 NAMED, SOLE, REGION, SHARED, OUTSIDE = "named", "sole", "region", "shared", "outside"
-SLACK = 0.02  # seconds by which clocks of files and of programs differ
 NOBODY = ""  # as an author: a person, or another program
 
 
@@ -108,14 +107,14 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
     """Prefer who named the file: what a call says it writes is written by it.
 
-    Of several calls that could have made it those come first that ran when it was written last, and
-    the newest of them: it is likelier, and no more.
+    Of several calls that could have made it that comes first which ran when it was written last by
+    the kernel's clock, or is nearest to that: it is likelier, and no more.
     """
     if not able:
         return Attributed(found=found, how=OUTSIDE)
     named = [call for call in able if call.paths]
     newest_first = [*(named or able)][::-1]
-    likely = tuple(sorted(newest_first, key=lambda call: not _fits(call, found)))
+    likely = tuple(sorted(newest_first, key=lambda call: _apart(call, found)))
     if len({call.agent for call in likely}) > 1:
         owners = tuple(call for call in likely if is_below(found.path, call.leased))
         if named or len({call.agent for call in owners}) != 1:
@@ -127,10 +126,12 @@ def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
     return Attributed(found=found, how=how, calls=likely)
 
 
-def _fits(call: WritingCall, found: Found) -> bool:
-    """Return whether a file was written last while a call ran, by the kernel's coarse clock."""
+def _apart(call: WritingCall, found: Found) -> float:
+    """Return the seconds between a call and when a file was written last; 0 while the call ran."""
+    if found.written_at is None:
+        return 0.0
     first, last = call.span
-    return found.written_at is not None and first - SLACK <= found.written_at <= last + SLACK
+    return max(first - found.written_at, found.written_at - last, 0.0)
 
 
 def _beside(

@@ -25,7 +25,8 @@ lanes:
       - say: done
   w1:
     steps:
-      - edit: {path: a, content: "one\\ntwo\\n"}
+      - say: I fix the bug that a line is missing.
+        edit: {path: a, content: "one\\ntwo\\n"}
       - shell: "echo made > b; chmod +x run"
       - say: done
 """
@@ -68,6 +69,7 @@ def test_changes_are_listed_with_their_agents_and_shown_as_a_patch(prsm, ran):
     assert "pending: changes: 3, files: 3, +2 -0" in table.err
     shown = json.loads(prsm("changes", "show", found["a"]["change"], "--json").out)
     assert shown["diff"] == "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n one\n+two\n"
+    assert shown["rationale"]["text"] == "I fix the bug that a line is missing."
     assert "by w1 (named)" in prsm("changes", "show", found["a"]["change"]).out
     subprocess.run(["git", "apply", "-R"], input=prsm("changes", "diff").out, text=True, check=True)
 

@@ -10,20 +10,24 @@ import click
 
 from prsm_core.cli.changes.deciding import finish_cut_off
 from prsm_core.cli.changes.knowing import MARKS, known_changes, who
+from prsm_core.cli.ledger import open_session
 from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.listing import at_text
 from prsm_core.cli.snapshots.opening import with_shadow
 from prsm_core.cli.table import print_table
 from prsm_core.domain.changes import OPEN_STATES, UNMERGED
 from prsm_core.engine.files.deciding import Choice, choose, told_change
-from prsm_core.kit.text import escape_exact, escape_prose
+from prsm_core.engine.journal.views import conversation
+from prsm_core.kit.text import escape_exact, escape_prose, first_line
 from prsm_core.loop.run import run_to_end
 from prsm_core.workspace.changes.diffing import patch
+from prsm_core.workspace.rationale import LONGEST, find_reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.domain.changes import ChangeRow
+    from prsm_core.workspace.rationale import Reason
 
 _HEADERS = ("CHANGE", "AGENT", "", "FILE", "LINES", "HOW", "STATE", "CALL")
 
@@ -93,8 +97,10 @@ def print_change(workspace: str, session: str | None, wanted: str, *, as_json: b
     (found,) = choose(rows, Choice(ids=(wanted,)))
     row = next(one for one in known.rows if one.change.id == found.change.id)
     text = with_shadow(workspace, lambda shadow: patch(shadow, [row.change]))
+    reason = run_to_end(_reason(workspace, known.session, row))
     if as_json:
-        click.echo(json.dumps({**told_change(row, known.names), "diff": text}))
+        why = None if reason is None else {"text": reason.text, "seq": reason.seq}
+        click.echo(json.dumps({**told_change(row, known.names), "rationale": why, "diff": text}))
         return
     change = row.change
     say(f"change {change.id}: {change.kind} {escape_exact(change.path)}, {_lines_of([row])}")
@@ -102,6 +108,8 @@ def print_change(workspace: str, session: str | None, wanted: str, *, as_json: b
     for author in change.authors:
         call = escape_exact(author.call) or "a call that has no name"
         say(f"  call {call} of {escape_exact(known.names.get(author.agent, author.agent))}")
+    if reason is not None:
+        say(f"  why, as it said before: {first_line(reason.text, LONGEST)}")
     for agent in change.beside:
         other = known.names.get(agent, agent) if agent else "a person, or another program"
         say(f"  conflict: {escape_exact(other)} changed the file, too")
@@ -109,6 +117,17 @@ def print_change(workspace: str, session: str | None, wanted: str, *, as_json: b
     if change.note:
         say(f"  its content is not kept: {change.note}")
     click.echo(escape_prose(text), nl=False)
+
+
+async def _reason(workspace: str, session: str, row: ChangeRow) -> Reason | None:
+    """Return why a change was made, by what its agent said before the call."""
+    author = row.change.author
+    if author is None or not author.call:
+        return None
+    async with open_session(workspace, session) as (store, _):
+        told = store.events(session, agent=author.agent)
+        events = [event async for event in told if event.ts <= row.at]
+    return find_reason(conversation(events, numbered=True), author.call)
 
 
 def print_diff(

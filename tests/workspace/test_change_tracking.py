@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prsm_core.workspace.changes.attribution import attribute, may_write
+from prsm_core.workspace.changes.forgetting import forget
 from prsm_core.workspace.changes.merging import find_side
 from tests.workspace.changes_scene import Tracked, call, found_by, told
 
@@ -202,6 +203,20 @@ def test_a_path_of_a_call_is_found_from_the_top_of_the_folder(scene):
     assert tracker.place_of(str(scene.folder / "short" / "a")) == "d/a"
     assert tracker.place_of(str(scene.folder / "d" / ".." / "x")) == "x"
     assert tracker.place_of("/etc/passwd") is None
+
+
+def test_what_was_kept_for_a_session_goes_with_it_and_nothing_of_another(scene):
+    for name in ("gone", "stays"):
+        tracker = scene.tracker(name)
+        tracker.begin()
+        scene.write("a", f"{name}\n")
+        found_by(tracker)
+    assert forget(scene.state, "gone") > 0
+    assert forget(scene.state, "gone") == 0
+    assert not scene.tracker("gone").has_begun
+    assert scene.tracker("stays").has_begun
+    refs = scene.shadow().place / "roots" / "main" / "git" / "refs" / "changes"
+    assert [ref.name for ref in refs.iterdir()] == [scene.tracker("stays").place.name]
 
 
 AGENTS, PATHS = ("ann", "bob", "cy"), ("a", "b", "d/c")

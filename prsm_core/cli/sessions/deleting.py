@@ -25,6 +25,7 @@ from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import PrsmError, SessionOwnedError
 from prsm_core.store.citations import cited_in
 from prsm_core.store.removal import holds_session, names_outside, overwrite_removed, remove_session
+from prsm_core.workspace.changes.forgetting import forget
 from prsm_core.workspace.images import FILE, IMAGES, remove_images
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _path(state: Path, session: str) -> Path:
 
 def _clear(state: Path, session: str, note: Note, specs: Collection[ProviderSpec]) -> int:
     """Remove what a note names; return how many files went."""
-    count = remove_leftovers(state, session, note.names, specs)
+    count = remove_leftovers(state, session, note.names, specs) + forget(state, session)
     # A run of another repository may show the same image.
     ledgers = sorted(note.ledger.parent.parent.glob(f"*/{note.ledger.name}"))
     return count + remove_images(

@@ -11,4 +11,5 @@ rejecting    changes taken back, each alone; an intent first
 merging      what a file would be without one change
 writing      one file written whole
 diffing      changes as a patch
+forgetting   what was kept for a session, removed with it
 """

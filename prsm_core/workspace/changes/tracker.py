@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from prsm_core.workspace.changes.forgetting import REFS, name_of
 from prsm_core.workspace.changes.looking import Known, RootLook
 from prsm_core.workspace.changes.records import Entry, Found
 from prsm_core.workspace.changes.storing import kept
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from prsm_core.workspace.shadow.worktree import Shadow
 
-REFS = "refs/changes/"
 FILE_BYTES = 100 * 2**20  # of one file whose content is kept
 _REFRESH_EVERY = 50  # scans: files that were written anew as they were are else read by each
 MUCH = 2000  # paths beside an index, from which on they are taken into it
@@ -83,7 +83,7 @@ class Tracker:
         much: int = MUCH,
     ) -> None:
         self.shadow = shadow
-        self.place = shadow.place / "trackers" / hashlib.sha256(name.encode()).hexdigest()[:16]
+        self.place = shadow.place / "trackers" / name_of(name)
         self._tick = tick
         self._new_id = new_id
         self._file_bytes = file_bytes
@@ -287,7 +287,7 @@ class Tracker:
 
     @property
     def _ref(self) -> str:
-        return f"{REFS}{self.place.name}"
+        return f"{REFS}/{self.place.name}"
 
     def _write(self, file: Path, scan: str) -> None:
         told = {

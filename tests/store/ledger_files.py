@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.store.ledger_state import State
 
 
 class FilesMeant:
     """The acts of changes; each is once, and about one that is there something can be decided."""
 
-    state: Any
-    step: Any
+    state: State
     wrong: set[str]
-    tell: Any
+
+    def tell(
+        self, kind: str, /, *, about: str | None = None, at: float | None = None, **data: Any
+    ) -> None:
+        """Note an event; the model does so."""
+        raise NotImplementedError
 
     def FileChanged(self, write: Any) -> None:  # noqa: N802 - by the names of the writes
         """Keep the change, about which nothing is decided."""

@@ -268,9 +268,10 @@ class Ledgers(RuleBasedStateMachine):
         state=st.sampled_from([None, "accepted", "rejected", "unmerged"]),
     )
     def change_file(self, change, name, state):
-        made = self.steps.changed(change, name)
+        found = self.steps.changed(change, name)
+        made: Write = found
         if state is not None:
-            path = made.change.path
+            path = found.change.path
             made = ChangesDecided(decisions=(Decision(change, path, state, "why"),))
         self.commit(self.steps.step(None, made))
 

@@ -125,7 +125,12 @@ def test_a_scan_that_was_cut_off_before_it_was_settled_is_found_again_or_not_at_
     again = scene.tracker()
     assert again.has_begun
     asked = []
-    again.go_on(lambda id_: asked.append(id_) or is_stored)
+
+    def stored(id_):
+        asked.append(id_)
+        return is_stored
+
+    again.go_on(stored)
     assert asked == [scan.id]
     assert set(told(found_by(again))) == ({"b"} if is_stored else {"a", "b"})
     assert found_by(again).found == []

@@ -13,6 +13,12 @@ def called(call="c1"):
     return {"kind": "tool_call", "tool": "Edit", "call": call}
 
 
+def reason_of(entries):
+    reason = find_reason(entries, "c1")
+    assert reason is not None
+    return reason
+
+
 @pytest.mark.requirement("E42")
 def test_what_speaks_most_of_reasons_before_the_call_is_why():
     entries = [
@@ -22,7 +28,7 @@ def test_what_speaks_most_of_reasons_before_the_call_is_why():
         called(),
         said("I fix another bug, because it is wrong."),
     ]
-    reason = find_reason(entries, "c1")
+    reason = reason_of(entries)
     assert (reason.text, reason.kind, reason.seq) == (
         "I will fix the bug in the parser.",
         "thinking",
@@ -33,7 +39,7 @@ def test_what_speaks_most_of_reasons_before_the_call_is_why():
 
 def test_of_alike_reasons_the_newest_counts():
     entries = [said("I fix the first."), said("I fix the second."), called()]
-    assert find_reason(entries, "c1").text == "I fix the second."
+    assert reason_of(entries).text == "I fix the second."
 
 
 def test_only_the_last_entries_before_the_call_are_looked_at():

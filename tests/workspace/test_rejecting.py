@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -166,7 +167,9 @@ def test_changes_of_places_apart_are_taken_back_in_any_order(tmp_path_factory, e
     scene = Tracked(tmp_path_factory.mktemp("s"))
     scene.write("a", edited())
     tracker = scene.begin()
-    lines, found, by_place = {}, [], {}
+    lines: dict[str, str] = {}
+    found: list[Any] = []
+    by_place: dict[int, list[int]] = {}
     for place, text in edits:  # places are three lines apart
         lines[f"n{place * 3}"] = f"edit {len(found)} {text}\n"
         scene.write("a", edited(**lines))

@@ -9,6 +9,7 @@ import subprocess
 import time
 from functools import partial
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -133,7 +134,7 @@ async def test_what_calls_change_is_told_with_the_call_and_kept_once(opened, fol
 
 @pytest.mark.requirement("D16")
 async def test_a_person_beside_an_agent_is_told_from_it_and_both_are_told(opened, folder):
-    heard = []
+    heard: list[Any] = []
 
     async def master(agent):
         hand = Hand(agent, folder)
@@ -258,7 +259,7 @@ async def test_what_a_call_did_before_the_engine_died_is_its_own(opened, folder)
 
 @pytest.mark.requirement("U6")
 async def test_a_change_is_taken_back_alone_and_its_agent_is_told_why(opened, folder):
-    heard = []
+    heard: list[Any] = []
     lines = [f"line {n}\n" for n in range(20)]
 
     async def master(agent):

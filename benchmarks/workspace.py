@@ -1,4 +1,4 @@
-"""workspace: the CPU of snapshots and restores of a large repository, and their disk."""
+"""workspace: the CPU of snapshots, restores and scans of a large repository, and their disk."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Finding, compared
+from prsm_core.workspace.changes.tracker import Tracker
 from prsm_core.workspace.shadow.git import Output
 from prsm_core.workspace.shadow.worktree import Shadow
 
@@ -27,6 +28,7 @@ BYTES = 3_000  # of a file, about
 EDITED = 300
 SINCE = 30  # files written between a snapshot and the way back
 LATER, FIRST, RESTORE, DISK = 1.3, 0.15, 0.6, 1.1  # goals
+SCAN, NAMED = 1.3, 0.15
 MILLI = 1e3
 _EXPENSIVE = 3  # pairs of what takes seconds
 _ENV = {
@@ -62,6 +64,9 @@ def measure(plan: Plan) -> list[Finding]:
             _compared("a first snapshot, of a dirty tree", scene.first, scene.cold, few, FIRST),
             _compared("a later snapshot", scene.later, scene.add, plan, LATER),
             _compared("a restore of a dirty tree", scene.restore, scene.by_patch, plan, RESTORE),
+            _compared("a scan after a shell call", scene.scan, scene.status, plan, SCAN),
+            _compared("a scan that finds nothing", scene.idle_scan, scene.status, plan, SCAN),
+            _compared("a call that names its file", scene.named, scene.status, plan, NAMED),
             scene.disk(),
         ]
 
@@ -97,6 +102,7 @@ class _Scene:
         self._dirty()
         self._shadow = self._new("state")
         self._add("warm")
+        self._tracker: Tracker | None = None
 
     def _write(self, name: str) -> None:
         path = self._folder / name
@@ -182,6 +188,40 @@ class _Scene:
         cost = _cost(back)
         shutil.rmtree(kept)
         return cost
+
+    def scan(self) -> float:
+        """Find what a call has changed: a few files, one of them new."""
+        tracker = self._tracked()
+        self._write(self._files[-1])
+        self._write(self._files[-2])
+        self._write(f"made/{next(self._numbers)}")
+        return _cost(lambda: tracker.settle(tracker.scan()))
+
+    def idle_scan(self) -> float:
+        """Find that nothing has changed."""
+        tracker = self._tracked()
+        return _cost(tracker.scan)
+
+    def named(self) -> float:
+        """Keep one file as it is, before a call that names it."""
+        tracker, name = self._tracked(), self._files[next(self._numbers) % len(self._files)]
+        return _cost(lambda: tracker.observe([name]))
+
+    def _tracked(self) -> Tracker:
+        if self._tracker is None:
+            self._tracker = Tracker(
+                self._shadow,
+                "benchmark",
+                tick=lambda: next(self._numbers),
+                new_id=lambda: f"{next(self._numbers):08x}",
+            )
+            self._tracker.begin()
+        self._tracker.settle(self._tracker.scan())
+        return self._tracker
+
+    def status(self) -> float:
+        """Ask git what differs."""
+        return _cost(lambda: self._git("status", "--porcelain", "-z", "-uall"))
 
     def disk(self) -> Finding:
         """Compare what one snapshot of a dirty tree takes with what was changed, and one index."""

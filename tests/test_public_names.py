@@ -32,6 +32,7 @@ PUBLIC_ROOMS = {
 }
 # Contracts between the engine and a store, of no use to other plugins.
 PRIVATE_VALUES = {
+    "prsm_core.domain.changes",
     "prsm_core.domain.ids",
     "prsm_core.domain.notes",
     "prsm_core.domain.record",

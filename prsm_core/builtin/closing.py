@@ -51,7 +51,7 @@ def _row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
 
 def hints(session: str, folder: str, *, was_interrupted: bool) -> Sequence[str]:
     """Return how to look further, from where the person is now."""
-    where = "" if Path(folder).resolve() == Path.cwd() else f" -C {shlex.quote(folder)}"
+    where = _where(folder)
     look = f"look further: prsm tree{where} {session}"
     more = f"  prsm history{where} AGENT, prsm events{where}"
     go_on = f"go on where it was interrupted: prsm resume{where} {session}"
@@ -60,6 +60,10 @@ def hints(session: str, folder: str, *, was_interrupted: bool) -> Sequence[str]:
         escape_exact(more),
         *([escape_exact(go_on)] if was_interrupted else ()),
     )
+
+
+def _where(folder: str) -> str:
+    return "" if Path(folder).resolve() == Path.cwd() else f" -C {shlex.quote(folder)}"
 
 
 class Unanswered:
@@ -85,6 +89,40 @@ class Unanswered:
 
     def _all(self) -> Sequence[Event]:
         return (*self._left, *self._open.values())
+
+
+class Changed:
+    """Counts what a run has changed in files, as far as nobody has decided about it."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, Mapping[str, Any]] = {}
+
+    def note(self, event: Event) -> None:
+        """Take in an event."""
+        if event.type == "file_changed" and "change" in event.data:
+            self._pending[event.data["change"]] = event.data
+        elif event.type == "changes_decided":
+            for one in event.data["changes"]:
+                self._pending.pop(one["change"], None)
+
+    def lines(self, session: str, folder: str) -> Sequence[str]:
+        """Return what is pending, and the command that takes it back."""
+        found = list(self._pending.values())
+        if not found:
+            return ()
+        added, removed = (sum(one[name] or 0 for one in found) for name in ("added", "removed"))
+        parts = [f"files: {len({one['path'] for one in found})}", f"+{added} -{removed}"]
+        for what, some in (
+            ("conflicts", [one for one in found if one["beside"]]),
+            ("from outside", [one for one in found if one["how"] == "outside"]),
+        ):
+            parts += [f"{what}: {len({one['path'] for one in some})}"] if some else []
+        where = f"{_where(folder)} --session {session}"
+        return (
+            f"changes that are pending: {', '.join(parts)}",
+            escape_exact(f"  look: prsm changes list{where}"),
+            escape_exact(f"  take them back: prsm changes reject{where} --all"),
+        )
 
 
 def subject(asked: Mapping[str, Any]) -> str:

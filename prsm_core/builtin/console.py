@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from prsm_core.builtin.cells import rows_of
-from prsm_core.builtin.closing import Unanswered, agent_table, hints, names_of
+from prsm_core.builtin.closing import Changed, Unanswered, agent_table, hints, names_of
 from prsm_core.builtin.follow import follow_run, start_task
 from prsm_core.builtin.liveness import Liveness
 from prsm_core.builtin.person import Person, stdin_descriptor
@@ -71,6 +71,7 @@ class ConsoleFrontend(Frontend):
         self._finished: Mapping[str, Any] = {}
         self._run: RunHandle | None = None
         self._unanswered = Unanswered()
+        self._changed = Changed()
         self._before: WorkTree | None = None
         self._folder = "."
 
@@ -142,6 +143,7 @@ class ConsoleFrontend(Frontend):
             *agent_table(tree, run.run_id, width=width),
             *self._unanswered.lines(names_of(tree)),
             *changes,
+            *self._changed.lines(run.session, self._folder),
             *hints(run.session, self._folder, was_interrupted=was_interrupted),
         ]
 
@@ -151,6 +153,7 @@ class ConsoleFrontend(Frontend):
             return
         liveness.note(event)
         self._unanswered.note(event)
+        self._changed.note(event)
         if event.type == "run_finished":
             self._finished = event.data
         elif event.seq is not None:

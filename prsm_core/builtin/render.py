@@ -87,6 +87,7 @@ class Renderer:
             "progress_reported": self._progress,
             "file_changed": self._file,
             "snapshot_taken": self._snapshot,
+            "changes_decided": self._decided,
             "deadlock_detected": self._deadlock,
             "budget_warned": self._budget,
             "budget_exceeded": self._budget,
@@ -228,7 +229,24 @@ class Renderer:
 
     def _file(self, event: Event, data: _Fields) -> Sequence[str]:
         size = f"+{data.raw('added') or 0} -{data.raw('removed') or 0}"
-        return (f"{self.name(event.agent)} {data.exact('kind')} {data.exact('path')} ({size})",)
+        agents = _texts(data.raw("agents")) or ([event.agent] if event.agent else [])
+        who = " or ".join(self.name(agent) for agent in agents) or "somebody outside"
+        line = f"{who} {data.exact('kind')} {data.exact('path')} ({size})"
+        beside = _texts(data.raw("beside"))
+        if not beside:
+            return (line,)
+        others = ", ".join(self.name(agent) if agent else "somebody outside" for agent in beside)
+        return line, f"  conflict: {others} changed it, too"
+
+    def _decided(self, _: Event, data: _Fields) -> Sequence[str]:
+        made = data.raw("changes")
+        return [
+            f"{escape_exact(str(one.get('path')))}: change {escape_exact(str(one.get('change')))}"
+            f" is {escape_exact(str(one.get('state')))}"
+            + (f": {escape_exact(str(one['why']))}" if one.get("why") else "")
+            for one in (made if isinstance(made, list) else ())
+            if isinstance(one, dict)
+        ]
 
     def _snapshot(self, event: Event, data: _Fields) -> Sequence[str]:
         """Tell only of one that agents may have disturbed: there is one before each prompt."""
@@ -396,3 +414,8 @@ def _subject(arguments: Mapping[str, Any]) -> str:
 def _listed(paths: object) -> Sequence[str]:
     """Return ["a, b"] for the paths of a call, none where there are none."""
     return [", ".join(map(str, paths))] if isinstance(paths, list) and paths else []
+
+
+def _texts(value: Any) -> Sequence[str]:
+    """Return the texts of a list; what is none has none."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

@@ -41,6 +41,10 @@ COMMANDS = {
         "prsm_core.cli.snapshots.commands:snapshot",
         "Keep the files of a folder as they are, and go back.",
     ),
+    "changes": (
+        "prsm_core.cli.changes.commands:changes",
+        "Show what agents changed; accept it, or take it back.",
+    ),
     "undo": ("prsm_core.cli.undo:undo", "Take back the last restore of a snapshot."),
     "export": ("prsm_core.cli.export:export", "Write a session to a file."),
     "prompt": ("prsm_core.cli.prompt:prompt", "Tell something to an agent of a running session."),

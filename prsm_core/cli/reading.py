@@ -20,7 +20,7 @@ from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.door.history import as_said
 from prsm_core.engine.door.offers import Owning, lost_agents
-from prsm_core.engine.journal.views import ConversationStore, build_tree, walk_tree
+from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree, walk_tree
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_exact, escape_prose, first_line, format_duration
 
@@ -41,6 +41,7 @@ _TREE_HEADERS = (
     "ROLE",
     "MODEL",
     "TIME",
+    "CHANGED",
     "TOKENS",
     "COST",
     "LAST TOOL",
@@ -67,6 +68,7 @@ async def print_tree(workspace: str, session: str | None, *, as_json: bool) -> N
                 lost=lost,
                 requests=asked,
             )
+            add_changes(tree, await store.changes(info.session_id))
     if as_json:
         click.echo(json.dumps(tree, indent=2))
         return
@@ -124,10 +126,18 @@ def _tree_row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
         node["role"],
         f"{node['provider']}/{node['model']}",
         None if node["elapsed_s"] is None else format_duration(node["elapsed_s"]),
+        _lines(node.get("changes_subtree")),
         spent.tokens_text,
         spent.cost_text,
         node["last_tool"],
     )
+
+
+def _lines(changed: Mapping[str, int] | None) -> str | None:
+    """Return the lines that an agent and all below it have changed; None for none."""
+    if not changed or not changed["files"]:
+        return None
+    return f"+{changed['added']} -{changed['removed']}"
 
 
 def _waiting(node: Mapping[str, Any], now: float) -> Iterator[str]:

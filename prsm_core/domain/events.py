@@ -71,7 +71,11 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "question_asked": ("request", "question", "options", "call", "multiple", "expires_at"),
     "question_answered": ("request", "answer", "by", "via"),
     "progress_reported": ("status", "percent"),
-    "file_changed": ("path", "kind", "added", "removed", "call"),
+    "file_changed": (
+        *("path", "kind", "added", "removed", "call"),
+        *("change", "how", "agents", "beside"),
+    ),
+    "changes_decided": ("changes",),
     "snapshot_taken": (
         *("snapshot", "kind", "folder", "tree", "branch", "head"),
         *("description", "bytes_skipped", "unquiet"),
@@ -110,7 +114,9 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "question_asked": "an agent asks a person, until `expires_at` (Unix seconds)",
     "question_answered": "the question is answered, or nobody could",
     "progress_reported": "how far an agent says it is",
-    "file_changed": "a file is another; lines added and removed, and the call that did it",
+    "file_changed": "a file is another: lines added and removed, by which `call`, and `how` that is"
+    " known; `beside` are others who are on the file",
+    "changes_decided": "a person accepts changes, or has taken them back; each with its `state`",
     "snapshot_taken": "files are kept as they are; `unquiet` are those who may have written then",
     "deadlock_detected": "agents wait for each other, and what was done about it",
     "budget_warned": "80 % of a budget are used",

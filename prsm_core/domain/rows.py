@@ -25,6 +25,7 @@ Refusal: TypeAlias = Callable[["Ledger"], Exception | None]
 # and those whose rows keep that by which they `ended`, with the column that then holds something.
 BEGINS = frozenset(
     {"runs", "agents", "turns", "inbox", "requests", "grants", "effects", "snapshots"}
+    | {"file_changes"}
 )
 ENDS: Mapping[str, str] = {
     "turns": "closed_by",

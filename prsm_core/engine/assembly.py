@@ -19,6 +19,7 @@ from prsm_core.engine.agents.slots import Slots
 from prsm_core.engine.agents.steps import AgentSteps
 from prsm_core.engine.config import EngineConfig
 from prsm_core.engine.evidence.evidence import Sources
+from prsm_core.engine.files.late import LateWatch
 from prsm_core.engine.files.quiet import QuietMoment
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.making import (
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.engine.agents.resuming import Resumption
+    from prsm_core.engine.files.changes import ChangeWatch
+    from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.spending.budgets import BudgetAlert
@@ -132,6 +135,7 @@ class Assembly:
         self.saying = self._make_saying()
         self.prompting = self._make_prompting()
         self._standing = self._make_standing()
+        self.changes = self.quiet.watch = self._make_changes()
         self._permits = self._make_permits()
         self._sessions = self._session_parts()
 
@@ -169,6 +173,27 @@ class Assembly:
         finally:
             if self.files is not None:
                 await self.files.aclose()
+
+    def _make_changes(self) -> LateWatch | None:
+        files = self.files
+        return None if files is None else LateWatch(lambda: self._make_watch(files))
+
+    def _make_watch(self, files: FilesKeeper) -> ChangeWatch:
+        from prsm_core.engine.files.changes import ChangeWatch  # once a call may write
+
+        config, lives = self._config, self._lives
+        return ChangeWatch(
+            files,
+            self._journal,
+            config.store,
+            self._roster,
+            leases=self._leases.beside,
+            turn_of=lambda agent: None if (one := lives.session_of(agent)) is None else one.turn,
+            clock=config.clock,
+            background=self._background,
+            session=config.session_id,
+            workspace=config.workspace,
+        )
 
     def _make_steps(self) -> AgentSteps:
         return AgentSteps(

@@ -76,15 +76,14 @@ class OrchestrationEngine:
         self.prompting, self.saying = parts.prompting, parts.saying
         self.router, self.slots = parts.router, parts.slots
         self.requests = parts.requests
-        self.quiet, self.files = parts.quiet, parts.files
+        self.quiet, self.files, self.changes = parts.quiet, parts.files, parts.changes
         self.budgets = parts.budgets
         self.providers = parts.providers
         self.enforcement = parts.enforcement
         self.conversations = parts.conversations
         self.clock = config.clock
         self.listings = parts.listings
-        self.settings = config.settings
-        self.workspace = config.workspace
+        self.settings, self.workspace = config.settings, config.workspace
         self._broken: asyncio.Future[None] | None = None
         self._shutdown_lock, self._finish_lock = asyncio.Lock(), asyncio.Lock()
         self._started: float | None = None  # monotonic, of the open run
@@ -354,6 +353,8 @@ class OrchestrationEngine:
             self.requests.refused = False
             broken = self._sinks.open(task, config.workspace, config.clock)
             master = await begin()
+            if self.changes is not None:
+                self.changes.begin(is_resumed=again is not None)
         except Exception:  # one that is cancelled meanwhile may be in the ledger, and is finished
             self._started = None
             if again is None:
@@ -398,6 +399,8 @@ class OrchestrationEngine:
                 raise RuntimeError("no run was started")
             if not self._outcome.done():
                 self._starting.leave_naming()
+                if self.changes is not None:
+                    await self.changes.finish()
                 await self._sinks.settle()
                 redact = self.journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))

@@ -369,6 +369,10 @@ class Roster:
             raise MessageRoutingError(f"there is no agent {agent_id}", code="unknown_agent")
         return record
 
+    def find(self, agent_id: str) -> AgentRecord | None:
+        """Return the record of an agent, None for an unknown id."""
+        return self._records.get(self._aliases.get(agent_id, agent_id))
+
     def parent_of(self, record: AgentRecord) -> AgentRecord | None:
         """Return the agent above; None above a master."""
         return self._records.get(record.descriptor.parent_id or "")

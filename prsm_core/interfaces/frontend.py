@@ -276,7 +276,43 @@ class AppHandle(Protocol):
         ...
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:
-        """Return what the agents have changed, by file. Not there yet."""
+        """Return all changes of files that the session has found, oldest first.
+
+        Each has `change`, its id, `path` from the top of the `folder` (bytes that are no UTF-8
+        are escaped), `repository`, the one in the folder that it is of, or "", `kind` (added,
+        modified or deleted), `old_mode`, `new_mode`, `before` and `after` (ids of contents; "":
+        it is not kept, and `note` says why), `added` and `removed` lines, or None; `how` it is
+        known whose it is: named (its call said the path), sole, region, shared (several may have
+        made it) or outside; `agent`, `name`, `call` and `turn` of the likeliest author, and
+        `authors`, all of them; `beside`, who else is on the file, which is a conflict: an agent
+        None is a person or another program; `state`: pending, accepted, rejected, or unmerged,
+        which is one that could not be taken back because of `why`; `at` and `decided_at` in Unix
+        seconds.
+        """
+        ...
+
+    async def accept(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Accept changes: they stay, and are pending no more. Return what was decided.
+
+        They are those of the ids, or of an agent and all below it, or of a call; all without any of
+        these. Each of the answer has `change`, `path`, `state` and `why`. Raises ConfigError for an
+        id that is of none (code `unknown_change`), of several (`ambiguous_change`), or of one that
+        is decided (`already_decided`).
+        """
+        ...
+
+    async def reject(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Take changes back, each alone: what came later stays. Return what was decided.
+
+        What does not merge with later edits stays as it is, and is `unmerged`. The agents are told,
+        if they are still at work. Changes are named as for `accept`; one that may be of another
+        agent, too, is not among those of an agent. Raises ConfigError as that does, and PrsmError
+        where git is not there or the folder cannot be written.
+        """
         ...
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import SessionState
@@ -239,6 +240,17 @@ class Store(ABC):
     @abstractmethod
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
         """Return the agent's tool calls of all turns, oldest first, as ledger rows."""
+
+    async def changes(self, session_id: str) -> Sequence[ChangeRow]:
+        """Return all changes of files that the session has found, oldest first.
+
+        Raises StoreError (code `no_state`) for a store that does not tell them.
+        """
+        raise StoreError(
+            f"{type(self).__name__} cannot tell what agents have changed",
+            hint="use a store that implements `Store.changes`",
+            code="no_state",
+        )
 
     @abstractmethod
     async def aclose(self) -> None:

@@ -1,15 +1,18 @@
-"""Reading sessions as people see them, their newest runs, and grants."""
+"""Reading sessions as people see them, their newest runs, grants, and changes of files."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.changes import to_change_row
 from prsm_core.interfaces.store import SessionInfo
 from prsm_core.store.codec import decode
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
+
+    from prsm_core.domain.changes import ChangeRow
 
 
 def read_grants(conn: sqlite3.Connection, session_id: str) -> list[Mapping[str, Any]]:
@@ -31,6 +34,19 @@ def to_grant(row: tuple[Any, ...]) -> Mapping[str, Any]:
     """Return a grant from its columns."""
     agent_id, data, created_at = row
     return {"agent_id": agent_id, "data": decode(data), "created_at": created_at}
+
+
+def read_changes(conn: sqlite3.Connection, session_id: str) -> list[ChangeRow]:
+    """Return the session's changes of files, oldest first."""
+    rows = conn.execute(
+        "SELECT * FROM file_changes WHERE session_id = ? ORDER BY rowid", (session_id,)
+    )
+    names = [column[0] for column in rows.description]
+    return [to_change_row(_decoded(dict(zip(names, row, strict=True)))) for row in rows]
+
+
+def _decoded(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {name: decode(row[name]) for name in ("authors", "beside")}
 
 
 def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:

@@ -38,6 +38,7 @@ TABLES = {
     "requests": _OF_SESSION,
     "grants": _OF_SESSION,
     "snapshots": _OF_SESSION,
+    "file_changes": _OF_SESSION,
     "events": _OF_SESSION,
     "steps": _OF_SESSION,
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import RunNow, SessionState
@@ -205,6 +206,10 @@ class SqliteStore(Store):
     async def calls(self, agent_id: str) -> Sequence[Mapping[str, Any]]:
         """Return the agent's tool calls: the ledger's columns with `turn_no`, `turn_status`."""
         return await self._read(agent_rows.read_calls, agent_id)
+
+    async def changes(self, session_id: str) -> Sequence[ChangeRow]:
+        """Return all changes of files that the session has found, oldest first."""
+        return await self._read(runs.read_changes, session_id)
 
     async def grants(self, session_id: str) -> Sequence[Mapping[str, Any]]:
         """Return what the session's grant steps stored: agent_id, data, created_at."""

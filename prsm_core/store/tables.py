@@ -24,6 +24,7 @@ JSON = {
     "requests": frozenset({"payload", "answer"}),
     "grants": frozenset({"data"}),
     "snapshots": frozenset({"unquiet"}),
+    "file_changes": frozenset({"authors", "beside"}),
     "turns": frozenset(
         {
             "tools_available",

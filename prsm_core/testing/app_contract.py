@@ -344,15 +344,26 @@ class AppContract(ABC):
             assert close is not None
             await close()
 
+    async def test_without_changes_there_is_nothing_to_decide(self, tmp_path: Path) -> None:
+        """What is not there is refused by its code; all of nothing is nothing."""
+        async with self.open_scene(tmp_path) as scene:
+            app = scene.app
+            await _start(scene)
+            assert list(await app.changes()) == []
+            for decide in (app.accept, app.reject):
+                assert list(await decide()) == []
+                with pytest.raises(PrsmError) as unknown:
+                    await decide(["nothing"])
+                assert unknown.value.code == "unknown_change"
+
     async def test_what_is_not_there_yet_says_so(self, tmp_path: Path) -> None:
         """A frontend can offer it once it is there."""
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
             assert list(await app.snapshots()) == []  # of a session that has not begun
-            for ask in (app.changes, lambda: app.rationale("a.py")):
-                with pytest.raises(PrsmError) as missing:
-                    await ask()
-                assert missing.value.code == "not_built"
+            with pytest.raises(PrsmError) as missing:
+                await app.rationale("a.py")
+            assert missing.value.code == "not_built"
 
     async def test_readers_may_come_and_go(self, tmp_path: Path) -> None:
         """One that leaves takes nothing from another."""

@@ -29,6 +29,7 @@ from prsm_core.engine.journal.views import walk_tree
 from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, MessageRoutingError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
+from prsm_core.testing.scripted_changes import ScriptedChanges
 from prsm_core.workspace.images import check_images
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class ScriptedRun:
         return await asyncio.shield(self.ended)
 
 
-class ScriptedApp:
+class ScriptedApp(ScriptedChanges):
     """AppHandle that keeps what it is asked and tells what a test says, as the engine would.
 
     A person's answer becomes an event, and the second one to a request is refused. `refusal`, if
@@ -78,6 +79,7 @@ class ScriptedApp:
     """
 
     def __init__(self, options: RunOptions | None = None) -> None:
+        super().__init__()
         self.options = options or RunOptions(task="do it")
         self.session = self.options.session or SESSION
         self.refusal: Exception | None = None
@@ -405,10 +407,6 @@ class ScriptedApp:
             raise StoreError(f"this session has no event {at}", code="unknown_position")
         self.forks.append(f"{self.session}-fork-{len(self.forks) + 1}")
         return self.forks[-1]
-
-    async def changes(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: they are not there yet."""
-        raise not_built("list the changes of agents")
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return nothing: nobody takes any."""

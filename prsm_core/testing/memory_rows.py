@@ -35,6 +35,7 @@ KEYS = {
     "requests": ("request_id",),
     "effects": ("turn_id", "call_id", "name"),
     "snapshots": ("session_id", "snapshot_id", "last_commit"),
+    "file_changes": ("session_id", "id"),
     "forks": ("session_id", "origin_id"),
     "aliases": ("session_id", "old_id"),
 }

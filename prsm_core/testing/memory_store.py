@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import AgentResult
+from prsm_core.domain.changes import to_change_row
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from types import TracebackType
 
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.rows import Values
@@ -181,6 +183,12 @@ class MemoryStore(Store):
                 key=lambda call: call["sequence"],
             )
         ]
+
+    async def changes(self, session_id: str) -> Sequence[ChangeRow]:
+        """Return all changes of files that the session has found, oldest first."""
+        self._check_open()
+        rows = self.ledger.tables["file_changes"].values()
+        return [to_change_row(row) for row in rows if row["session_id"] == session_id]
 
     async def aclose(self) -> None:
         """End the followers and refuse what comes later; the ledger stays."""

@@ -119,7 +119,17 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     (
         "file_changed",
         MASTER,
-        {"path": "src/a b.py", "kind": "modified", "added": 3, "removed": 1, "call": "c1"},
+        {"path": "src/a b.py", "kind": "modified", "added": 3, "removed": 1, "call": "c1"}
+        | {"change": "3fa9c1-1", "how": "named", "agents": [MASTER], "beside": []},
+    ),
+    (
+        "changes_decided",
+        None,
+        {
+            "changes": [
+                {"change": "3fa9c1-1", "path": "src/a b.py", "state": "rejected", "why": None}
+            ]
+        },
     ),
     (
         "tool_call_finished",

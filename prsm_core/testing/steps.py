@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentRole, AgentState, Grant
+from prsm_core.domain.changes import Author, FileChange
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.snapshots import SessionSnapshot
@@ -18,6 +19,7 @@ from prsm_core.domain.writes import (
     AgentSpawned,
     CallClosed,
     CallOpened,
+    FileChanged,
     MessagesConsumed,
     MessageSent,
     RequestOpened,
@@ -70,6 +72,24 @@ class Steps:
             agent=None if name is None else self.agent(name),
             data={"level": "info", "text": text},
         )
+
+    def changed(self, change_id: str, name: str | None = None, **fields: Any) -> FileChanged:
+        """Return that a file is another, by an agent, or from outside."""
+        authors = () if name is None else (Author(self.agent(name), "c1"),)
+        defaults = {
+            "id": change_id,
+            "scan": "s1",
+            "path": "src/a.py",
+            "folder": "/work",
+            "kind": "added",
+            "new_mode": "100644",
+            "after": "0" * 40,
+            "added": 2,
+            "removed": 0,
+            "how": "outside" if name is None else "sole",
+            "authors": authors,
+        }
+        return FileChanged(change=FileChange(**{**defaults, **fields}))
 
     def told(self, text: str = "") -> Told:
         """Return a notice as a step tells it."""

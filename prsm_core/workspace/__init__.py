@@ -5,5 +5,7 @@ artifacts   whether files are there, and changed
 files       opens what a person names, and nothing that waits or acts
 references  what a person refers to by `@path`, and what is there
 images      images of prompts, kept by what they hold, and the marks that cite them
+rationale   why a change was made, by what its agent said
+changes/    what changed in a folder, whose it is, and one change taken back
 shadow/     snapshots of a folder, and the way back to each
 """

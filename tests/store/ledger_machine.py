@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.changes import Decision
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import Notes
 from prsm_core.domain.steps import Committed
@@ -27,6 +28,7 @@ from prsm_core.domain.writes import (
     AgentNoted,
     AgentRestarted,
     AgentsResumed,
+    ChangesDecided,
     EffectNoted,
     MessagesConsumed,
     ModelSwitched,
@@ -265,6 +267,19 @@ class Ledgers(RuleBasedStateMachine):
             status = data.draw(st.sampled_from(["completed", "interrupted"]))
             finished = RunFinished(status=status, summary="done", used={"duration_s": 1.0})
             self.commit(self.steps.step(None, finished, run_id=run))
+
+    @rule(
+        change=st.sampled_from(["1", "2", "3"]),
+        name=st.one_of(st.none(), NAMES),
+        state=st.sampled_from([None, "accepted", "rejected", "unmerged"]),
+    )
+    def change_file(self, change, name, state):
+        found = self.steps.changed(change, name)
+        made: Write = found
+        if state is not None:
+            path = found.change.path
+            made = ChangesDecided(decisions=(Decision(change, path, state, "why"),))
+        self.commit(self.steps.step(None, made))
 
     @rule(name=st.sampled_from([None, "a name", "another"]), keeps=st.booleans())
     def call_it(self, name, keeps):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.store.ledger_files import FilesMeant
 from tests.store.ledger_seen import CALL, told_of
 from tests.store.ledger_state import OVER, Agent, Call, Letter, Request, State, Turn, call_of
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 OF_RUN = {
     *("AgentSpawned", "MessageSent", "Granted", "SessionNamed", "SnapshotTaken", "Told"),
     *("RunStarted", "RunResumed", "RunFinished", "AgentsResumed"),
+    *("FileChanged", "ChangesDecided"),
 }
 OF_THE_LIVING = {"AgentSpawned", "AgentEnded", "ResultClaimed", "TurnOpened", "CallOpened"}
 TO_THE_ENDED = {"task_result", "kill_signal"}
@@ -83,6 +85,7 @@ class LedgerModel:
             "notes": [agent.notes for agent in state.agents.values()],
             "requests": [one.request.request_id for one in state.requests.values() if one.is_open],
             "events": self.events,
+            "changes": state.changes,
             "calls": [
                 [_told_call(turn, call) for turn in agent.turns for call in _in_order(turn)]
                 for agent in state.agents.values()
@@ -118,7 +121,7 @@ class LedgerModel:
         }
 
 
-class _Act:
+class _Act(FilesMeant):
     """One step on its way: the state it would leave, what it tells, and what is wrong with it."""
 
     def __init__(self, state: State, step: Step) -> None:
@@ -174,6 +177,7 @@ class _Act:
     ) -> None:
         """Note an event about an agent, the step's own if no other is named."""
         agent, when = about or self.step.agent_id, self.step.at if at is None else at
+        agent = None if about == self.NOBODY else agent
         self.told.append({"type": kind, "agent": agent, "ts": when, "data": data})
 
     def RunStarted(self, write: Any) -> None:  # noqa: N802 - by the names of the writes

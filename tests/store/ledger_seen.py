@@ -29,6 +29,7 @@ async def look(store: Store, session: str = "s1") -> dict[str, Any]:
         "requests": await store.open_requests(session),
         "events": await read_events(store, session),
         "calls": [list(await store.calls(row.descriptor.agent_id)) for row in agents],
+        "changes": await store.changes(session),
         "sessions": [replace(info, started_at=0.0) for info in await store.sessions()],
     }
 
@@ -49,6 +50,9 @@ def seen(looked: dict[str, Any]) -> dict[str, Any]:
             ]
             for calls in looked["calls"]
         ],
+        "changes": {
+            row.change.id: (row.change.path, row.state, row.why) for row in looked["changes"]
+        },
         "session": next(
             ((info.run_id, info.status, info.last_seq, info.name) for info in looked["sessions"]),
             None,

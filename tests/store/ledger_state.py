@@ -110,6 +110,9 @@ class State:
     turns: dict[str, Turn] = field(default_factory=dict)
     letters: dict[str, Letter] = field(default_factory=dict)
     requests: dict[str, Request] = field(default_factory=dict)
+    changes: dict[str, tuple[str, str, str | None]] = field(
+        default_factory=dict
+    )  # path, state, why
     effects: dict[tuple[str, str, str], str | None] = field(
         default_factory=dict
     )  # turn, call, name

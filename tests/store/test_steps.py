@@ -9,6 +9,7 @@ import pytest
 
 from prsm_core.domain import writes
 from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.changes import Decision
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import Notes
 from prsm_core.domain.turns import Effect
@@ -20,6 +21,7 @@ from prsm_core.domain.writes import (
     AgentSpawned,
     AgentsResumed,
     CallOpened,
+    ChangesDecided,
     EffectNoted,
     Granted,
     MessagesConsumed,
@@ -59,10 +61,21 @@ async def prepare(store: SqliteStore, team: Steps) -> TurnOpened:
     await store.commit(team.ask("w1", request))
     await store.commit(team.step("master", *team.sent(sent, read)))
     await store.commit(team.consume("w1", "read"))
+    await store.commit(team.step(None, team.changed("f1", "w1")))
     return turn
 
 
 SPENT = Spent.of_turn(TokenUsage(input_tokens=1, output_tokens=2), 0.5)
+
+
+def _of_session(team: Steps) -> dict[str, Write]:
+    """Return those that no agent writes, by kind."""
+    return {
+        "SessionNamed": SessionNamed(name="a name"),
+        "SnapshotTaken": SnapshotTaken(snapshot=team.snapshot()),
+        "FileChanged": team.changed("f2", "w1"),
+        "ChangesDecided": ChangesDecided(decisions=(Decision("f1", "src/a.py", "accepted"),)),
+    }
 
 
 def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
@@ -97,8 +110,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "RequestOpened": RequestOpened(request=team.request("w1")),
         "RequestResolved": team.resolved("request", "deny"),
         "Granted": Granted(grant={"tool": "Bash"}),
-        "SessionNamed": SessionNamed(name="a name"),
-        "SnapshotTaken": SnapshotTaken(snapshot=team.snapshot()),
+        **_of_session(team),
         "TurnOpened": team.turn("w1", 2, parent_turn_id=turn.turn_id, consumed=("answer",)),
         "TurnMetered": TurnMetered(turn_id=turn.turn_id, spent=SPENT),
         "TurnClosed": team.close(turn, result=closing),

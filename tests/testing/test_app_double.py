@@ -27,8 +27,8 @@ async def kinds(app, count, after=0):
 def signatures(cls):
     return {
         name: list(inspect.signature(value).parameters)
-        for name, value in vars(cls).items()
-        if inspect.isfunction(value) and not name.startswith("_")
+        for name, value in inspect.getmembers(cls, inspect.isfunction)
+        if not name.startswith("_")
     }
 
 

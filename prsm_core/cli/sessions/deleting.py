@@ -31,6 +31,7 @@ from prsm_core.store.removal import (
     own_snapshots,
     remove_session,
 )
+from prsm_core.workspace.changes.forgetting import forget as forget_changes
 from prsm_core.workspace.images import FILE, IMAGES, remove_images
 from prsm_core.workspace.shadow.whereabouts import forget
 
@@ -117,6 +118,7 @@ def _path(state: Path, session: str) -> Path:
 def _clear(state: Path, session: str, note: Note, specs: Collection[ProviderSpec]) -> int:
     """Remove what a note names; return how many files went."""
     count = remove_leftovers(state, session, note.names, specs)
+    count += forget_changes(state, session)
     forget(state, note.snapshots)
     # A run of another repository may show the same image.
     ledgers = sorted(note.ledger.parent.parent.glob(f"*/{note.ledger.name}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +18,7 @@ from prsm_core.loop.run import run_to_end
 from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from prsm_core.workspace.shadow.worktree import Shadow
 
@@ -48,12 +49,19 @@ async def _with_held_shadow(workspace: str, work: Callable[[Shadow, Sequence[str
 
 
 async def _with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
+    async with open_shadow(workspace) as shadow:
+        return await asyncio.to_thread(work, shadow)
+
+
+@asynccontextmanager
+async def open_shadow(workspace: str) -> AsyncIterator[Shadow]:
+    """Open the shadow of a folder, for threads, and tell what was mended besides."""
     paths = workspace_paths(workspace)
     clock = SystemClock()
     async with ProcessLauncher(clock) as launcher, open_git(launcher, clock) as git:
         shadow = Shadows(state=paths.state, data=paths.data).open(git, Path(workspace))
         try:
-            return await asyncio.to_thread(work, shadow)
+            yield shadow
         finally:
             for note in shadow.notes:
                 say(f"prsm: note: {escape_exact(note)}", err=True)

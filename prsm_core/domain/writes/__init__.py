@@ -8,6 +8,7 @@ turns      opened and closed
 calls      of orchestration tools: opened and closed, and what they have done
 requests   to a person: opened and resolved; what a person granted
 snapshots  of the files that agents work on
+changes    of files: found, and decided about
 """
 
 from prsm_core.domain.writes.agents import (
@@ -22,6 +23,7 @@ from prsm_core.domain.writes.agents import (
     ThreadKept,
 )
 from prsm_core.domain.writes.calls import CallClosed, CallOpened, EffectNoted
+from prsm_core.domain.writes.changes import ChangesDecided, FileChanged
 from prsm_core.domain.writes.messages import MessagesConsumed, MessageSent
 from prsm_core.domain.writes.requests import Granted, RequestOpened, RequestResolved
 from prsm_core.domain.writes.runs import RunFinished, RunResumed, RunStarted, SessionNamed, Told
@@ -36,7 +38,9 @@ __all__ = [
     "AgentsResumed",
     "CallClosed",
     "CallOpened",
+    "ChangesDecided",
     "EffectNoted",
+    "FileChanged",
     "Granted",
     "MessageSent",
     "MessagesConsumed",

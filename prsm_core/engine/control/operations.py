@@ -65,6 +65,7 @@ _MAYBE_TEXT = ("a text or null", lambda value: value is None or _is_text(value))
 _WHOLE = ("a whole number", _is_whole)
 _MAYBE_WHOLE = ("a whole number or null", lambda value: value is None or _is_whole(value))
 _IMAGES = ("a list of marks or `data:` URLs: no path of yours is read here", _is_images)
+_CHANGES = {"changes": _TEXTS, "agent": _MAYBE_TEXT, "call": _MAYBE_TEXT}
 _VIA, _SHOWN = frozenset({"via"}), frozenset({"images"})
 _OVERRIDES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("provider", "model", "mode", "effort"), _TEXT),
@@ -294,6 +295,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "complete": Operation(_plain("complete"), {"text": _TEXT}),
     "fork": Operation(_plain("fork"), {"at": _MAYBE_WHOLE}, acts=True),
     "changes": Operation(_plain("changes")),
+    "accept": Operation(_plain("accept"), _CHANGES, acts=True),
+    "reject": Operation(_plain("reject"), _CHANGES, acts=True),
     "snapshots": Operation(_plain("snapshots")),
     "hold_files": Operation(_hold_files, acts=True),
     "rationale": Operation(_plain("rationale"), {"path": _TEXT, "line": _MAYBE_WHOLE}),

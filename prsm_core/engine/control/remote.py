@@ -194,6 +194,20 @@ class RemoteApp:
         """Return what the agents have changed; see AppHandle."""
         return cast("list[Mapping[str, Any]]", await self._ask("changes"))
 
+    async def accept(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Accept changes, which stay; see AppHandle."""
+        told = await self._ask("accept", changes=list(changes), agent=agent, call=call)
+        return cast("list[Mapping[str, Any]]", told)
+
+    async def reject(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Take changes back, each alone; see AppHandle."""
+        told = await self._ask("reject", changes=list(changes), agent=agent, call=call)
+        return cast("list[Mapping[str, Any]]", told)
+
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of the session; see AppHandle."""
         return cast("list[Mapping[str, Any]]", await self._ask("snapshots"))

@@ -12,7 +12,7 @@ from prsm_core.engine.door.offers import known_models, provider_values, session_
 from prsm_core.engine.door.refusals import known_mode, not_built
 from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.files.quiet import HOLD_SECONDS
-from prsm_core.engine.journal.views import ConversationStore, build_tree
+from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
 from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.errors import ConfigError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
+    from prsm_core.engine.door.deciding import Deciding
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.engine.state import AgentRecord
@@ -286,7 +287,7 @@ class LocalApp:
         rows = await self._store.agents(self._session)
         requests = await self._store.open_requests(self._session)
         run, now = engine.journal.run_id, engine.clock.time()
-        return build_tree(
+        tree = build_tree(
             self._session,
             run,
             rows,
@@ -295,6 +296,8 @@ class LocalApp:
             requests=requests,
             unwritten=unwritten,
         )
+        add_changes(tree, await self._store.changes(self._session))
+        return tree
 
     def _lost(self, rows: Sequence[AgentRow]) -> Collection[str]:
         """Return the agents that an earlier process left, and this one has not taken over."""
@@ -380,8 +383,26 @@ class LocalApp:
         return await self._engine.fork(at)
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: they are not there yet."""
-        raise not_built("list the changes of agents")
+        """Return all changes of files that the session has found."""
+        return await self._deciding.changes()
+
+    async def accept(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Accept changes, which stay."""
+        return await self._deciding.accept(changes, agent, call)
+
+    @property
+    def _deciding(self) -> Deciding:
+        from prsm_core.engine.door.deciding import Deciding  # once a person decides
+
+        return Deciding(self._engine.changes, self._store, self._session)
+
+    async def reject(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Take changes back, each alone."""
+        return await self._deciding.reject(changes, agent, call)
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of files that were taken for the session, oldest first."""

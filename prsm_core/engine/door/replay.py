@@ -323,6 +323,18 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
+    async def accept(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
+    async def reject(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Raise PrsmError: this is a replay."""
         self._refuse()

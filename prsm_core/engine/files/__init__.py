@@ -3,4 +3,8 @@
 keeper   git, and the shadows of folders: one thread at a time, told and never silent
 prompts  the snapshots before what persons say
 quiet    which calls may write now, and the moment in which none does
+calls    those that may have made a change that is found next
+changes  what they changed: found, attributed, written and told
+late     … from the first call on that may write
+deciding which changes a person means, and what becomes of them
 """

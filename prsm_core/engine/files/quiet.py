@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -47,6 +47,26 @@ class WritingCall(Record, frozen=True, kw_only=True):
         """Return who runs what, for people."""
         what = self.command or " ".join((self.tool, *self.paths))
         return f"{self.name}: {what}"
+
+
+class CallWatch(Protocol):
+    """Is told of the calls that may write, as they are known."""
+
+    async def before(self, call: WritingCall) -> None:
+        """Do what must be done before a permitted call runs."""
+        ...
+
+    def begins(self, call: WritingCall) -> None:
+        """Take note of a call that runs from now on."""
+        ...
+
+    def is_named(self, old: WritingCall, new: WritingCall) -> None:
+        """Take note of what a call that runs is called."""
+        ...
+
+    def ends(self, call: WritingCall, *, has_run: bool) -> None:
+        """Take note of a call that runs no more, or that waits for a permission after all."""
+        ...
 
 
 class Hold:
@@ -107,6 +127,7 @@ class QuietMoment:
     """
 
     def __init__(self, clock: Clock) -> None:
+        self.watch: CallWatch | None = None
         self._clock = clock
         self._running: list[WritingCall] = []  # oldest first
         self._asked: list[WritingCall] = []
@@ -141,7 +162,7 @@ class QuietMoment:
     def asks(self, call: WritingCall) -> None:
         """Take note that a permission is asked for: until it is given the call does not run."""
         if (known := _find(self._running, call)) is not None:
-            self._leave(known)
+            self._leave(known, has_run=False)
         self._asked.append(call)
 
     async def enter(self, call: WritingCall) -> bool:
@@ -149,6 +170,8 @@ class QuietMoment:
 
         Who is cancelled meanwhile leaves nothing behind.
         """
+        if self.watch is not None:
+            await self.watch.before(call)
         loop = asyncio.get_running_loop()
         while self._is_closed:
             waiter: asyncio.Future[bool] = loop.create_future()
@@ -177,7 +200,10 @@ class QuietMoment:
         if (asked := _find(self._asked, call)) is not None:
             self._asked[self._asked.index(asked)] = _named_like(asked, call)
         elif (known := _find(self._running, call)) is not None:
-            self._running[self._running.index(known)] = _named_like(known, call)
+            named = _named_like(known, call)
+            self._running[self._running.index(known)] = named
+            if self.watch is not None:
+                self.watch.is_named(known, named)
         else:
             self._run(call)
 
@@ -246,11 +272,15 @@ class QuietMoment:
         self._running.append(call)
         self._none_runs.clear()
         self._tell_wanted()
+        if self.watch is not None:
+            self.watch.begins(call)
         for hold in self._holds:
             hold.disturbed(call)
 
-    def _leave(self, call: WritingCall) -> None:
+    def _leave(self, call: WritingCall, *, has_run: bool = True) -> None:
         self._running.remove(call)
+        if self.watch is not None:
+            self.watch.ends(call, has_run=has_run)
         if not self._running:
             self._none_runs.set()
 

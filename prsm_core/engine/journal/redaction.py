@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentDescriptor, AgentResult
+from prsm_core.domain.changes import Decision, FileChange
 from prsm_core.domain.messages import RoutedMessage
 from prsm_core.domain.notes import Ending, Notes
 from prsm_core.domain.snapshots import SessionSnapshot
@@ -53,6 +54,8 @@ WRITTEN: Mapping[type, tuple[str, ...]] = {
     Ending: ("reason", "kind"),
     Notes: ("progress", "ending"),
     CompactionResult: ("summary",),
+    Decision: ("path", "why"),
+    FileChange: ("path", "root", "folder", "note"),
     HumanRequest: ("payload",),
     McpServer: ("args", "env", "url", "headers"),
     RoutedMessage: ("payload",),

@@ -6,6 +6,7 @@ import difflib
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.changes import REJECTED
 from prsm_core.domain.usage import Spent, total
 from prsm_core.errors import MessageRoutingError, ToolInputError
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
+    from prsm_core.domain.changes import ChangeRow, FileChange
     from prsm_core.domain.events import Event
     from prsm_core.domain.sessions import AgentNow
     from prsm_core.domain.steps import HumanRequest
@@ -91,6 +93,33 @@ def build_tree(
         "is_live": unwritten is not None,
         "spent": total(own.values()).to_dict(),
         "agents": roots,
+    }
+
+
+def add_changes(tree: Mapping[str, Any], rows: Iterable[ChangeRow]) -> None:
+    """Tell at each node what its agent has changed, and all below it: files, lines added, removed.
+
+    What was taken back does not count, and what may be of several counts for the likeliest.
+    """
+    own: dict[str, list[FileChange]] = {}
+    for row in rows:
+        author = row.change.author
+        if author is not None and row.state != REJECTED:
+            own.setdefault(author.agent, []).append(row.change)
+    nodes = list(walk_tree(tree["agents"]))
+    below: dict[str, list[FileChange]] = {}
+    for node in reversed(nodes):  # those below first
+        mine = own.get(node["id"], [])
+        theirs = [change for child in node["children"] for change in below[child["id"]]]
+        below[node["id"]] = [*mine, *theirs]
+        node["changes_self"], node["changes_subtree"] = _summed(mine), _summed(below[node["id"]])
+
+
+def _summed(changes: Sequence[FileChange]) -> dict[str, int]:
+    return {
+        "files": len({change.path for change in changes}),
+        "added": sum(change.added or 0 for change in changes),
+        "removed": sum(change.removed or 0 for change in changes),
     }
 
 

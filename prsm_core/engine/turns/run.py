@@ -258,6 +258,10 @@ class TurnRun:
         await self._tell(self.fold.add_message("user", text))
         return True
 
+    def tell(self, text: str) -> None:
+        """Have the model told something with its next answer, or prompt."""
+        self._stuck.tell(text)
+
     def is_blocked(self, *, without: Call | None = None) -> bool:
         """Whether the model's response is complete and all that runs waits for other agents."""
         return self._phase.may_rest and self._only_waits(without)

@@ -1,4 +1,7 @@
-"""Watches one agent for going round in circles: warns the user and the agent, then fails it."""
+"""Watches one agent for going round in circles: warns the user and the agent, then fails it.
+
+What else the agent has to be told goes the same way.
+"""
 
 from __future__ import annotations
 
@@ -88,6 +91,10 @@ class StuckWatch:
         notice, self._notice = self._notice, None
         return f"{prompt}\n\n{notice}"
 
+    def tell(self, text: str) -> None:
+        """Have the agent told something with its next answer, or prompt."""
+        self._notice = text if self._notice is None else f"{self._notice}\n\n{text}"
+
     def said(self, text: str) -> None:
         """Take note of a message that has ended; one that only thinks is none."""
         if self._detector is not None and text.strip():
@@ -129,7 +136,7 @@ class StuckWatch:
         self._journal.note(
             "notice", record.agent_id, level="warning", text=f"{name} may be stuck ({what})"
         )
-        self._notice = f"You may be stuck ({what}). {_ADVICE}"
+        self.tell(f"You may be stuck ({what}). {_ADVICE}")
 
     async def _fail(self, message: str) -> None:
         if not self._life.is_over:  # else another life may have begun, which is not to be stopped

@@ -26,7 +26,6 @@ _FIXED = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_LITERAL_PATHSPECS": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_AUTHOR_NAME": _NAME,
     "GIT_AUTHOR_EMAIL": _MAIL,
@@ -107,11 +106,20 @@ class GitDir:
         self._settings = [word for one in settings for word in ("-c", one)]
 
     def ask(
-        self, *args: str, stdin: bytes = b"", index: Path | None = None, alone: bool = False
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        index: Path | None = None,
+        alone: bool = False,
+        is_literal: bool = True,
     ) -> Output:
-        """Run a command; with `alone` it sees no objects but those of this directory."""
+        """Run a command; with `alone` it sees no objects but those of this directory.
+
+        Paths are names, unless they are not `is_literal`, which some commands do not know.
+        """
         env = {
             **_FIXED,
+            "GIT_LITERAL_PATHSPECS": str(int(is_literal)),
             "GIT_DIR": str(self.path),
             "GIT_WORK_TREE": str(self.work_tree),
             "GIT_INDEX_FILE": str(index or self.path / "index"),

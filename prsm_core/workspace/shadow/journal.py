@@ -63,7 +63,7 @@ class Journal:
     def abandon(self) -> None:
         """End a restore that was taken back."""
         self._intent.unlink(missing_ok=True)
-        _sync(self._intent.parent)
+        sync(self._intent.parent)
 
 
 def _read(file: Path) -> dict[str, Any] | None:
@@ -84,10 +84,11 @@ def _write(file: Path, value: Record) -> None:
         Path(name).replace(file)
     finally:
         Path(name).unlink(missing_ok=True)
-    _sync(file.parent)
+    sync(file.parent)
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
+    """Have the names in a folder on the disk. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -110,7 +110,7 @@ class Root:
         self.place = place
         self._git = git
         self._limits = limits
-        self._hidden = tuple(f"{one}/" for one in hidden)
+        self.hidden = tuple(f"{one}/" for one in hidden)
         self.repository = find_repository(folder)
         objects: list[Path] = []
         git_dir = None
@@ -230,7 +230,7 @@ class Root:
         output = self.shadow.ask("ls-files", "--others", "--exclude-standard", "-z")
         if output.code:
             raise GitFailedError(("ls-files",), output)
-        others = [one for one in names(output.out) if not one.startswith(self._hidden)]
+        others = [one for one in names(output.out) if not one.startswith(self.hidden)]
         closed = [
             Skipped(os.fsdecode(path), f"the folder cannot be opened: {os.fsdecode(why)}")
             for path, why in _NOT_OPENED.findall(output.err)

@@ -203,6 +203,23 @@ class Shadow:
         with self._open():
             return
 
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Keep others out, for those who keep more than snapshots here; a restore is over then."""
+        with folder_lock(self.place, self._wait_seconds):
+            if self._journal.intent() is not None:
+                self._roots.clear()
+                self._recover()
+            yield
+
+    def root(self, path: str) -> Root:
+        """Return the shadow of a root; for those who are `at_work`."""
+        return self._root(path)
+
+    def roots_now(self) -> Sequence[RootState]:
+        """Store the folder as it is now, for those who are `at_work`. Raises PrsmError."""
+        return self._mended(self._capture).roots
+
     @property
     def _main_place(self) -> Path:
         return self.place / "roots" / "main"

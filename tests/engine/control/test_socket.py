@@ -116,6 +116,8 @@ ARGUMENTS: dict[str, dict] = {
     "complete": {"text": "t"},
     "fork": {"at": None},
     "rationale": {"path": "a.py", "line": None},
+    "accept": {"changes": [], "agent": None, "call": None},
+    "reject": {"changes": [], "agent": None, "call": None},
 }
 LOOKS = {"ping", "tree", "requests", "outcome"}
 

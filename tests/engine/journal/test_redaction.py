@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from prsm_core.domain import writes
 from prsm_core.domain.agents import AgentResult
+from prsm_core.domain.changes import Decision
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import Ending, Notes
 from prsm_core.domain.projection import events_of, rows_of
@@ -22,6 +23,7 @@ from prsm_core.domain.writes import (
     AgentRestarted,
     AgentSpawned,
     CallOpened,
+    ChangesDecided,
     Granted,
     ModelSwitched,
     RequestOpened,
@@ -94,6 +96,8 @@ WRITES: dict[str, Write] = {
     "snapshot": SnapshotTaken(
         snapshot=TEAM.snapshot("w1", description=SAID, branch=SECRET, unquiet=(SAID,))
     ),
+    "changed": Steps().changed("f1", path=f"{SECRET}.txt", note=SAID),
+    "decided": ChangesDecided(decisions=(Decision("f1", f"{SECRET}.txt", "unmerged", SAID),)),
     "finished": RunFinished(status="failed", summary=SAID, error=SAID, used={"evidence": SAID}),
     "told": Told(kind="notice", data={"level": "info", "text": SAID}),
 }

@@ -1,0 +1,7 @@
+"""`prsm changes`: what agents changed, whose it is, and what becomes of it.
+
+commands   the command line
+knowing    the changes that are meant
+showing    lists, one change, and diffs
+deciding   accept and reject, by the session's engine or without one
+"""

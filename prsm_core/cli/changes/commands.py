@@ -1,0 +1,136 @@
+"""`prsm changes`: what agents changed, accepted or taken back."""
+
+from __future__ import annotations
+
+import click
+
+from prsm_core.cli.options import json_option, workspace_option
+
+session_option = click.option(
+    "--session", metavar="ID", help="A session of this folder; the newest if not given."
+)
+agent_option = click.option(
+    "--agent", metavar="NAME", help="Those of an agent, and of all below it."
+)
+call_option = click.option("--call", metavar="ID", help="Those of one call.")
+ids_argument = click.argument("ids", nargs=-1, metavar="[ID]...")
+all_option = click.option("--all", "all_", is_flag=True, help="All that are pending.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+@click.group(short_help="Show what agents changed; accept it, or take it back.")
+def changes() -> None:
+    """Show what the agents of a session changed in the folder, and decide about it.
+
+    A change is of one file, found after a call ended. HOW says how it is known whose it is: `named`
+    (the call said the file), `sole` (one agent was writing), `region` (it has that folder for
+    itself), `shared` (several were writing, all are named) or `outside` (a person, or another
+    program). What git ignores is not looked at. ID is an id that `prsm changes list` shows, or the
+    beginning of one.
+    """
+
+
+@changes.command("list", short_help="List what is pending, conflicts first.")
+@click.option("--all", "all_", is_flag=True, help="Also what is accepted or taken back.")
+@agent_option
+@session_option
+@workspace_option
+@json_option
+def list_changes(
+    all_: bool, agent: str | None, session: str | None, workspace: str, as_json: bool
+) -> None:
+    """List the changes about which nothing is decided, by agent, conflicts first.
+
+    A conflict is a file on which others are, too: it is marked with `!`.
+    """
+    from prsm_core.cli.changes.showing import print_changes
+
+    print_changes(workspace, session, agent, is_all=all_, as_json=as_json)
+
+
+@changes.command(short_help="Show one change: whose it is, and what it did.")
+@click.argument("change_id", metavar="ID")
+@session_option
+@workspace_option
+@json_option
+def show(change_id: str, session: str | None, workspace: str, as_json: bool) -> None:
+    """Show one change: whose it is, how that is known, who else is on the file, and its lines."""
+    from prsm_core.cli.changes.showing import print_change
+
+    print_change(workspace, session, change_id, as_json=as_json)
+
+
+@changes.command(short_help="Print changes as a patch.")
+@ids_argument
+@agent_option
+@call_option
+@session_option
+@workspace_option
+def diff(
+    ids: tuple[str, ...],
+    agent: str | None,
+    call: str | None,
+    session: str | None,
+    workspace: str,
+) -> None:
+    """Print changes as a patch, each for itself: those of the ids, or all that are pending."""
+    from prsm_core.cli.changes.showing import print_diff
+
+    print_diff(workspace, session, ids, agent, call)
+
+
+@changes.command(short_help="Accept changes: they stay, and are pending no more.")
+@ids_argument
+@agent_option
+@call_option
+@all_option
+@session_option
+@workspace_option
+@json_option
+def accept(
+    ids: tuple[str, ...],
+    agent: str | None,
+    call: str | None,
+    all_: bool,
+    session: str | None,
+    workspace: str,
+    as_json: bool,
+) -> None:
+    """Accept changes: they stay as they are, and are pending no more."""
+    from prsm_core.cli.changes.deciding import Which, accept_changes
+
+    which = Which(ids=ids, agent=agent, call=call, is_all=all_)
+    accept_changes(workspace, session, which, as_json=as_json)
+
+
+@changes.command(short_help="Take changes back, each alone.")
+@ids_argument
+@agent_option
+@call_option
+@all_option
+@yes_option
+@session_option
+@workspace_option
+@json_option
+@click.pass_context
+def reject(
+    ctx: click.Context,
+    ids: tuple[str, ...],
+    agent: str | None,
+    call: str | None,
+    all_: bool,
+    yes: bool,
+    session: str | None,
+    workspace: str,
+    as_json: bool,
+) -> None:
+    """Take changes back, each alone: what came later in the same file stays.
+
+    What does not merge with later edits stays as it is, and is marked `unmerged`; the exit code is
+    1 then. A change that may be of several agents is not among those of one of them. The agents are
+    told, if they are still at work.
+    """
+    from prsm_core.cli.changes.deciding import Which, reject_changes
+
+    which = Which(ids=ids, agent=agent, call=call, is_all=all_)
+    ctx.exit(reject_changes(workspace, session, which, is_sure=yes, as_json=as_json))

@@ -1,0 +1,75 @@
+"""Reads changes of a session that a command line means, and says each in a line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.cli.ledger import open_session
+from prsm_core.domain.record import Record
+from prsm_core.engine.files.deciding import Choice, choose, family_of
+from prsm_core.engine.journal.views import ConversationStore
+from prsm_core.kit.text import escape_exact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.domain.changes import ChangeRow
+
+MARKS = {"added": "+", "deleted": "-", "modified": "~"}
+_OUTSIDE = "(outside)"
+
+
+class Known(Record, frozen=True, kw_only=True):
+    """Changes of a session, and what its agents are called."""
+
+    session: str
+    run: str
+    rows: tuple[ChangeRow, ...]
+    names: Mapping[str, str]
+
+
+async def known_changes(
+    workspace: str,
+    session: str | None,
+    ids: Sequence[str],
+    agent: str | None,
+    call: str | None,
+    *,
+    is_all: bool = False,
+) -> Known:
+    """Read the changes that are meant; with `is_all` also what is decided. Raises PrsmError."""
+    async with open_session(workspace, session) as (store, info):
+        rows = await store.changes(info.session_id)
+        agents = await store.agents(info.session_id)
+    parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in agents}
+    family = None
+    if agent is not None:
+        family = family_of(ConversationStore.resolve_agent_id(agent, agents), parents)
+    if is_all:
+        found = [row for row in rows if family is None or _may_be_of(row, family)]
+    else:
+        found = list(choose(rows, Choice(ids=tuple(ids), agents=family, call=call)))
+    return Known(
+        session=info.session_id,
+        run=info.run_id or "",
+        rows=tuple(found),
+        names={row.descriptor.agent_id: row.descriptor.name for row in agents},
+    )
+
+
+def _may_be_of(row: ChangeRow, family: frozenset[str]) -> bool:
+    return any(one.agent in family for one in row.change.authors)
+
+
+def who(row: ChangeRow, names: Mapping[str, str]) -> str:
+    """Return who may have made a change."""
+    agents = dict.fromkeys(one.agent for one in row.change.authors)
+    return ", ".join(names.get(agent, agent[:8]) for agent in agents) or _OUTSIDE
+
+
+def line_of(row: ChangeRow, names: Mapping[str, str]) -> str:
+    """Return a change in one line."""
+    change = row.change
+    mark = "! " if change.beside else ""
+    author = escape_exact(who(row, names))
+    return f"{change.id}  {mark}{MARKS[change.kind]} {escape_exact(change.path)}  {author}"

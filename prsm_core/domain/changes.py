@@ -1,0 +1,133 @@
+"""A change of a file, as the ledger has it: what, whose, and what was decided about it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PENDING, ACCEPTED, REJECTED, UNMERGED = "pending", "accepted", "rejected", "unmerged"
+OPEN_STATES = frozenset({PENDING, UNMERGED})  # in which something can be decided
+
+_ESCAPED = re.compile(r"\\(?:\\|x([0-9a-f]{2}))")
+
+
+class Author(Record, frozen=True, gc=False):
+    """A call that may have made a change, and its agent; the call is "" where none is known."""
+
+    agent: str
+    call: str = ""
+    turn: str | None = None
+
+
+class FileChange(Record, frozen=True, gc=False, kw_only=True):
+    """One change of one path.
+
+    Attributes:
+        id: Tells it from others of the session.
+        scan: The look that found it, with others.
+        path: From the top of the folder; see `path_text`.
+        root: The repository in the folder that it is of; "" for the folder itself.
+        folder: Absolute, the top of the working tree.
+        kind: added, modified or deleted.
+        old_mode, new_mode: As git has them; None where there is no file.
+        before, after: Ids of contents; None where there is no file, "" where it is not kept.
+        added, removed: Lines; None where it is no text, or not kept.
+        how: named, sole, region, shared or outside.
+        authors: Who may have made it, the likeliest first; none where it came from outside.
+        beside: Agents that are on the same file, "" for outside: it is a conflict.
+        note: Why a content is not kept.
+    """
+
+    id: str
+    scan: str
+    path: str
+    root: str = ""
+    folder: str
+    kind: str
+    old_mode: str | None = None
+    new_mode: str | None = None
+    before: str | None = None
+    after: str | None = None
+    added: int | None = None
+    removed: int | None = None
+    how: str
+    authors: tuple[Author, ...] = ()
+    beside: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def author(self) -> Author | None:
+        """The likeliest author."""
+        return self.authors[0] if self.authors else None
+
+
+class ChangeRow(Record, frozen=True, gc=False, kw_only=True):
+    """A change as the ledger has it now."""
+
+    change: FileChange
+    at: float  # Unix seconds, when it was found
+    state: str = PENDING  # pending | accepted | rejected | unmerged: it could not be taken back
+    why: str | None = None  # … because
+    decided_at: float | None = None
+
+
+class Decision(Record, frozen=True, gc=False):
+    """What was decided about a change; `why` says why one stays that was to be taken back."""
+
+    id: str
+    path: str
+    state: str  # accepted | rejected | unmerged
+    why: str | None = None
+
+
+def path_text(path: str) -> str:
+    r"""Return a path of `os.fsdecode` as text that can be stored: odd bytes as `\\xNN`."""
+    escaped = path.replace("\\", "\\\\")
+    return escaped.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def text_path(text: str) -> str:
+    """Return the path that `path_text` made text of."""
+
+    def back(found: re.Match[str]) -> str:
+        odd = found[1]
+        return "\\" if odd is None else bytes([int(odd, 16)]).decode("utf-8", "surrogateescape")
+
+    return _ESCAPED.sub(back, text)
+
+
+_COLUMNS = tuple(name for name in FileChange.__struct_fields__ if name not in {"authors", "beside"})
+
+
+def change_columns(change: FileChange) -> dict[str, Any]:
+    """Return a change as its table has it."""
+    author = change.author
+    return {
+        **{name: getattr(change, name) for name in _COLUMNS},
+        "agent_id": None if author is None else author.agent,
+        "call_id": None if author is None else author.call,
+        "turn_id": None if author is None else author.turn,
+        "authors": [[one.agent, one.call, one.turn] for one in change.authors],
+        "beside": list(change.beside),
+    }
+
+
+def to_change_row(row: Mapping[str, Any]) -> ChangeRow:
+    """Return a change from its columns, JSON decoded."""
+    change = FileChange(
+        **{name: row[name] for name in _COLUMNS},
+        authors=tuple(Author(*one) for one in row["authors"]),
+        beside=tuple(row["beside"]),
+    )
+    return ChangeRow(
+        change=change,
+        at=row["found_at"],
+        state=row["state"],
+        why=row["why"],
+        decided_at=row["decided_at"],
+    )

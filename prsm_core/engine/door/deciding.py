@@ -1,0 +1,75 @@
+"""Changes of files, as a frontend sees them and decides about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.engine.files.deciding import (
+    Choice,
+    choose,
+    family_of,
+    told_change,
+    told_decision,
+)
+from prsm_core.engine.journal.views import ConversationStore
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.engine.files.changes import ChangeWatch
+    from prsm_core.engine.files.late import LateWatch
+    from prsm_core.interfaces.store import Store
+
+
+class Deciding:
+    """The part of an AppHandle that is about changes; without a watch none are found."""
+
+    def __init__(self, watch: LateWatch | None, store: Store, session: str) -> None:
+        self._watch = watch
+        self._store = store
+        self._session = session
+
+    async def changes(self) -> Sequence[Mapping[str, Any]]:
+        """Return all changes of the session, oldest first."""
+        if self._watch is not None:
+            rows = await self._watch.get().rows()
+        else:
+            rows = await self._store.changes(self._session)
+        agents = await self._store.agents(self._session)
+        names = {row.descriptor.agent_id: row.descriptor.name for row in agents}
+        return [told_change(row, names) for row in rows]
+
+    async def accept(
+        self, ids: Sequence[str], agent: str | None, call: str | None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Accept changes; see AppHandle."""
+        choice = await self._choice(ids, agent, call)
+        watch = await self._able(choice)
+        return [] if watch is None else [told_decision(one) for one in await watch.accept(choice)]
+
+    async def reject(
+        self, ids: Sequence[str], agent: str | None, call: str | None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Take changes back; see AppHandle."""
+        choice = await self._choice(ids, agent, call)
+        watch = await self._able(choice)
+        return [] if watch is None else [told_decision(one) for one in await watch.reject(choice)]
+
+    async def _able(self, choice: Choice) -> ChangeWatch | None:
+        """Return who decides; None: there is nothing to decide. Raises ConfigError."""
+        if self._watch is None and choose(await self._store.changes(self._session), choice):
+            raise ConfigError(
+                "changes of files are not kept here",
+                hint="let `workspace.snapshots` be something else than off",
+                code="no_changes",
+            )
+        return None if self._watch is None else self._watch.get()
+
+    async def _choice(self, ids: Sequence[str], agent: str | None, call: str | None) -> Choice:
+        agents = None
+        if agent is not None:
+            rows = await self._store.agents(self._session)
+            parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in rows}
+            agents = family_of(ConversationStore.resolve_agent_id(agent, rows), parents)
+        return Choice(ids=tuple(ids), agents=agents, call=call)

@@ -1,0 +1,133 @@
+"""The writing calls of a run, as far as a change that is found next may be theirs.
+
+They are on the disk, too: whoever goes on after a crash finds out what those had changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from prsm_core.workspace.changes.records import WritingCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from prsm_core.engine.files.quiet import WritingCall as Running
+
+UNNAMED = ""  # the id of a call that its provider has not named
+
+
+class OpenCalls:
+    """Owns them: those that run, and those that have ended since the last look at the files.
+
+    Args:
+        tick: Counts moments up.
+        time: Returns Unix seconds.
+        leased: Returns folders that an agent has for itself, from the top of the folder.
+        paths: Returns the files that a call says it writes, from the top of the folder.
+        turn: Returns the id of an agent's turn.
+    """
+
+    def __init__(
+        self,
+        tick: Callable[[], int],
+        time: Callable[[], float],
+        *,
+        leased: Callable[[str], tuple[str, ...]],
+        paths: Callable[[Running], frozenset[str]],
+        turn: Callable[[str], str | None],
+    ) -> None:
+        self._tick = tick
+        self._time = time
+        self._leased = leased
+        self._paths = paths
+        self._turn = turn
+        self._running: list[tuple[Running, WritingCall]] = []
+        self._ended: list[WritingCall] = []
+        self._file: Path | None = None
+
+    @property
+    def all(self) -> Sequence[WritingCall]:
+        """All that may have made a change since the last look."""
+        return [*self._ended, *(call for _, call in self._running)]
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether some have ended since the last look began."""
+        return bool(self._ended)
+
+    def keep_in(self, file: Path) -> None:
+        """Keep them in a file from now on. Raises OSError."""
+        self._file = file
+        self._write()
+
+    def begins(self, one: Running) -> None:
+        """Take note of a call that may write from now on."""
+        call = WritingCall(
+            agent=one.agent,
+            call=one.call or UNNAMED,
+            turn=self._turn(one.agent),
+            paths=self._paths(one),
+            leased=self._leased(one.agent),
+            began=self._tick(),
+            span=(self._time(), inf),
+        )
+        self._running.append((one, call))
+        self._write()
+
+    def is_named(self, old: Running, new: Running) -> None:
+        """Take note of what a call is called."""
+        for number, (one, call) in enumerate(self._running):
+            if one is old:
+                self._running[number] = new, replace(call, call=new.call or UNNAMED)
+
+    def ends(self, one: Running, *, has_run: bool) -> WritingCall | None:
+        """Take note of a call that writes no more, and return it if it has run at all."""
+        for number, (running, call) in enumerate(self._running):
+            if running is one:
+                del self._running[number]
+                if not has_run:
+                    return None
+                ended = replace(call, ended=self._tick(), span=(call.span[0], self._time()))
+                self._ended.append(ended)
+                return ended
+        return None
+
+    def looked(self, moment: int) -> None:
+        """Forget those that had ended when a look began that has found what they did."""
+        before = len(self._ended)
+        self._ended = [one for one in self._ended if one.ended is None or one.ended >= moment]
+        if len(self._ended) != before:
+            self._write()
+
+    def take_over(self, file: Path) -> bool:
+        """Know those that a process which has died had at work; whether there are any."""
+        try:
+            given: list[dict[str, Any]] = json.loads(file.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return False
+        self._ended += [_call(one) for one in given]
+        return bool(given)
+
+    def _write(self) -> None:
+        if self._file is not None:
+            told = json.dumps([msgspec.to_builtins(one) for one in self.all])
+            new = self._file.with_suffix(".new")
+            new.write_text(told, "ascii")
+            os.replace(new, self._file)  # noqa: PTH105 - of two paths
+
+
+def _call(given: dict[str, Any]) -> WritingCall:
+    """Return a call of a process that has died: it began before all looks of this one."""
+    for name in ("region", "barred", "leased"):
+        given[name] = None if given[name] is None else tuple(given[name])
+    given["paths"] = frozenset(given["paths"])
+    given["span"] = tuple(given["span"])
+    return WritingCall(**{**given, "began": 0, "ended": 0})

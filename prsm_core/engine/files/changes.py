@@ -1,0 +1,433 @@
+"""What agents change: found after their calls, attributed, written into the ledger, and told.
+
+After calls have ended the folder is compared with what it was; those that end meanwhile share the
+next look. What a call names is looked at before it runs and after, so that it is told from what
+others do. Without git, or where the folder cannot be read, the run goes on and nothing is found,
+which is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from prsm_core.domain.changes import Author as ChangeAuthor
+from prsm_core.domain.changes import FileChange, path_text
+from prsm_core.domain.steps import Step
+from prsm_core.domain.writes import ChangesDecided, FileChanged
+from prsm_core.engine.files.calls import OpenCalls
+from prsm_core.engine.files.deciding import accepted, choose, decisions, taken_back_text, wanted
+from prsm_core.errors import PrsmError
+from prsm_core.workspace.changes.attribution import NOBODY, Hands, attribute, is_below
+from prsm_core.workspace.changes.rejecting import Rejecter
+from prsm_core.workspace.changes.tracker import Tracker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prsm_core.domain.changes import ChangeRow, Decision
+    from prsm_core.engine.files.deciding import Choice
+    from prsm_core.engine.files.keeper import FilesKeeper
+    from prsm_core.engine.files.quiet import WritingCall
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.state import Leases, Roster
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.store import Store
+    from prsm_core.kit.background import Background
+    from prsm_core.workspace.changes.records import Attributed, Found
+    from prsm_core.workspace.changes.rejecting import Rejection
+    from prsm_core.workspace.changes.tracker import Scan
+    from prsm_core.workspace.shadow.worktree import Shadow
+
+APART_SECONDS = 0.25  # between two looks
+SHOWN = 10  # files that a notice names
+OUTSIDE = "../"  # stands for a file that is not in the folder: the call writes nothing in it
+_ID_BYTES = 5
+
+__all__ = ["ChangeWatch"]
+
+
+class Turn(Protocol):
+    """A turn of an agent, as far as it is told of changes."""
+
+    turn_id: str
+
+    def tell(self, text: str) -> None:
+        """Have the model told something with its next answer, or prompt."""
+        ...
+
+
+class ChangeWatch:
+    """Owns what is known of the folder, and looks at it when calls end.
+
+    Args:
+        keeper: Runs what blocks, one at a time.
+        journal: Takes what is found, as steps of the run.
+        store: Tells what was found before.
+        roster: Knows the agents.
+        leases: Returns what others than an agent have for themselves.
+        turn_of: Returns an agent's running turn, or its last one.
+        session: Whose changes they are.
+        workspace: The folder that is looked at.
+    """
+
+    def __init__(
+        self,
+        keeper: FilesKeeper,
+        journal: Journal,
+        store: Store,
+        roster: Roster,
+        *,
+        leases: Callable[[str | None], Leases],
+        turn_of: Callable[[str], Turn | None],
+        clock: Clock,
+        background: Background,
+        session: str,
+        workspace: str,
+    ) -> None:
+        self._keeper = keeper
+        self._journal = journal
+        self._store = store
+        self._roster = roster
+        self._leases = leases
+        self._turn_of = turn_of
+        self._clock = clock
+        self._background = background
+        self._session = session
+        self._folder = Path(workspace)
+        self._moments = itertools.count(1)
+        self._calls = OpenCalls(
+            self._tick, clock.time, leased=self._leased, paths=self._paths, turn=self._turn
+        )
+        self._hands = Hands(self._is_at_work)
+        self._tracker: Tracker | None = None
+        self._is_open = False  # a run is, and what is found is told
+        self._is_looking = False
+        self._ready = asyncio.Event()  # the folder is known
+        self._ready.set()
+        self._one = asyncio.Lock()  # look at a time
+        self._last = float("-inf")
+
+    def _turn(self, agent: str) -> str | None:
+        turn = self._turn_of(agent)
+        return None if turn is None else turn.turn_id
+
+    def _tick(self) -> int:
+        return next(self._moments)
+
+    def begin(self) -> None:
+        """Take the folder as it is for what it was before the run, or go on after a crash.
+
+        It takes a while; whatever else is asked of it waits for that.
+        """
+        self._is_open, self._ready = True, asyncio.Event()
+        self._background.launch(self._begin(self._ready), name="the files as they are")
+
+    async def _begin(self, ready: asyncio.Event) -> None:
+        try:
+            await self.recover()
+            stored = {row.change.scan for row in await self._store.changes(self._session)}
+            is_left = await self._keeper.attempt(
+                self._folder, lambda shadow: self._start(shadow, stored)
+            )
+            if is_left is None:
+                self._is_open = False  # why was told
+            elif is_left:
+                await self._look_at_all()
+        finally:
+            ready.set()
+
+    def _start(self, shadow: Shadow, stored: set[str]) -> bool:
+        tracker = Tracker(shadow, self._session, tick=self._tick, new_id=_new_id)
+        file = tracker.place / "calls.json"
+        is_left = tracker.has_begun and self._calls.take_over(file)
+        if is_left:
+            tracker.go_on(stored.__contains__)
+        else:
+            tracker.begin()
+        self._calls.keep_in(file)
+        self._tracker = tracker
+        return is_left
+
+    async def before(self, call: WritingCall) -> None:
+        """Look at what a permitted call says it writes, before it runs."""
+        await self._ready.wait()
+        paths = self._paths(call) if self._is_open else frozenset()
+        if paths:
+            await self._observe(paths)
+
+    async def _observe(self, paths: frozenset[str]) -> None:
+        await self._ready.wait()
+        async with self._one:
+            await self._keeper.attempt(
+                self._folder, lambda shadow: self._current(shadow).observe(paths)
+            )
+
+    def begins(self, call: WritingCall) -> None:
+        """Take note of a call that runs."""
+        self._calls.begins(call)
+
+    def is_named(self, old: WritingCall, new: WritingCall) -> None:
+        """Take note of what a call that runs is called."""
+        self._calls.is_named(old, new)
+
+    def ends(self, call: WritingCall, *, has_run: bool) -> None:
+        """Take note of a call that has ended; what it has changed is looked for soon."""
+        ended = self._calls.ends(call, has_run=has_run)
+        if self._is_open and ended is not None and not self._is_looking:
+            self._is_looking = True
+            self._background.launch(self._look(ended.paths), name="a look at the files")
+
+    async def _look(self, named: frozenset[str]) -> None:
+        """Look until every call that has ended is seen to."""
+        try:
+            if named:
+                await self._observe(named)
+            while self._is_open and self._calls.have_ended:
+                pause = self._last + APART_SECONDS - self._clock.now()
+                if pause > 0:
+                    await self._clock.sleep(pause)
+                if self._is_open:
+                    await self._look_now()
+        finally:
+            self._is_looking = False
+
+    async def finish(self) -> None:
+        """Find all that has changed until now; from now on nothing is told, until `begin`."""
+        if self._is_open:
+            await self._look_now()
+            self._is_open = False
+
+    async def flush(self) -> None:
+        """Find what calls that have ended have changed."""
+        if self._is_open and self._calls.have_ended:
+            await self._look_now()
+
+    async def _look_now(self) -> None:
+        await self._ready.wait()
+        if self._is_open:
+            await self._look_at_all()
+
+    async def _look_at_all(self) -> None:
+        async with self._one:
+            began = self._tick()
+            scan = await self._keeper.attempt(self._folder, self._scan)
+            self._last = self._clock.now()
+            if scan is not None:
+                await self._store_found(scan)
+            self._calls.looked(began)
+
+    def _scan(self, shadow: Shadow) -> Scan:
+        return self._current(shadow).scan()
+
+    def _current(self, shadow: Shadow) -> Tracker:
+        """Return the tracker; git may be another process than it was."""
+        if self._tracker is None:
+            raise PrsmError(
+                "what the files were is not known", hint="the next run looks at them again"
+            )
+        self._tracker.use(shadow)
+        return self._tracker
+
+    async def _store_found(self, scan: Scan) -> None:
+        for note in scan.notes:
+            self._journal.note("notice", level="warning", text=note)
+        if not scan.found:
+            return
+        all_ = attribute(scan.found, self._calls.all, hands=self._hands, are_one=self._are_one)
+        changes = [self._change(scan, number, one) for number, one in enumerate(all_, 1)]
+        self._tell_conflicts(all_)  # first: whoever sees the event knows that they were told
+        await self._commit(
+            f"{self._journal.run_id}:changes:{scan.id}",
+            *(FileChanged(change=change) for change in changes),
+        )
+        await self._keeper.attempt(self._folder, lambda shadow: self._settle(shadow, scan))
+
+    def _settle(self, shadow: Shadow, scan: Scan) -> None:
+        self._current(shadow).settle(scan)
+
+    async def _commit(
+        self, step_id: str, *writes: FileChanged | ChangesDecided, run: str | None = None
+    ) -> None:
+        step = Step(
+            step_id=step_id,
+            session_id=self._session,
+            run_id=self._journal.run_id if run is None else run,
+            agent_id=None,
+            at=self._clock.time(),
+            writes=writes,
+        )
+        await self._journal.commit(step)
+
+    def _change(self, scan: Scan, number: int, one: Attributed) -> FileChange:
+        found = one.found
+        old, new = found.before, found.after
+        return FileChange(
+            id=f"{scan.id}-{number}",
+            scan=scan.id,
+            path=path_text(found.path),
+            root=path_text(found.root),
+            folder=path_text(str(self._top)),
+            kind=found.kind,
+            old_mode=None if old is None else old.mode,
+            new_mode=None if new is None else new.mode,
+            before=None if old is None else old.blob,
+            after=None if new is None else new.blob,
+            added=found.added,
+            removed=found.removed,
+            how=one.how,
+            authors=tuple(ChangeAuthor(call.agent, call.call, call.turn) for call in one.calls),
+            beside=one.beside,
+            note=_note(found),
+        )
+
+    @property
+    def _top(self) -> Path:
+        return self._folder if self._tracker is None else self._tracker.shadow.folder
+
+    def _tell_conflicts(self, changes: Sequence[Attributed]) -> None:
+        """Tell each agent on a file who else is on it: it may know an older text of it."""
+        told: dict[str, dict[str, set[str]]] = {}
+        for one in changes:
+            own = [call.agent for call in one.calls] or [NOBODY]
+            for agent in {*own, *one.beside} - {NOBODY} if one.beside else ():
+                others = {*own, *one.beside} - {agent}
+                told.setdefault(agent, {}).setdefault(one.found.path, set()).update(others)
+        for agent, files in told.items():
+            self._tell(agent, self._conflict_text(files))
+
+    def _conflict_text(self, files: dict[str, set[str]]) -> str:
+        lines = [
+            f"- {path_text(path)}: {', '.join(sorted(map(self._name, others)))}"
+            for path, others in sorted(files.items())[:SHOWN]
+        ]
+        if len(files) > SHOWN:
+            lines.append(f"- and {len(files) - SHOWN} more")
+        what = "Files that you have changed were changed by others, too:"
+        return "\n".join([what, *lines, "Read them again before you change them further."])
+
+    def _name(self, agent: str) -> str:
+        if agent == NOBODY:
+            return "the user, or another program"
+        record = self._roster.find(agent)
+        return agent if record is None else record.descriptor.name
+
+    def _is_at_work(self, agent: str) -> bool:
+        record = self._roster.find(agent)
+        return record is not None and not record.is_over
+
+    def _are_one(self, one: str, other: str) -> bool:
+        """Whether one of two agents is above the other: who is above has it work for itself."""
+        known = self._roster.find(one) and self._roster.find(other)
+        if known is None:
+            return one == other
+        return one in self._roster.lineage(other) or other in self._roster.lineage(one)
+
+    def _paths(self, call: WritingCall) -> frozenset[str]:
+        """Return the files of the folder that a call says it writes."""
+        tracker = self._tracker
+        if tracker is None or call.command is not None:
+            return frozenset()
+        places = (os.path.join(call.cwd, path) for path in call.paths)  # noqa: PTH118
+        found = {tracker.place_of(place) or OUTSIDE for place in places}
+        return frozenset(found)
+
+    def _leased(self, agent: str) -> tuple[str, ...]:
+        """Return the folders that an agent has for itself: others are kept from them."""
+        tracker, region = self._tracker, self._roster.get(agent).descriptor.grant.region
+        if tracker is None or region is None:
+            return ()
+        places = (tracker.place_of(folder) for folder in region)
+        others = {folder for folder, _ in self._leases(agent)}
+        return tuple(
+            place
+            for place, folder in zip(places, region, strict=True)
+            if place is not None and not is_below(folder, others)
+        )
+
+    async def rows(self) -> Sequence[ChangeRow]:
+        """Return all changes of the session, oldest first; those of calls that have ended too."""
+        await self.flush()
+        return await self._store.changes(self._session)
+
+    async def accept(self, choice: Choice) -> Sequence[Decision]:
+        """Accept changes: nothing else becomes of them. Raises ConfigError for wrong ids."""
+        await self.recover()
+        rows = choose(await self.rows(), choice)
+        return await self._decide(accepted(rows))
+
+    async def reject(self, choice: Choice) -> Sequence[Decision]:
+        """Take changes back, each alone, and tell their agents.
+
+        Raises ConfigError for wrong ids, PrsmError where git or the folder is not fit.
+        """
+        await self.recover()
+        rows = choose(await self.rows(), choice)
+
+        def take_back(shadow: Shadow) -> Rejection:
+            rejection = Rejecter(shadow).reject(self._session, wanted(rows))
+            if self._tracker is not None:
+                self._current(shadow).adopt(rejection.paths)
+            return rejection
+
+        async with self._one:
+            rejection = await self._keeper.use(self._folder, take_back)
+            made = await self._decide(decisions(rows, rejection.decided))
+            await self._keeper.use(self._folder, lambda shadow: Rejecter(shadow).finish())
+        self._tell_taken_back(rows, made)
+        return made
+
+    async def recover(self) -> None:
+        """Finish a rejection that a process which has died began for this session."""
+
+        def finished(shadow: Shadow) -> Rejection | None:
+            rejecter = Rejecter(shadow)
+            return rejecter.unfinished() if rejecter.session == self._session else None
+
+        rejection = await self._keeper.attempt(self._folder, finished)
+        if rejection is not None:
+            rows = await self._store.changes(self._session)
+            await self._decide(decisions(rows, rejection.decided))
+            await self._keeper.attempt(self._folder, lambda shadow: Rejecter(shadow).finish())
+
+    async def _decide(self, made: Sequence[Decision]) -> Sequence[Decision]:
+        if made:
+            run = await self._run()
+            step_id = f"{self._session}:decided:{_new_id()}"
+            await self._commit(step_id, ChangesDecided(decisions=tuple(made)), run=run)
+        return made
+
+    async def _run(self) -> str:
+        """Return the open run, or the newest one."""
+        if self._journal.run_id:
+            return self._journal.run_id
+        found = (info for info in await self._store.sessions() if info.session_id == self._session)
+        return next((info.run_id or "" for info in found), "")
+
+    def _tell_taken_back(self, rows: Sequence[ChangeRow], made: Sequence[Decision]) -> None:
+        by_id = {one.id: one for one in made}
+        told: dict[str, list[Decision]] = {}
+        for row in rows:
+            for agent in dict.fromkeys(one.agent for one in row.change.authors):
+                told.setdefault(agent, []).append(by_id[row.change.id])
+        for agent, theirs in told.items():
+            self._tell(agent, taken_back_text(theirs))
+
+    def _tell(self, agent: str, text: str) -> None:
+        """Tell an agent something with its next answer or prompt, if it is still at work."""
+        turn = self._turn_of(agent)
+        if turn is not None and self._is_at_work(agent):
+            turn.tell(text)
+
+
+def _new_id() -> str:
+    return secrets.token_hex(_ID_BYTES)
+
+
+def _note(found: Found) -> str:
+    whys = (one.why for one in (found.before, found.after) if one is not None)
+    return next((why for why in whys if why), "")

@@ -1,0 +1,173 @@
+"""Which changes a person means, and what is decided about them; pure, for engines and commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.changes import ACCEPTED, OPEN_STATES, Decision, text_path
+from prsm_core.domain.record import Record
+from prsm_core.errors import ConfigError
+from prsm_core.workspace.changes.merging import Wanted
+from prsm_core.workspace.changes.records import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from prsm_core.domain.changes import ChangeRow
+    from prsm_core.workspace.changes.rejecting import Decided
+
+_NAMED = 5  # ids that an error names
+
+
+class Choice(Record, frozen=True, kw_only=True):
+    """Changes that are meant: those of some ids, or of agents, or of a call; none of it: all.
+
+    Attributes:
+        ids: Ids, or beginnings of them.
+        agents: Ids of agents; a change that may be of another one, too, is not among theirs.
+        call: The id of a call.
+    """
+
+    ids: tuple[str, ...] = ()
+    agents: frozenset[str] | None = None
+    call: str | None = None
+
+
+def choose(rows: Sequence[ChangeRow], choice: Choice) -> Sequence[ChangeRow]:
+    """Return the changes that are meant, oldest first, and of which something can be decided.
+
+    Raises ConfigError for an id that is of none, of several, or of one that is decided.
+    """
+    if choice.ids:
+        found = [_find(rows, wanted) for wanted in dict.fromkeys(choice.ids)]
+        for row in found:
+            if row.state not in OPEN_STATES:
+                raise ConfigError(
+                    f"change {row.change.id} of {row.change.path} is {row.state} already",
+                    hint="`prsm changes list` shows what is pending",
+                    code="already_decided",
+                )
+        ids = {row.change.id for row in found}
+        return [row for row in rows if row.change.id in ids]
+    return [row for row in rows if row.state in OPEN_STATES and _is_of(row, choice)]
+
+
+def _is_of(row: ChangeRow, choice: Choice) -> bool:
+    authors = row.change.authors
+    if choice.agents is not None and not (
+        authors and {one.agent for one in authors} <= choice.agents
+    ):
+        return False
+    return choice.call is None or choice.call in {one.call for one in authors[:1]}
+
+
+def _find(rows: Iterable[ChangeRow], wanted: str) -> ChangeRow:
+    text = wanted.strip().lower()
+    exact = [row for row in rows if row.change.id == text]
+    fits = exact or [row for row in rows if text and row.change.id.startswith(text)]
+    if len(fits) == 1:
+        return fits[0]
+    hint = "`prsm changes list` shows those there are"
+    if not fits:
+        raise ConfigError(
+            f"there is no change {wanted!r} in this session", hint=hint, code="unknown_change"
+        )
+    names = ", ".join(row.change.id for row in fits[:_NAMED])
+    raise ConfigError(
+        f"several changes begin with {wanted!r}: {names}",
+        hint="give more of the id",
+        code="ambiguous_change",
+    )
+
+
+def wanted(rows: Sequence[ChangeRow]) -> Sequence[Wanted]:
+    """Return changes as they are taken back: newest first."""
+    return [
+        Wanted(
+            id=row.change.id,
+            path=text_path(row.change.path),
+            root=text_path(row.change.root),
+            before=_entry(row.change.old_mode, row.change.before, row.change.note),
+            after=_entry(row.change.new_mode, row.change.after, row.change.note),
+        )
+        for row in reversed(rows)
+    ]
+
+
+def _entry(mode: str | None, blob: str | None, note: str) -> Entry | None:
+    return None if mode is None else Entry(mode, blob or "", "" if blob else note)
+
+
+def accepted(rows: Sequence[ChangeRow]) -> tuple[Decision, ...]:
+    """Return that changes are accepted."""
+    return tuple(Decision(row.change.id, row.change.path, ACCEPTED) for row in rows)
+
+
+def decisions(rows: Iterable[ChangeRow], made: Iterable[Decided]) -> tuple[Decision, ...]:
+    """Return what became of changes that were to be taken back, oldest first."""
+    known = {one.id: one for one in made}
+    return tuple(
+        Decision(row.change.id, row.change.path, one.state, one.why or None)
+        for row in rows
+        if (one := known.get(row.change.id)) is not None
+    )
+
+
+def told_decision(one: Decision) -> Mapping[str, Any]:
+    """Return a decision as JSON values."""
+    return {"change": one.id, "path": one.path, "state": one.state, "why": one.why}
+
+
+def told_change(row: ChangeRow, names: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return a change as JSON values, as `AppHandle.changes` tells it."""
+    change, author = row.change, row.change.author
+    return {
+        "change": change.id,
+        "path": change.path,
+        "folder": change.folder,
+        "repository": change.root,
+        "kind": change.kind,
+        "old_mode": change.old_mode,
+        "new_mode": change.new_mode,
+        "before": change.before,
+        "after": change.after,
+        "added": change.added,
+        "removed": change.removed,
+        "how": change.how,
+        "agent": None if author is None else author.agent,
+        "name": None if author is None else names.get(author.agent),
+        "call": None if author is None else author.call or None,
+        "turn": None if author is None else author.turn,
+        "authors": [
+            {"agent": one.agent, "name": names.get(one.agent), "call": one.call or None}
+            for one in change.authors
+        ],
+        "beside": [
+            {"agent": agent or None, "name": names.get(agent) if agent else None}
+            for agent in change.beside
+        ],
+        "note": change.note or None,
+        "at": row.at,
+        "state": row.state,
+        "why": row.why,
+        "decided_at": row.decided_at,
+    }
+
+
+def family_of(agent: str, parents: Mapping[str, str | None]) -> frozenset[str]:
+    """Return an agent and all below it; `parents` has who is above each."""
+    family = {agent}
+    for one in parents:  # each comes behind the one above it
+        if parents[one] in family:
+            family.add(one)
+    return frozenset(family)
+
+
+def taken_back_text(rows: Collection[Decision]) -> str:
+    """Return what an agent is told of its changes that a person took back, or tried to."""
+    lines = [
+        f"- {one.path}: " + ("taken back" if one.state != "unmerged" else f"stays: {one.why}")
+        for one in rows
+    ]
+    what = "The user has rejected changes of yours:"
+    return "\n".join([what, *lines, "Do not make them again unless you are told to."])

@@ -1,0 +1,65 @@
+"""Stands for what watches the folder, until a call may write in it: who only reads needs none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prsm_core.engine.files.changes import ChangeWatch
+    from prsm_core.engine.files.quiet import WritingCall
+
+
+class LateWatch:
+    """Makes the watch at the first call that may write, which then waits until the folder is known.
+
+    What a person does before that is nobody's change.
+    """
+
+    def __init__(self, make: Callable[[], ChangeWatch]) -> None:
+        self._make = make
+        self._made: ChangeWatch | None = None
+        self._is_open = False  # a run is
+        self._has_begun = False  # … and is watched
+
+    def begin(self, *, is_resumed: bool) -> None:
+        """Take note of a run; one that goes on may have calls whose changes nobody has found."""
+        self._is_open, self._has_begun = True, False
+        if is_resumed:
+            self._watch()
+
+    async def finish(self) -> None:
+        """Find all that has changed until now; nothing is told until the next run."""
+        self._is_open = False
+        if self._made is not None:
+            await self._made.finish()
+
+    def get(self) -> ChangeWatch:
+        """Return what watches, or would."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def _watch(self) -> ChangeWatch:
+        watch = self.get()
+        if self._is_open and not self._has_begun:
+            self._has_begun = True
+            watch.begin()
+        return watch
+
+    async def before(self, call: WritingCall) -> None:
+        """Look at what a permitted call says it writes, before it runs."""
+        await self._watch().before(call)
+
+    def begins(self, call: WritingCall) -> None:
+        """Take note of a call that runs from now on."""
+        self._watch().begins(call)
+
+    def is_named(self, old: WritingCall, new: WritingCall) -> None:
+        """Take note of what a call that runs is called."""
+        self._watch().is_named(old, new)
+
+    def ends(self, call: WritingCall, *, has_run: bool) -> None:
+        """Take note of a call that runs no more."""
+        self._watch().ends(call, has_run=has_run)

@@ -1,0 +1,52 @@
+"""Changes of files as a test says they are, and what a person decides about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.changes import REJECTED, Decision
+from prsm_core.engine.files.deciding import Choice, accepted, choose, told_change, told_decision
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.domain.changes import ChangeRow
+
+
+class ScriptedChanges:
+    """The part of a ScriptedApp that is about changes; no file is touched."""
+
+    def __init__(self) -> None:
+        self.change_rows: list[ChangeRow] = []  # which the session has found
+
+    async def changes(self) -> Sequence[Mapping[str, Any]]:
+        """Return the changes that the test has given."""
+        return [told_change(row, {}) for row in self.change_rows]
+
+    async def accept(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Accept changes; an agent has none below it."""
+        return self._decide(accepted(self._chosen(changes, agent, call)))
+
+    async def reject(
+        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Take changes back: all of them merge."""
+        rows = self._chosen(changes, agent, call)
+        return self._decide([Decision(r.change.id, r.change.path, REJECTED) for r in rows])
+
+    def _chosen(
+        self, ids: Sequence[str], agent: str | None, call: str | None
+    ) -> Sequence[ChangeRow]:
+        agents = None if agent is None else frozenset({agent})
+        return choose(self.change_rows, Choice(ids=tuple(ids), agents=agents, call=call))
+
+    def _decide(self, made: Sequence[Decision]) -> Sequence[Mapping[str, Any]]:
+        by_id = {one.id: one for one in made}
+        self.change_rows = [
+            replace(row, state=by_id[row.change.id].state) if row.change.id in by_id else row
+            for row in self.change_rows
+        ]
+        return [told_decision(one) for one in made]

@@ -1,0 +1,15 @@
+"""What changed in a folder, whose it is, and how one change is taken back while others stay.
+
+Nothing here knows agents' lives or the ledger: calls are values, and moments are numbers.
+
+records      what is at a path, a change of it, a call that may have made it
+tracker      what changed between two looks, over all roots of a folder
+looking      one look at a root, by an index of its own
+storing      contents of changes kept, and their lines counted
+attribution  whose a change is, from the calls that could have made it
+rejecting    changes taken back, each alone; an intent first
+merging      what a file would be without one change
+writing      one file written whole
+diffing      changes as a patch
+forgetting   what was kept for a session, removed with it
+"""

@@ -1,0 +1,118 @@
+"""What a file would be without one change: decided from what it was before, after, and is now.
+
+Where later edits touched the file it is merged three ways, as `git merge-file` does. What does not
+merge stays as it is.
+"""
+
+from __future__ import annotations
+
+import stat
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from prsm_core.domain.record import Record
+from prsm_core.workspace.changes.looking import content
+from prsm_core.workspace.changes.records import FILE, LINK, PROGRAM, Entry
+from prsm_core.workspace.shadow.files import status
+
+if TYPE_CHECKING:
+    from prsm_core.workspace.shadow.root import Root
+
+_MOST_CONFLICTS = 127  # that git counts; more is an error
+
+
+class Wanted(Record, frozen=True, kw_only=True):
+    """A change that is to be taken back; `path` is from the top of the folder."""
+
+    id: str
+    path: str
+    root: str
+    before: Entry | None
+    after: Entry | None
+
+
+class Side(NamedTuple):
+    """What is at a path, or would be; `why` says why the rest is not looked at."""
+
+    entry: Entry | None
+    why: str = ""
+
+
+def find_side(root: Root, path: str) -> Side:
+    """Return what is at a path of a root now, and store it. Raises OSError, and GitFailedError."""
+    if why := _unfit(root, path):
+        return Side(None, why)
+    place = f"{root.folder}/{path}"
+    found = status(place)
+    if found is None:
+        return Side(None)
+    kind = found.st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
+        return Side(None, "something else than a file is there")
+    mode = LINK if stat.S_ISLNK(kind) else PROGRAM if kind & stat.S_IXUSR else FILE
+    hashing = ("hash-object", "-w", "--no-filters", "--stdin")
+    return Side(Entry(mode, root.shadow.word(*hashing, stdin=content(place))))
+
+
+def _unfit(root: Root, path: str) -> str:
+    """Return why nothing can be done at a path; "" where something can."""
+    parts = path.split("/")
+    if not all(part not in {"", ".", "..", ".git"} for part in parts):
+        return "that is no path of a file"
+    for count in range(1, len(parts)):
+        found = status(f"{root.folder}/{'/'.join(parts[:count])}")
+        if found is None:
+            return ""
+        if not stat.S_ISDIR(found.st_mode):
+            return "a folder above it is a folder no more"
+    return ""
+
+
+def without(root: Root, side: Side, change: Wanted) -> Side:
+    """Return what is left of a side without a change; its `why` tells why it stays."""
+    now, before, after = side.entry, change.before, change.after
+    if side.why or now == before:  # taken back already, by whomever
+        return side
+    for one in (before, after):
+        if one is not None and not one.blob:
+            return Side(now, f"its content is not kept: {one.why}")
+    if now == after:
+        if before is None or _is_there(root, before):
+            return Side(before)
+        return Side(now, "what was there before is gone: the repository has thrown it away")
+    if now is None:
+        return Side(now, "the file is gone since")
+    if before is None or after is None:
+        what = "made" if before is None else "deleted"
+        return Side(now, f"the file that it {what} is another since")
+    if LINK in {now.mode, before.mode, after.mode}:
+        return Side(now, "it is, or was, a link, and is another since")
+    mode = before.mode if now.mode == after.mode else now.mode
+    return _merged(root, now, before, after, mode)
+
+
+def _merged(root: Root, now: Entry, before: Entry, after: Entry, mode: str) -> Side:
+    if before.blob == after.blob:
+        return Side(Entry(mode, now.blob))
+    if now.blob == after.blob:
+        return Side(Entry(mode, before.blob))
+    with tempfile.TemporaryDirectory(dir=root.place, prefix="merge-") as folder:
+        files = []
+        for name, entry in (("now", now), ("after", after), ("before", before)):
+            data = root.shadow.ask("cat-file", "blob", entry.blob)
+            if data.code:
+                return Side(now, "what it held is gone: the repository has thrown it away")
+            files.append(str(Path(folder, name)))
+            Path(files[-1]).write_bytes(data.out)
+        said = root.shadow.ask("merge-file", "-p", "-q", *files)
+        if said.code > _MOST_CONFLICTS:
+            return Side(now, "it is no text, and is another since")
+        if said.code:
+            return Side(now, "later edits touched the same lines")
+    blob = root.shadow.word("hash-object", "-w", "--stdin", stdin=said.out)
+    return Side(Entry(mode, blob))
+
+
+def _is_there(root: Root, entry: Entry) -> bool:
+    return not root.shadow.ask("cat-file", "-e", entry.blob).code

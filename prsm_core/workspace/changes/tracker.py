@@ -1,0 +1,342 @@
+"""Finds what changed in a folder between two looks at it; its owner says when to look.
+
+A scan is two things: what it found, and that all of it is known from now on. The second is written
+once its owner has stored the first (`settle`), so that whoever goes on after a crash finds a change
+again, or never twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prsm_core.workspace.changes.forgetting import REFS, name_of
+from prsm_core.workspace.changes.looking import Known, RootLook
+from prsm_core.workspace.changes.records import Entry, Found
+from prsm_core.workspace.changes.storing import kept
+from prsm_core.workspace.shadow.git import GitFailedError
+from prsm_core.workspace.shadow.nested import MOST, roots_among
+from prsm_core.workspace.shadow.records import joined
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from prsm_core.workspace.shadow.worktree import Shadow
+
+FILE_BYTES = 100 * 2**20  # of one file whose content is kept
+_REFRESH_EVERY = 50  # scans: files that were written anew as they were are else read by each
+MUCH = 2000  # paths beside an index, from which on they are taken into it
+
+
+class Scan(NamedTuple):
+    """What a look at the whole folder has found; nothing is known anew before it is settled."""
+
+    id: str
+    found: Sequence[Found]
+    notes: tuple[str, ...] = ()
+
+
+class _Moment(NamedTuple):
+    """What stood at a path, seen at some time between two moments."""
+
+    began: int
+    ended: int
+    entry: Entry | None
+    written_at: float | None = None  # Unix seconds, by the kernel
+
+
+class _Root:
+    """One root: what is known of it, and what was seen since the last scan."""
+
+    def __init__(self, look: RootLook) -> None:
+        self.look = look
+        self.known: dict[str, Known] = {}  # of what is not as in the index
+        self.seen: dict[str, list[_Moment]] = {}  # by path, the first as the last scan left it,
+        self.unsure: set[str] = set()  # … but for these, of which the index tells that
+
+
+class Tracker:
+    """Knows a folder as it was at the last look; every method blocks, and one runs at a time.
+
+    Args:
+        shadow: Of the folder; contents are stored in it.
+        name: Of whoever it is for, such as a session: each has an index of its own.
+        tick: Counts moments up.
+        new_id: Returns random hex digits.
+        file_bytes: Contents of larger files are not kept.
+        much: How many paths are known beside an index before they are taken into it.
+    """
+
+    def __init__(
+        self,
+        shadow: Shadow,
+        name: str,
+        *,
+        tick: Callable[[], int],
+        new_id: Callable[[], str],
+        file_bytes: int = FILE_BYTES,
+        much: int = MUCH,
+    ) -> None:
+        self.shadow = shadow
+        self.place = shadow.place / "trackers" / name_of(name)
+        self._tick = tick
+        self._new_id = new_id
+        self._file_bytes = file_bytes
+        self._much = much
+        self._roots: dict[str, _Root] = {}
+        self._looked = 0  # when the last scan began
+        self._count = 0  # scans
+        self._known, self._pending = self.place / "known.json", self.place / "pending.json"
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a folder is known from before, perhaps by a process that has died."""
+        return self._known.exists()
+
+    def use(self, shadow: Shadow) -> None:
+        """Go on with another shadow of the same folder: its git may be another process."""
+        if shadow is not self.shadow:
+            self.shadow = shadow
+            for path, root in self._roots.items():
+                root.look.root = shadow.root(path)
+
+    def begin(self) -> None:
+        """Take the folder as it is for what it always was. Raises PrsmError."""
+        with self.shadow.at_work():
+            self._begin()
+
+    def _begin(self) -> None:
+        self._looked = self._tick()
+        self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._pending.unlink(missing_ok=True)
+        self._roots.clear()
+        for state in self.shadow.roots_now():
+            one = self._add(state.path)
+            one.look.begin()
+            one.look.root.shadow.run("update-ref", f"{self._ref}/base", state.tree)
+        self._write(self._known, "")
+
+    def go_on(self, is_stored: Callable[[str], bool]) -> None:
+        """Know what was known by a process that has died; begin where that cannot be.
+
+        `is_stored` tells whether the changes that the scan of an id found were stored.
+        """
+        with self.shadow.at_work():
+            pending = _read(self._pending)
+            if pending is not None and is_stored(pending["scan"]):
+                self._pending.replace(self._known)
+            self._pending.unlink(missing_ok=True)
+            given = _read(self._known)
+            if given is None:
+                self._begin()
+                return
+            self._looked = 0
+            self._roots.clear()
+            for path, known in given["roots"].items():
+                if (self.shadow.folder / path).is_dir():
+                    self._add(path).known.update((p, _known(one)) for p, one in known.items())
+
+    def observe(self, paths: Iterable[str]) -> None:
+        """Look at some files now, so that what was before is told from what comes after.
+
+        Paths are from the top of the folder. What git ignores is not looked at. Raises PrsmError.
+        """
+        for root, names in self._by_root(paths).items():
+            self._observe(root, names)
+
+    def _observe(self, root: _Root, paths: Sequence[str]) -> None:
+        """Read no index: what it says of files that were not known is asked by the next scan."""
+        look = root.look
+        ignored = look.ignored([path for path in paths if path not in root.known])
+        began = self._tick()
+        now = look.now([path for path in paths if path not in ignored], root.known)
+        ended = self._tick()
+        for path, known in now.items():
+            if path not in root.seen:
+                root.seen[path] = []
+                if path in root.known:
+                    was = root.known[path].entry
+                    root.seen[path].append(_Moment(self._looked, self._looked, was))
+                else:
+                    root.unsure.add(path)
+            root.seen[path].append(_Moment(began, ended, known.entry, known.written_at))
+            root.known[path] = known
+
+    def scan(self) -> Scan:
+        """Find what has changed since the last scan, and store it. Raises PrsmError.
+
+        Where what was known is lost, all of it is begun anew, which a note of the scan says.
+        """
+        with self.shadow.at_work():
+            try:
+                return self._scan()
+            except GitFailedError as error:
+                self._begin()
+                note = f"what was known of the files is damaged ({error.said}), and begun anew: "
+                return Scan("", [], (f"{note}changes since the last look are not told",))
+
+    def _scan(self) -> Scan:
+        scan, began = self._new_id(), self._tick()
+        self._count += 1
+        if self._count % _REFRESH_EVERY == 0:
+            for root in self._roots.values():
+                root.look.refresh()
+        found: list[Found] = []
+        notes: list[str] = []
+        paths = list(self._roots)
+        while paths:
+            path = paths.pop(0)
+            if path and not (self.shadow.folder / path).is_dir():
+                del self._roots[path]
+                notes.append(f"the repository {path} is gone; its files are not told one by one")
+                continue
+            new, tops = self._scan_root(self._roots[path], scan)
+            found += new
+            paths += self._more_roots(path, tops, notes)
+        self._looked = began
+        if found:
+            self._write(self._pending, scan)
+        return Scan(scan, found, tuple(notes))
+
+    def _more_roots(self, path: str, tops: Sequence[str], notes: list[str]) -> list[str]:
+        """Begin to look at repositories that have come to be; all in them is new."""
+        new = []
+        for top in roots_among(self.shadow.folder / path, tops):
+            name = joined(path, top)
+            if name in self._roots:
+                continue
+            if len(self._roots) >= MOST:
+                notes.append(f"{name} is not looked at: there are {MOST} repositories already")
+                continue
+            self._add(name)
+            new.append(name)
+        return new
+
+    def _scan_root(self, root: _Root, scan: str) -> tuple[list[Found], list[str]]:
+        look = root.look
+        differing = look.differing()
+        paths = dict.fromkeys((*differing.changed, *differing.others, *root.known))
+        now = look.now(paths, root.known)
+        ended = self._tick()
+        strange = [path for path in differing.changed if path in now and path not in root.known]
+        base = look.in_index([*strange, *root.unsure])
+        found: list[Found] = []
+        for path in dict.fromkeys((*now, *root.seen)):
+            moments = root.seen.pop(path, [])
+            if path in root.unsure or not moments:
+                was = (
+                    root.known[path].entry if path in root.known and not moments else base.get(path)
+                )
+                moments.insert(0, _Moment(self._looked, self._looked, was))
+            if path in now:
+                moments.append(_Moment(ended, ended, now[path].entry, now[path].written_at))
+                root.known[path] = now[path]
+            found += _segments(root, path, moments)
+        root.unsure.clear()
+        if len(root.known) > self._much:
+            root.known = look.fold(root.known)
+        return kept(look.root.shadow, f"{self._ref}/{scan}", found), differing.tops
+
+    def settle(self, scan: Scan) -> None:
+        """Note that what a scan has found is stored. Raises OSError."""
+        if scan.found:
+            self._pending.replace(self._known)
+
+    def adopt(self, paths: Iterable[str] | None = None) -> None:
+        """Know files as they are now, all if none are named: what changed them is known."""
+        with self.shadow.at_work():
+            if paths is None:
+                self._scan()
+            else:
+                for root, names in self._by_root(paths).items():
+                    root.known.update(root.look.now(names, root.known))
+                    for name in names:
+                        root.seen.pop(name, None)
+                        root.unsure.discard(name)
+            self._pending.unlink(missing_ok=True)
+            self._write(self._known, "")
+
+    def place_of(self, path: str) -> str | None:
+        """Return a path, absolute, from the top of the folder; None: it is not in it."""
+        top = os.path.realpath(self.shadow.folder)
+        parent, name = os.path.split(path)
+        place = os.path.join(os.path.realpath(parent), name)  # noqa: PTH118
+        return os.path.relpath(place, top) if place.startswith(f"{top}/") else None
+
+    def _by_root(self, paths: Iterable[str]) -> dict[_Root, list[str]]:
+        """Return paths from the top of the root that each is in."""
+        found: dict[_Root, list[str]] = {}
+        tops = sorted(self._roots, key=len, reverse=True)
+        for path in dict.fromkeys(paths):
+            if ".git" in path.split("/"):
+                continue
+            top = next(one for one in tops if not one or path.startswith(f"{one}/"))
+            found.setdefault(self._roots[top], []).append(path[len(top) :].lstrip("/"))
+        return found
+
+    def _add(self, path: str) -> _Root:
+        name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16] if path else "main"
+        look = RootLook(self.shadow.root(path), self.place / f"{name}.index", self._file_bytes)
+        one = self._roots[path] = _Root(look)
+        return one
+
+    @property
+    def _ref(self) -> str:
+        return f"{REFS}/{self.place.name}"
+
+    def _write(self, file: Path, scan: str) -> None:
+        told = {
+            "scan": scan,
+            "roots": {
+                path: {name: _told(known) for name, known in root.known.items()}
+                for path, root in self._roots.items()
+            },
+        }
+        descriptor, name = tempfile.mkstemp(dir=self.place, prefix=f".{file.stem}-")
+        with os.fdopen(descriptor, "wb") as new:
+            new.write(json.dumps(told).encode("ascii"))
+        Path(name).replace(file)
+
+
+def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]:
+    """Return the changes between moments at which a path was seen."""
+    top = root.look.root.path
+    return [
+        Found(
+            path=joined(top, path),
+            root=top,
+            before=old.entry,
+            after=new.entry,
+            since=old.began,
+            until=new.ended,
+            written_at=new.written_at,
+        )
+        for old, new in itertools.pairwise(moments)
+        if old.entry != new.entry
+    ]
+
+
+def _told(known: Known) -> list[Any]:
+    entry = known.entry
+    told = None if entry is None else [entry.mode, entry.blob, entry.why, entry.mark]
+    return [told, known.stamp, known.is_young]
+
+
+def _known(told: Sequence[Any]) -> Known:
+    entry, stamp, is_young = told
+    return Known(
+        None if entry is None else Entry(*entry), None if stamp is None else tuple(stamp), is_young
+    )
+
+
+def _read(file: Path) -> Mapping[str, Any] | None:
+    try:
+        given: Mapping[str, Any] = json.loads(file.read_bytes())
+    except (FileNotFoundError, ValueError):  # what a full disk left is begun anew
+        return None
+    return given

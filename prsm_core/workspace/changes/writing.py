@@ -1,0 +1,87 @@
+"""Writes one file that a change is taken back from: it is as before, or as after, never between."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.record import Record
+from prsm_core.workspace.changes.merging import find_side
+from prsm_core.workspace.changes.records import LINK, PROGRAM
+
+if TYPE_CHECKING:
+    from prsm_core.workspace.changes.records import Entry
+    from prsm_core.workspace.shadow.root import Root
+
+_PLAIN, _ALL = 0o666, 0o777  # permissions, before the umask takes of them
+_READERS = 0o444
+
+
+class Operation(Record, frozen=True):
+    """What is to be written at a path of a root, and what stands there."""
+
+    root: str
+    path: str  # in it
+    old: Entry | None
+    new: Entry | None
+    ids: tuple[str, ...]  # of the changes that it takes back
+
+
+def write(root: Root, one: Operation, beside: str) -> bool:
+    """Let a path be as is wanted, if it is still as it was; whether it is.
+
+    What takes its place is first made under the name `beside` in its folder; one that is there
+    already was left by a process that died. Raises OSError, and GitFailedError.
+    """
+    place = Path(root.folder, one.path)
+    new = place.parent / beside
+    with suppress(FileNotFoundError, NotADirectoryError):
+        new.unlink()
+    side = find_side(root, one.path)
+    if side.why or side.entry not in (one.old, one.new):
+        return False
+    if one.new is None:
+        place.unlink(missing_ok=True)
+        _drop_empty(root.folder, place.parent)
+        return True
+    if side.entry != one.new:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _make(new, root.shadow.run("cat-file", "blob", one.new.blob), one.new, _mode(place))
+        new.replace(place)
+    return True
+
+
+def _make(file: Path, data: bytes, entry: Entry, mode: int | None) -> None:
+    if entry.mode == LINK:
+        file.symlink_to(os.fsdecode(data))
+        return
+    is_program = entry.mode == PROGRAM
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _ALL if is_program else _PLAIN)
+    with os.fdopen(descriptor, "wb") as new:
+        new.write(data)
+        new.flush()
+        os.fsync(descriptor)
+        if mode is not None:
+            runs = (mode & _READERS) >> 2  # whoever reads it may run it
+            os.fchmod(descriptor, mode | runs if is_program else mode & ~0o111)
+
+
+def _mode(place: Path) -> int | None:
+    """Return the permissions of the file that is there; None: there is none."""
+    with suppress(FileNotFoundError):
+        found = place.lstat().st_mode
+        return stat.S_IMODE(found) if stat.S_ISREG(found) else None
+    return None
+
+
+def _drop_empty(top: Path, folder: Path) -> None:
+    """Remove folders that held nothing else: git does not know empty ones."""
+    while folder != top:
+        try:
+            folder.rmdir()
+        except OSError:  # something is in it, or it is not ours to remove
+            return
+        folder = folder.parent

@@ -1,0 +1,166 @@
+"""prsm changes, over runs of the real engine by the script provider, and the real helper of git."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from prsm_core.workspace.changes.merging import Wanted
+from prsm_core.workspace.changes.records import Entry
+from prsm_core.workspace.changes.rejecting import Rejecter
+from prsm_core.workspace.shadow.opening import shadow_of
+from tests.cli.conftest import Done
+from tests.workspace.shadow_scene import DirectGit
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+LANES = """\
+lanes:
+  master:
+    steps:
+      - call:
+          tool: spawn_child
+          arguments: {name: w1, prompt: work, wait: true, tools: [Bash, Edit, Write]}
+      - say: done
+  w1:
+    steps:
+      - say: I fix the bug that a line is missing.
+        edit: {path: a, content: "one\\ntwo\\n"}
+      - shell: "echo made > b; chmod +x run"
+      - say: done
+"""
+
+
+@pytest.fixture
+def ran(prsm, workspace, tmp_path):
+    """Run a team in a repository; return the changes that it made, by path."""
+    subprocess.run(["git", "init", "-q"], check=True)
+    (workspace / "a").write_text("one\n")
+    (workspace / "run").write_text("x\n")
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(LANES)
+    done = prsm(
+        *("run", "--provider", "script", "--mode", "bypass", "--on-ask", "allow"),
+        *("--set", f"providers.script.scenario={scenario}", "do it"),
+    )
+    assert done.code == 0, done.err
+    return done
+
+
+def listed(prsm, *more):
+    done = prsm("changes", "list", "--json", *more)
+    assert done.code == 0, done.err
+    return {one["path"]: one for one in json.loads(done.out)}
+
+
+@pytest.mark.requirement("D22")
+def test_changes_are_listed_with_their_agents_and_shown_as_a_patch(prsm, ran):
+    assert isinstance(ran, Done)
+    found = listed(prsm)
+    assert {path: (one["name"], one["kind"], one["how"]) for path, one in found.items()} == {
+        "a": ("w1", "modified", "named"),
+        "b": ("w1", "added", "sole"),
+        "run": ("w1", "modified", "sole"),
+    }
+    assert set(listed(prsm, "--agent", "master")) == set(found), "an agent's are those below it too"
+    table = prsm("changes", "list")
+    assert "w1" in table.out
+    assert "pending: changes: 3, files: 3, +2 -0" in table.err
+    shown = json.loads(prsm("changes", "show", found["a"]["change"], "--json").out)
+    assert shown["diff"] == "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n one\n+two\n"
+    assert shown["rationale"]["text"] == "I fix the bug that a line is missing."
+    assert "by w1 (named)" in prsm("changes", "show", found["a"]["change"]).out
+    subprocess.run(["git", "apply", "-R"], input=prsm("changes", "diff").out, text=True, check=True)
+
+
+def test_the_end_of_a_run_tells_what_is_pending_and_the_command_that_takes_it_back(
+    prsm, ran, workspace
+):
+    [command] = [line for line in ran.err.splitlines() if "prsm changes reject" in line]
+    assert "changes that are pending: files: 3, +2 -0" in ran.err
+    args = command.partition("prsm ")[2].split()
+    assert prsm(*args, "--yes").code == 0
+    assert (workspace / "a").read_text() == "one\n"
+    assert not (workspace / "b").exists()
+    assert listed(prsm) == {}
+    assert {one["state"] for one in listed(prsm, "--all").values()} == {"rejected"}
+
+
+@pytest.mark.requirement("U6")
+def test_one_is_accepted_and_one_is_taken_back(prsm, ran, workspace):
+    found = listed(prsm)
+    accepted = json.loads(prsm("changes", "accept", found["b"]["change"], "--json").out)
+    assert [one["state"] for one in accepted["changes"]] == ["accepted"]
+    done = json.loads(prsm("changes", "reject", "--agent", "w1", "--yes", "--json").out)
+    assert {one["path"]: one["state"] for one in done["changes"]} == {
+        "a": "rejected",
+        "run": "rejected",
+    }
+    assert (workspace / "b").read_text() == "made\n"
+    assert not (workspace / "run").stat().st_mode & 0o100
+    assert prsm("changes", "list").out == "nothing is pending\n"
+    again = prsm("changes", "reject", found["b"]["change"], "--yes")
+    assert again.code != 0
+    assert "is accepted already" in again.err
+
+
+def test_what_later_edits_touch_stays_is_told_and_stays_pending(prsm, ran, workspace):
+    (workspace / "a").write_text("one\ntwo and more\n")
+    done = prsm("changes", "reject", "--all", "--yes")
+    assert done.code == 1
+    assert "of a stays: later edits touched the same lines" in done.err
+    assert (workspace / "a").read_text() == "one\ntwo and more\n"
+    assert not (workspace / "b").exists()
+    assert {path: one["state"] for path, one in listed(prsm).items()} == {"a": "unmerged"}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["reject", "nothing", "--yes"], "there is no change 'nothing'"),
+        (["reject", "--yes"], "which changes are meant is not said"),
+        (["reject", "--all", "--agent", "w1", "--yes"], "said twice"),
+        (["reject", "--all"], "give --yes"),
+        (["accept", "--agent", "nobody"], "no agent is called 'nobody'"),
+        (["show", "../../x"], "there is no change"),
+        (["list", "--session", "nosuch"], "there is no session"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_the_cure(prsm, ran, workspace, args, said):
+    done = prsm("changes", *args)
+    assert done.code != 0
+    assert said in done.err
+    assert (workspace / "b").exists()
+
+
+def test_a_rejection_that_was_cut_off_is_finished_by_the_next_list(prsm, ran, workspace, tmp_path):
+    found = listed(prsm)
+    state = tmp_path / "home" / "state"
+    shadow = shadow_of(DirectGit(), workspace, state=state, data=tmp_path / "home" / "data")
+    one = found["b"]
+    asked = Wanted(
+        id=one["change"],
+        path="b",
+        root="",
+        before=None,
+        after=Entry(one["new_mode"], one["after"]),
+    )
+    [session] = json.loads(prsm("sessions", "list", "--json").out)
+    Rejecter(shadow).reject(session["session"], [asked])  # and its process dies
+    shown = json.loads(prsm("changes", "show", one["change"], "--json").out)
+    assert (shown["state"], (workspace / "b").exists()) == ("pending", False)
+    assert set(listed(prsm)) == {"a", "run"}
+    assert listed(prsm, "--all")["b"]["state"] == "rejected"
+
+
+def test_the_tree_tells_what_each_agent_has_changed(prsm, ran):
+    [master] = json.loads(prsm("tree", "--json").out)["agents"]
+    [worker] = master["children"]
+    nothing = {"files": 0, "added": 0, "removed": 0}
+    assert (master["changes_self"], master["changes_subtree"]) == (
+        nothing,
+        {"files": 3, "added": 2, "removed": 0},
+    )
+    assert worker["changes_self"] == master["changes_subtree"]
+    assert "+2 -0" in prsm("tree").out

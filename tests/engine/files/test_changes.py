@@ -1,0 +1,329 @@
+"""What agents change is found, attributed and told by the engine, and taken back with its help."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import time
+from functools import partial
+from itertools import count
+from typing import Any
+
+import pytest
+
+from prsm_core.domain.changes import PENDING
+from prsm_core.domain.permissions import PermissionRequest
+from prsm_core.engine.files.deciding import Choice
+from prsm_core.errors import ConfigError
+from prsm_core.workspace.shadow.worktree import Shadow
+from tests.engine.deaths import die, go_on, run_to_death
+from tests.engine.harness import DEADLINE, open_team
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A workspace that is a repository with a file."""
+    work = tmp_path / "workspace"
+    work.mkdir()
+    git = partial(subprocess.run, cwd=work, check=True, capture_output=True)
+    git(["git", "init", "-q"])
+    (work / "a").write_text("".join(f"line {n}\n" for n in range(20)))
+    return work
+
+
+@pytest.fixture
+def opened(tmp_path, folder):
+    numbers = count(1)
+
+    def made(git, top):
+        return Shadow(
+            git,
+            top,
+            tmp_path / "state",
+            environ=os.environ,
+            now=lambda: float(next(numbers)),
+            new_id=lambda: os.urandom(4).hex(),
+        )
+
+    return partial(open_team, tmp_path, shadows=made, on_ask="allow")
+
+
+class Hand:
+    """What an agent does to files as its vendor's tools would: permitted, done, ended."""
+
+    def __init__(self, agent, folder):
+        self.agent, self.folder = agent, folder
+        self.calls = count(1)
+
+    async def write(self, name, text):
+        """Write a file by a tool that names it."""
+        async with self.call("Write", paths=(name,)) as _:
+            (self.folder / name).write_text(text)
+
+    async def shell(self, work):
+        """Do something by a command."""
+        async with self.call("Bash", command="some command") as call:
+            await work() if asyncio.iscoroutinefunction(work) else work()
+        return call.id
+
+    def call(self, tool, **asked):
+        return _Call(self.agent, tool, f"{self.agent.name}-{next(self.calls)}", asked)
+
+
+class _Call:
+    def __init__(self, agent, tool, id_, asked):
+        self.agent, self.tool, self.id, self.asked = agent, tool, id_, asked
+
+    async def __aenter__(self):
+        agent = self.agent
+        request = PermissionRequest(
+            agent_id=agent.id,
+            tool=self.tool,
+            cwd=agent.session.request.cwd,
+            call_id=self.id,
+            **self.asked,
+        )
+        await agent.host.authorize(request)
+        command = {"command": self.asked["command"]} if "command" in self.asked else {}
+        await agent.start_tool(self.id, self.tool, **command)
+        return self
+
+    async def __aexit__(self, *_):
+        await self.agent.end_tool(self.id)
+
+
+def whose(row, team):
+    """Return how a change is attributed: the way, agents, the likeliest call."""
+    names = {record.agent_id: record.descriptor.name for record in team.manager.roster.records()}
+    change = row.change
+    agents = sorted({names[one.agent] for one in change.authors})
+    return change.how, agents, change.author and change.author.call
+
+
+@pytest.mark.requirement("D21")
+async def test_what_calls_change_is_told_with_the_call_and_kept_once(opened, folder):
+    (folder / "dirty").write_text("before\n")
+
+    async def master(agent):
+        hand = Hand(agent, folder)
+        await hand.write("a", "another\n")
+        await hand.shell(lambda: (folder / "made").write_text("1\n2\n"))
+        await hand.shell(lambda: (folder / "dirty").unlink())
+        await agent.complete()
+
+    async with opened() as team:
+        assert (await team.run(master=master)).status == "completed"
+        found = {row.change.path: row for row in await team.engine.changes.get().rows()}
+    assert {path: (whose(row, team), row.change.kind) for path, row in found.items()} == {
+        "a": (("named", ["master"], "master-1"), "modified"),
+        "made": (("sole", ["master"], "master-2"), "added"),
+        "dirty": (("sole", ["master"], "master-3"), "deleted"),
+    }
+    told = team.ledger.events("file_changed", "master")
+    assert {event["path"]: (event["added"], event["removed"]) for event in told} == {
+        "a": (1, 20),
+        "made": (2, 0),
+        "dirty": (0, 1),
+    }
+    assert all(row.change.author.turn for row in found.values())
+
+
+@pytest.mark.requirement("D16")
+async def test_a_person_beside_an_agent_is_told_from_it_and_both_are_told(opened, folder):
+    heard: list[Any] = []
+
+    async def master(agent):
+        hand = Hand(agent, folder)
+        await hand.write("a", "by the agent\n")
+        await until(lambda: found(team, "a"))
+        (folder / "a").write_text("by the agent\nby a person\n")
+        (folder / "notes").write_text("a person's\n")
+        await hand.write("a", "by the agent again\n")
+        await until(lambda: len(found(team, "a")) == 3)
+        outcome = await agent.outcome("report_progress", {"status": "half"})
+        heard.append(outcome.text)
+        await agent.complete()
+
+    async with opened() as team:
+        await team.run(master=master)
+    first, person, again = found(team, "a")
+    assert [one["how"] for one in (first, person, again)] == ["named", "outside", "named"]
+    assert (first["beside"], person["agent"]) == ([], None)
+    assert person["beside"] == [team["master"].agent_id]
+    assert again["beside"] == [""]
+    [notes] = found(team, "notes")
+    assert (notes["how"], notes["agents"], notes["beside"]) == ("outside", [], [])
+    assert "- a: the user, or another program" in heard[0]
+
+
+def found(team, path):
+    """Return the changes of a path that were told so far."""
+    return [event for event in team.ledger.events("file_changed") if event["path"] == path]
+
+
+async def until(condition):
+    """Return once a condition holds."""
+    async with asyncio.timeout(DEADLINE):
+        while not condition():
+            await asyncio.to_thread(time.sleep, 0.01)  # the ledger is read: nobody tells of it
+
+
+async def test_two_agents_on_one_file_are_a_conflict_that_both_hear_of(opened, folder):
+    heard = {}
+
+    async def worker(agent, text, before, after):
+        hand = Hand(agent, folder)
+        await until(before)
+        await hand.write("a", text)
+        await until(after)
+        outcome = await agent.outcome("report_progress", {"status": "half"})
+        heard[agent.name] = outcome.text
+        await agent.complete()
+
+    async def master(agent):
+        await agent.spawn(name="w1", tools=["Write", "Bash"])
+        await agent.spawn(name="w2", tools=["Write", "Bash"])
+        await agent.collect(2)
+        await agent.complete()
+
+    async with opened() as team:
+        both = lambda: len(found(team, "a")) == 2  # noqa: E731
+        await team.run(
+            master=master,
+            w1=lambda agent: worker(agent, "one\n", lambda: True, both),
+            w2=lambda agent: worker(agent, "two\n", lambda: found(team, "a"), both),
+        )
+    first, second = found(team, "a")
+    assert [(one["agent"], one["how"]) for one in (first, second)] == [
+        ("w1", "named"),
+        ("w2", "named"),
+    ]
+    assert second["beside"] == [team["w1"].agent_id]
+    assert "- a: w2" in heard["w1"]
+    assert "- a: w1" in heard["w2"]
+
+
+async def test_what_several_may_have_done_is_shared_and_all_are_named(opened, folder):
+    started = asyncio.Event()
+
+    async def first(agent):
+        hand = Hand(agent, folder)
+        async with hand.call("Bash", command="long command"):
+            started.set()
+            await until(lambda: found(team, "b"))
+        await agent.complete()
+
+    async def second(agent):
+        await started.wait()
+        await Hand(agent, folder).shell(lambda: (folder / "b").write_text("x\n"))
+        await agent.complete()
+
+    async def master(agent):
+        await agent.spawn(name="w1", tools=["Bash"])
+        await agent.spawn(name="w2", tools=["Bash"])
+        await agent.collect(2)
+        await agent.complete()
+
+    async with opened() as team:
+        await team.run(master=master, w1=first, w2=second)
+    [told] = found(team, "b")
+    assert told["how"] == "shared"
+    assert set(told["agents"]) == {team["w1"].agent_id, team["w2"].agent_id}
+
+
+async def test_what_a_call_did_before_the_engine_died_is_its_own(opened, folder):
+    async def master(agent):
+        hand = Hand(agent, folder)
+        await hand.write("a", "before\n")
+        await until(lambda: found(team, "a"))
+        async with hand.call("Bash", command="some command"):
+            (folder / "b").write_text("x\n")
+            await die(team)
+
+    async def mastered(agent):
+        await until(lambda: found(again, "b"))
+        await agent.complete()
+
+    async with opened(check=False) as team:
+        await run_to_death(team, master=master)
+    async with opened() as again:
+        assert (await go_on(again, master=mastered)).status == "completed"
+    assert len(found(again, "a")) == 1
+    [told] = found(again, "b")
+    assert (told["agent"], told["how"], told["call"]) == ("master", "sole", "master-2")
+
+
+@pytest.mark.requirement("U6")
+async def test_a_change_is_taken_back_alone_and_its_agent_is_told_why(opened, folder):
+    heard: list[Any] = []
+    lines = [f"line {n}\n" for n in range(20)]
+
+    async def master(agent):
+        hand = Hand(agent, folder)
+        await hand.write("a", "".join(["first\n", *lines[1:]]))
+        await hand.write("a", "".join(["first\n", *lines[1:19], "last\n"]))
+        await hand.write("b", "x\n")
+        await until(lambda: len(found(team, "a")) == 2 and found(team, "b"))
+        changes = team.engine.changes.get()
+        [first, _, other] = await changes.rows()
+        made = await changes.reject(Choice(ids=(first.change.id,)))
+        heard.append([(one.path, one.state) for one in made])
+        await changes.accept(Choice(ids=(other.change.id,)))
+        with pytest.raises(ConfigError) as again:
+            await changes.reject(Choice(ids=(other.change.id,)))
+        heard.append(again.value.code)
+        outcome = await agent.outcome("report_progress", {"status": "half"})
+        heard.append(outcome.text)
+        await agent.complete()
+
+    async with opened() as team:
+        await team.run(master=master)
+        states = {row.change.id: row.state for row in await team.engine.changes.get().rows()}
+    assert heard[:2] == [[("a", "rejected")], "already_decided"]
+    assert "- a: taken back" in heard[2]
+    assert (folder / "a").read_text() == "".join([*lines[:19], "last\n"])
+    assert sorted(states.values()) == ["accepted", PENDING, "rejected"]
+    assert len(found(team, "a")) == 2, "what was taken back is no change of anybody"
+
+
+async def test_what_nobody_saw_the_end_of_is_found_before_the_run_ends(opened, folder):
+    async def master(agent):
+        hand = Hand(agent, folder)
+        async with hand.call("Bash", command="some command"):
+            (folder / "b").write_text("x\n")
+            await agent.complete()
+
+    async with opened() as team:
+        await team.run(master=master)
+    [told] = found(team, "b")
+    assert (told["agent"], told["how"]) == ("master", "sole")
+    assert team.ledger.events()[-1]["type"] == "run_finished"
+
+
+async def test_a_run_in_which_nothing_is_written_tells_of_no_change(opened, folder):
+    async def master(agent):
+        (folder / "b").write_text("a person's, while no call ran\n")
+        await agent.complete()
+
+    async with opened() as team:
+        await team.run(master=master)
+    assert [one["how"] for one in found(team, "b")] in ([], ["outside"])
+
+
+async def test_without_git_the_run_goes_on_and_says_so_once(opened, folder, tmp_path, monkeypatch):
+    async def master(agent):
+        hand = Hand(agent, folder)
+        await hand.write("a", "1\n")
+        await hand.write("a", "2\n")
+        await agent.complete()
+
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    async with opened() as team:
+        monkeypatch.setitem(team.engine.files._launcher._environ, "PATH", str(empty))
+        assert (await team.run(master=master)).status == "completed"
+    assert found(team, "a") == []

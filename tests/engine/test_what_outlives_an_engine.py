@@ -242,6 +242,7 @@ KEPT = {
         "requests": "derived: from SessionState.requests that a call waits for",
         "router": "derived: mailboxes from SessionState.unread",
         "quiet": "lost: what ran has died with its engine",
+        "_snapshots": "derived: one that was taken and never named is named by the next",
         "files": "derived: the shadows on the disk; git is started anew",
         "changes": "stored: what was found; what was not, by the tracker's files and open calls",
         "slots": "derived: those at work take theirs first",

@@ -213,6 +213,8 @@ class QuietMoment:
 
     def turn_over(self, agent: str) -> None:
         """Take note that nothing of an agent's turn runs any more; who waits at the gate leaves."""
+        if not (self._asked or self._running or self._waiting):
+            return
         self._asked = [one for one in self._asked if one.agent != agent]
         for call in [one for one in self._running if one.agent == agent]:
             self._leave(call)

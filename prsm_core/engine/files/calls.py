@@ -107,6 +107,12 @@ class OpenCalls:
         if len(self._ended) != before:
             self._write()
 
+    def forget(self) -> None:
+        """Know none any more: nothing of them runs. Raises OSError."""
+        self._running.clear()
+        self._ended.clear()
+        self._write()
+
     def take_over(self, file: Path) -> bool:
         """Know those that a process which has died had at work; whether there are any."""
         try:

@@ -191,15 +191,17 @@ class ChangeWatch:
                 pause = self._last + APART_SECONDS - self._clock.now()
                 if pause > 0:
                     await self._clock.sleep(pause)
-                if self._is_open:
-                    await self._look_now()
+                if not await self._look_now():
+                    break  # why was told; the end of the next call tries again
         finally:
             self._is_looking = False
 
     async def finish(self) -> None:
         """Find all that has changed until now; from now on nothing is told, until `begin`."""
         if self._is_open:
-            await self._look_now()
+            if not await self._look_now():  # its git was killed with all programs: another comes
+                await self._look_now()
+            self._calls.forget()  # whoever goes on with the run makes them anew
             self._is_open = False
 
     async def flush(self) -> None:
@@ -207,19 +209,21 @@ class ChangeWatch:
         if self._is_open and self._calls.have_ended:
             await self._look_now()
 
-    async def _look_now(self) -> None:
+    async def _look_now(self) -> bool:
         await self._ready.wait()
-        if self._is_open:
-            await self._look_at_all()
+        return self._is_open and await self._look_at_all()
 
-    async def _look_at_all(self) -> None:
+    async def _look_at_all(self) -> bool:
+        """Look once; False: the folder could not be read, and what has ended is kept in mind."""
         async with self._one:
             began = self._tick()
             scan = await self._keeper.attempt(self._folder, self._scan)
             self._last = self._clock.now()
-            if scan is not None:
-                await self._store_found(scan)
+            if scan is None:
+                return False
+            await self._store_found(scan)
             self._calls.looked(began)
+            return True
 
     def _scan(self, shadow: Shadow) -> Scan:
         return self._current(shadow).scan()

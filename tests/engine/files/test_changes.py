@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import subprocess
@@ -255,6 +256,31 @@ async def test_what_a_call_did_before_the_engine_died_is_its_own(opened, folder)
     assert len(found(again, "a")) == 1
     [told] = found(again, "b")
     assert (told["agent"], told["how"], told["call"]) == ("master", "sole", "master-2")
+
+
+async def test_what_a_person_does_while_no_engine_runs_is_nobodys_change(opened, folder):
+    async def master(agent):
+        async with Hand(agent, folder).call("Bash", command="some command"):
+            (folder / "b").write_text("x\n")
+            await agent.hang()
+
+    async def mastered(agent):
+        await Hand(agent, folder).write("c", "1\n")
+        await agent.complete()
+
+    async with opened(check=False) as team:
+        run = team.start(master=master)
+        await until(lambda: (folder / "b").exists())
+        await team.engine.shutdown()
+        with contextlib.suppress(Exception):
+            await run
+    [told] = found(team, "b")
+    assert (told["agent"], told["how"]) == ("master", "sole")
+    (folder / "b").write_text("a person's\n")
+    async with opened() as again:
+        assert (await go_on(again, master=mastered)).status == "completed"
+    assert len(found(again, "b")) == 1
+    assert len(found(again, "c")) == 1
 
 
 @pytest.mark.requirement("U6")

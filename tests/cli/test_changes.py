@@ -9,7 +9,7 @@ import pytest
 from prsm_core.workspace.changes.merging import Wanted
 from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.rejecting import Rejecter
-from prsm_core.workspace.shadow.opening import shadow_of
+from prsm_core.workspace.shadow.opening import Shadows
 from tests.cli.conftest import Done
 from tests.workspace.shadow_scene import DirectGit
 
@@ -137,7 +137,7 @@ def test_what_cannot_be_done_is_told_with_the_cure(prsm, ran, workspace, args, s
 def test_a_rejection_that_was_cut_off_is_finished_by_the_next_list(prsm, ran, workspace, tmp_path):
     found = listed(prsm)
     state = tmp_path / "home" / "state"
-    shadow = shadow_of(DirectGit(), workspace, state=state, data=tmp_path / "home" / "data")
+    shadow = Shadows(state=state, data=tmp_path / "home" / "data").open(DirectGit(), workspace)
     one = found["b"]
     asked = Wanted(
         id=one["change"],

@@ -8,6 +8,7 @@ import shutil
 import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -58,7 +59,7 @@ def desk(tmp_path):
             Background(lambda _name, error: pytest.fail(str(error)), clock) as background,
         ):
             made = Shadows(state=tmp_path / "state", data=tmp_path / "data", limits=limits)
-            keeper = FilesKeeper(made, launcher, clock, background, notices)
+            keeper = FilesKeeper(made, launcher, clock, background, cast("Any", notices))
             try:
                 yield Desk(keeper, launcher, notices, tmp_path / "work")
             finally:

@@ -20,6 +20,10 @@ def call(name="c1", agent="a1", **fields):
     return WritingCall(agent=agent, name=f"agent {agent}", call=name, tool="Bash", **fields)
 
 
+def running(quiet):
+    return list(quiet.running)
+
+
 async def settled():
     for _ in range(10):
         await asyncio.sleep(0)
@@ -29,12 +33,13 @@ class TestGate:
     async def test_a_call_goes_by_where_nobody_holds_the_gate(self):
         quiet = QuietMoment(FakeClock())
         assert await quiet.enter(call())
-        assert quiet.running == (call(),)
+        assert running(quiet) == [call()]
         quiet.ended(call())
-        assert quiet.running == ()
+        assert running(quiet) == []
 
     async def test_a_hold_waits_for_those_that_run_and_new_ones_wait_for_it(self):
-        quiet, order = QuietMoment(FakeClock(autojump=False)), []
+        quiet = QuietMoment(FakeClock(autojump=False))
+        order: list[object] = []
         assert await quiet.enter(call("old"))
 
         async def hold():
@@ -66,9 +71,9 @@ class TestGate:
         clock = FakeClock()
         quiet = QuietMoment(clock)
         async with quiet.hold() as held:
-            assert held.disturbing == ()
+            assert not list(held.disturbing)
             assert await quiet.enter(call())
-            assert held.disturbing == (call(),)
+            assert list(held.disturbing) == [call()]
         assert clock.now() == GATE_SECONDS
 
     async def test_a_hold_whose_owner_is_cancelled_is_released(self):
@@ -101,7 +106,7 @@ class TestGate:
         hold.release()
         hold.release()
         assert await other
-        assert quiet.running == (call("c2", "a2"),)
+        assert running(quiet) == [call("c2", "a2")]
 
     async def test_two_may_hold_it_and_the_last_one_opens_it(self):
         quiet = QuietMoment(FakeClock(autojump=False))
@@ -122,36 +127,36 @@ class TestNames:
         quiet.began(call("v1", command="make"))
         assert len(quiet.running) == 1
         quiet.asks(call(None, command="make"))
-        assert quiet.running == ()
+        assert running(quiet) == []
         assert await quiet.enter(call(None, command="make"))
         quiet.ended(call("v1", command="make"))
-        assert quiet.running == ()
+        assert running(quiet) == []
 
     async def test_a_call_that_is_asked_about_and_then_told_is_one_call(self):
         quiet = QuietMoment(FakeClock())
         quiet.asks(call(None, command="make"))
         quiet.began(call("v1", command="make"))
-        assert quiet.running == ()
+        assert running(quiet) == []
         assert await quiet.enter(call(None, command="make"))
         quiet.began(call("v1", command="make"))
-        assert [one.call for one in quiet.running] == ["v1"]
+        assert [one.call for one in running(quiet)] == ["v1"]
         quiet.ended(call("v1", command="make"))
-        assert quiet.running == ()
+        assert running(quiet) == []
 
     async def test_a_refused_call_never_ran(self):
         quiet = QuietMoment(FakeClock())
         quiet.asks(call("v1"))
         quiet.refused(call("v1"))
-        assert quiet.running == ()
+        assert running(quiet) == []
         quiet.ended(call("v1"))
-        assert quiet.running == ()
+        assert running(quiet) == []
 
     async def test_calls_of_one_text_are_two_by_their_names(self):
         quiet = QuietMoment(FakeClock())
         quiet.began(call("v1", command="make"))
         quiet.began(call("v2", command="make"))
         quiet.ended(call("v1", command="make"))
-        assert [one.call for one in quiet.running] == ["v2"]
+        assert [one.call for one in running(quiet)] == ["v2"]
 
 
 NAMES = st.sampled_from(["c1", "c2", None])
@@ -244,7 +249,7 @@ class TestAgents:
         )
 
     async def test_a_permitted_command_runs_until_it_is_told_that_it_ended(self, opened):
-        seen = []
+        seen: list[object] = []
 
         async def master(agent):
             quiet = team.engine.quiet
@@ -252,7 +257,7 @@ class TestAgents:
             seen.append([(one.call, one.command) for one in quiet.running])
             await agent.start_tool("v1", "Bash", command="echo x")
             await agent.host.authorize(self.shell(agent, "rm x", "v2"))
-            seen.append([one.call for one in quiet.running])
+            seen.append([one.call for one in running(quiet)])
             await agent.end_tool("v1")
             seen.append(list(quiet.running))
             await agent.complete()
@@ -273,7 +278,7 @@ class TestAgents:
             running = team.start("do it", master=master)
             asked = await team.seen("permission_requested")
             async with asyncio.timeout(DEADLINE), team.engine.quiet.hold() as held:
-                assert held.disturbing == ()
+                assert not list(held.disturbing)
             team.engine.requests.resolve(asked.data["request"], "permission", {"verdict": "once"})
             assert (await running).exit_code == 0
 

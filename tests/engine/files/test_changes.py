@@ -18,6 +18,7 @@ from prsm_core.domain.changes import PENDING
 from prsm_core.domain.permissions import PermissionRequest
 from prsm_core.engine.files.deciding import Choice
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.shadow.opening import Shadows
 from prsm_core.workspace.shadow.worktree import Shadow
 from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.harness import DEADLINE, open_team
@@ -36,21 +37,25 @@ def folder(tmp_path):
     return work
 
 
-@pytest.fixture
-def opened(tmp_path, folder):
-    numbers = count(1)
+class CountedShadows(Shadows):
+    """Shadows whose clock counts what asks for the time."""
 
-    def made(git, top):
+    def open(self, git, folder):
+        numbers = count(1)
         return Shadow(
             git,
-            top,
-            tmp_path / "state",
+            folder,
+            self._state,
             environ=os.environ,
             now=lambda: float(next(numbers)),
             new_id=lambda: os.urandom(4).hex(),
         )
 
-    return partial(open_team, tmp_path, shadows=made, on_ask="allow")
+
+@pytest.fixture
+def opened(tmp_path, folder):
+    shadows = CountedShadows(state=tmp_path / "state", data=tmp_path / "data")
+    return partial(open_team, tmp_path, shadows=shadows, on_ask="allow")
 
 
 class Hand:

@@ -34,6 +34,7 @@ from prsm_core.domain.writes import (
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.testing.change_rules import ChangeRules
 from prsm_core.testing.fork_rules import ForkRules
+from prsm_core.testing.moment_rules import MomentRules
 from prsm_core.testing.state_rules import StateRules
 from prsm_core.testing.steps import Steps
 
@@ -67,7 +68,7 @@ async def one_agent(store: Store, session: str, name: str) -> AgentRow:
 
 
 @pytest.mark.asyncio
-class StoreContract(StateRules, ForkRules, ChangeRules, ABC):
+class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, ABC):
     """What every Store does; each test's docstring is the rule."""
 
     @abstractmethod

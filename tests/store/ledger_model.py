@@ -11,8 +11,19 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.store.ledger_files import FilesMeant
-from tests.store.ledger_seen import CALL, told_of
-from tests.store.ledger_state import OVER, Agent, Call, Letter, Request, State, Turn, call_of
+from tests.store.ledger_seen import call_told, told_of
+from tests.store.ledger_state import (
+    OVER,
+    Agent,
+    Letter,
+    Request,
+    State,
+    Turn,
+    call_of,
+    in_order,
+    status_of,
+    sum_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,7 +98,7 @@ class LedgerModel:
             "events": self.events,
             "changes": state.changes,
             "calls": [
-                [_told_call(turn, call) for turn in agent.turns for call in _in_order(turn)]
+                [call_told(turn, call) for turn in agent.turns for call in in_order(turn)]
                 for agent in state.agents.values()
             ],
             "session": (*list(state.runs.items())[-1], len(self.events), state.name)
@@ -113,8 +124,8 @@ class LedgerModel:
             "head": agent.head,
             "started_at": agent.turns[0].started_at if agent.turns else None,
             "ended_at": agent.ended_at,
-            "tokens": _sum(turn.tokens for turn in closed),
-            "cost": _sum(turn.cost for turn in closed),
+            "tokens": sum_of(turn.tokens for turn in closed),
+            "cost": sum_of(turn.cost for turn in closed),
             "untold": sum(turn.cost is None for turn in closed),
             "last_tool": tools[-1] if tools else None,
             "last_event_at": own[-1]["ts"],
@@ -424,7 +435,7 @@ class _Act(FilesMeant):
             return
         if len({message.id for message in result.messages}) < len(result.messages):
             self.wrong.add(CONFLICT)
-        turn.closed_by, turn.status = self.step.step_id, _status(result)
+        turn.closed_by, turn.status = self.step.step_id, status_of(result)
         turn.tokens, turn.cost = result.usage.total_tokens, result.cost_usd
         for told in result.tool_calls:
             there = turn.calls.get(told.id)
@@ -485,25 +496,3 @@ def name_of(write: Write) -> str:
     return next(
         kind.__name__ for kind in type(write).__mro__ if kind.__module__.startswith("prsm_core.")
     )
-
-
-def _told_call(turn: Turn, call: Call) -> dict[str, Any]:
-    told = {name: getattr(call, name) for name in CALL[:7]}
-    status = {"turn_no": turn.number, "turn_status": turn.status}
-    return {**told, "orchestration": call.is_ours, **status}
-
-
-def _in_order(turn: Turn) -> list[Call]:
-    return sorted(turn.calls.values(), key=lambda call: call.sequence)
-
-
-def _status(result: Any) -> str:
-    if result.stop_reason.value == "aborted":
-        return "aborted"
-    failed = result.error is not None or result.stop_reason.value in {"error", "timeout"}
-    return "failed" if failed else "completed"
-
-
-def _sum(parts: Iterable[Any]) -> Any:
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None

@@ -11,6 +11,7 @@ from prsm_core.testing.store_contract import read_events
 if TYPE_CHECKING:
     from prsm_core.domain.snapshots import SessionSnapshot
     from prsm_core.interfaces.store import Store
+    from tests.store.ledger_state import Call, Turn
 
 CALL = (
     *("id", "tool", "arguments", "status", "result", "error", "sequence", "orchestration"),
@@ -97,3 +98,9 @@ def told_of(snapshot: SessionSnapshot) -> dict[str, Any]:
     names = ("kind", "folder", "tree", "branch", "head", "description", "bytes_skipped")
     told = {name: getattr(snapshot, name) for name in names}
     return {"snapshot": snapshot.snapshot_id, "unquiet": list(snapshot.unquiet), **told}
+
+
+def call_told(turn: Turn, call: Call) -> dict[str, Any]:
+    told = {name: getattr(call, name) for name in CALL[:7]}
+    status = {"turn_no": turn.number, "turn_status": turn.status}
+    return {**told, "orchestration": call.is_ours, **status}

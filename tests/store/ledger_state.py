@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 OVER = {"completed", "failed", "killed"}
 
@@ -116,3 +119,19 @@ class State:
     effects: dict[tuple[str, str, str], str | None] = field(
         default_factory=dict
     )  # turn, call, name
+
+
+def in_order(turn: Turn) -> list[Call]:
+    return sorted(turn.calls.values(), key=lambda call: call.sequence)
+
+
+def status_of(result: Any) -> str:
+    if result.stop_reason.value == "aborted":
+        return "aborted"
+    failed = result.error is not None or result.stop_reason.value in {"error", "timeout"}
+    return "failed" if failed else "completed"
+
+
+def sum_of(parts: Iterable[Any]) -> Any:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None

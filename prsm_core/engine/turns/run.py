@@ -489,11 +489,9 @@ class TurnRun:
         if self._phase.is_open:
             self._enter(TurnPhase.CLOSING)
         self.stop.closing()
-        of, parent = (record, self._parts, self.fold, self.calls, self._live), self._parent_turn
-        ending = TurnEnding(*of, parent_turn=parent)
+        of = record, self._parts, self.fold, self.calls, self._live
+        ending = TurnEnding(*of, parent_turn=self._parent_turn)
         await ending.end_handlers()
-        self._parts.broker.turn_over(record.agent_id)
-        self._parts.quiet.turn_over(record.agent_id)
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
         keep_at_end(record, self._provider, self.clock)

@@ -224,11 +224,17 @@ class TurnEnding:
         self._parent_turn = parent_turn
 
     async def end_handlers(self) -> None:
-        """End what works for the turn: open calls, and requests that wait for a person."""
-        resolved = self._parts.requests.close_agent(self._record.agent_id, "turn_ended")
+        """End what works for the turn: open calls, and requests that wait for a person.
+
+        Nothing more is told of the calls of its vendor: none runs any more.
+        """
+        agent = self._record.agent_id
+        resolved = self._parts.requests.close_agent(agent, "turn_ended")
         await self._calls.end()
         if resolved:
             await self._parts.steps.write(self._record, *resolved)
+        self._parts.broker.turn_over(agent)
+        self._parts.quiet.turn_over(agent)
 
     async def write(self) -> TurnResult:
         """Write the end; where that is not fit to be written, what the turn used, and why."""

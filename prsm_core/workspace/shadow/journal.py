@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from prsm_core.domain.record import Record
+from prsm_core.errors import ConfigError
 from prsm_core.workspace.shadow.whereabouts import INTENT
 
 
@@ -50,6 +51,16 @@ class Journal:
         """Return the restore that was done last."""
         given = _read(self._done)
         return None if given is None else Done(**given)
+
+    def last_done(self) -> Done:
+        """Return the restore that was done last. Raises ConfigError where none was."""
+        last = self.last()
+        if last is None:
+            raise ConfigError(
+                "nothing was restored in this folder, so there is nothing to undo",
+                hint="`prsm snapshot list` shows what can be restored",
+            )
+        return last
 
     def begin(self, intent: Intent) -> None:
         """Write the intent, durably. Raises OSError."""

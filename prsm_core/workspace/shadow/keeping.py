@@ -13,7 +13,7 @@ from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.records import read_snapshot, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_core.workspace.shadow.records import RootState, Snapshot
     from prsm_core.workspace.shadow.root import Root
@@ -86,3 +86,14 @@ def pack(root: Root) -> None:
     output = root.shadow.ask("repack", "-a", "-d", "-q", "--no-write-bitmap-index")
     if output.code:
         raise GitFailedError(("repack",), output)
+
+
+def is_sound(main: Callable[[], Root]) -> bool:
+    """Return whether what is kept of a folder can be read, and more can be."""
+    try:
+        root = main()
+        kept(root, [])
+        root.shadow.run("hash-object", "-w", "--stdin", alone=True)
+    except (GitFailedError, ValueError):
+        return False
+    return True

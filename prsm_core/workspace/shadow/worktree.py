@@ -149,11 +149,11 @@ class Shadow:
     def undo(self) -> Restored:
         """Take back the last restore; twice takes back the first undo. Raises ConfigError."""
         with self._open():
-            return self._restore(self._find(self._last().safety), with_staging=True)
+            return self._restore(self._find(self._journal.last_done().safety), with_staging=True)
 
     def plan_undo(self) -> Plan:
         """Return what `undo` would change. Raises ConfigError where there is nothing to undo."""
-        return self.plan(self._last().safety)
+        return self.plan(self._journal.last_done().safety)
 
     def delete(self, wanted: str) -> Snapshot:
         """Forget a snapshot, and remove what no other one needs. Raises ConfigError."""
@@ -245,15 +245,6 @@ class Shadow:
         found = self._mended(self._kept) if is_any else []
         return keeping.find(found, wanted)
 
-    def _last(self) -> Done:
-        last = self._journal.last()
-        if last is None:
-            raise ConfigError(
-                "nothing was restored in this folder, so there is nothing to undo",
-                hint="`prsm snapshot list` shows what can be restored",
-            )
-        return last
-
     def _kept(self) -> list[Snapshot]:
         return keeping.kept(self._root(""), self.notes)
 
@@ -290,7 +281,7 @@ class Shadow:
                 return work()
             except GitFailedError as error:
                 first = error
-        if self._is_sound():
+        if keeping.is_sound(lambda: self._root("")):
             raise first
         aside = self.place.with_name(f"{self.place.name}.broken-{self._new_id()}")
         (self.place / "roots").rename(aside)
@@ -301,16 +292,6 @@ class Shadow:
             "with the snapshots in it, and begun anew"
         )
         return work()
-
-    def _is_sound(self) -> bool:
-        """Return whether what is kept can be read, and more can be."""
-        try:
-            root = self._root("")
-            keeping.kept(root, [])
-            root.shadow.run("hash-object", "-w", "--stdin", alone=True)
-        except (GitFailedError, ValueError):
-            return False
-        return True
 
     def _take(
         self,

@@ -1,0 +1,73 @@
+"""The part of every Store's contract that tells a session as it was after any of its commits."""
+# ruff: noqa: S101 - these are tests; a plugin author runs them
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from prsm_core.domain.usage import Spent, TokenUsage
+from prsm_core.domain.writes import RunFinished, ThreadKept, TurnMetered
+from prsm_core.errors import StoreError
+from prsm_core.testing.steps import Steps
+
+if TYPE_CHECKING:
+    from prsm_core.interfaces.store import Store
+
+_USED = Spent.of_turn(TokenUsage(input_tokens=7, output_tokens=3), 0.25)
+
+
+class MomentRules:
+    """What `Store.state` tells of a session as it was; see StoreContract."""
+
+    async def test_commits_are_numbered(self, store: Store, team: Steps) -> None:
+        """Steps and appended events, with events or without; nothing else is a commit."""
+        state = await store.state("s1")
+        assert (state.session_id, state.seq, state.position) == ("s1", 3, 3)
+        assert (state.workspace, state.created_at) == ("/work", 1000.0)
+        step = team.step("w1", ThreadKept(thread="one"))
+        for _ in range(2):
+            await store.commit(step)
+        with pytest.raises(StoreError):
+            await store.commit(team.consume("w1", "nothing"))
+        await store.append([])
+        state = await store.state("s1")
+        assert (state.seq, state.position) == (3, 4)
+        await store.append([team.event(), team.event()])
+        state = await store.state("s1")
+        assert (state.seq, state.position) == (5, 5)
+        before = await store.state("s1", 4)
+        assert (before.seq, before.position) == (3, 4)
+        assert before.agents == state.agents
+
+    async def test_a_session_is_told_as_it_was(self, store: Store, team: Steps) -> None:
+        """After any of its commits, whatever has happened since."""
+        turn = team.turn("w1")
+        mail = team.message("master", "w1")
+        await store.commit(team.step("w1", turn))
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        await store.commit(team.step("master", *team.sent(mail)))
+        then = await store.state("s1")
+        await store.commit(team.close_call(turn, "c1", "w1", (mail.message_id,)))
+        metered = TurnMetered(turn_id=turn.turn_id, spent=_USED)
+        await store.commit(team.step("w1", metered, ThreadKept(thread="one")))
+        told = (team.call("c1", sequence=9), team.call("v1", orchestration=False))
+        await store.commit(team.close_turn(turn, "w1", result=team.result(tool_calls=told)))
+        await store.commit(team.end("w1"))
+        await store.commit(team.step(None, RunFinished(status="failed", used={})))
+        assert await store.state("s1") != then
+        assert await store.state("s1", then.position) == then
+        first = await store.state("s1", 1)
+        assert (first.agents, first.seq, len(first.runs)) == ((), 1, 1)
+
+    async def test_a_commit_that_is_not_the_sessions_is_unknown(
+        self, store: Store, team: Steps
+    ) -> None:
+        """One to come, one of another session, and none at all."""
+        await store.append([Steps("s2").event()])
+        newest = (await store.state("s1")).position
+        for at in (newest + 1, newest + 2, 0, -1):
+            with pytest.raises(StoreError) as caught:
+                await store.state("s1", at)
+            assert (caught.value.code, bool(caught.value.hint)) == ("unknown_position", True)

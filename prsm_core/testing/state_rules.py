@@ -28,13 +28,13 @@ from prsm_core.domain.writes import (
     TurnMetered,
 )
 from prsm_core.errors import FencedError, PrsmError, StoreError
-from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
     from prsm_core.domain.sessions import AgentNow, CallState, TurnState
     from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import TurnOpened
     from prsm_core.interfaces.store import Store
+    from prsm_core.testing.steps import Steps
 
 PENDING, STARTING, RUNNING = AgentState.PENDING, AgentState.STARTING, AgentState.RUNNING
 _USED = Spent.of_turn(TokenUsage(input_tokens=7, output_tokens=3), 0.25)

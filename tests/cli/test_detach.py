@@ -29,8 +29,7 @@ async def place(tmp_path):
     place = Place(folder)
     place.script(master=[ASK, SAY], maker=MADE)
     yield place
-    for pid in place.processes():
-        os.kill(pid, signal.SIGKILL)
+    place.kill()
 
 
 def asking(place, *args):

@@ -97,11 +97,16 @@ async def ledger_of(place, session):
 
 
 def number_of(place, word):
-    """Return which command of git, of a run that nobody kills, has a word among its own."""
+    """Return which command of git has a word among its own, in the snapshot of a whole run.
+
+    What looks for changes of agents comes after it.
+    """
     code, _, err = place.run_task()
     assert code == 0, err
     assert (place.workspace / "a").read_text() == "new"
-    found = [n for n, line in enumerate(place.commands(), 1) if f" {word} " in f"{line} "]
+    lines = place.commands()
+    end = next(n for n, line in enumerate(lines, 1) if " update-ref refs/prsm/" in line)
+    found = [n for n, line in enumerate(lines[:end], 1) if f" {word} " in f"{line} "]
     shutil.rmtree(os.environ["PRSM_HOME"])
     (place.workspace / "a").write_text("old")
     (place.workspace / "b").unlink()

@@ -132,8 +132,7 @@ async def killed(place):
     session = json.loads(out)["session"]
     while not await events_of(place, session, "question_asked"):
         pass
-    for process in place.processes():
-        os.kill(process, signal.SIGKILL)
+    place.kill()
     await place.until_gone()
     return session
 

@@ -61,8 +61,7 @@ async def begun(place, asks="question_asked"):
 async def killed(place):
     """Kill a run that asks a person; return its session."""
     session = await begun(place)
-    for process in place.processes():
-        os.kill(process, signal.SIGKILL)
+    place.kill()
     await place.until_gone()
     return session
 
@@ -117,8 +116,7 @@ async def test_a_command_that_nobody_had_allowed_is_not_said_to_have_run(place):
     spawns = {"call": {"tool": "spawn_child", "arguments": spawned}}
     place.script(master=[spawns, done], w1=[{"shell": {"id": "x", "cmd": "make it"}}, done])
     await begun(place, "permission_requested")
-    for process in place.processes():
-        os.kill(process, signal.SIGKILL)
+    place.kill()
     await place.until_gone()
     _, _, err = await place.run("resume", "--on-ask", "allow")
     assert "not begun: Bash of w1 still waited for leave" in err
@@ -224,7 +222,7 @@ def play_by(place, provider):
 async def interrupted(place):
     """Interrupt a run that asks a person; return its session."""
     session = await begun(place)
-    [process] = place.processes()
+    [process] = place.engines()
     os.kill(process, signal.SIGINT)
     await place.until_gone()
     return session
@@ -277,9 +275,7 @@ async def test_a_run_that_goes_on_is_not_told_as_ended_to_who_attaches(place):
     person = await place.start("attach", session, stderr=subprocess.PIPE)
     shown = await person.stderr.readuntil(b"master asks you")
     assert b"the run has ended" not in shown
-    for process in place.processes():
-        if process != person.pid:
-            os.kill(process, signal.SIGKILL)
+    place.kill(but=person.pid)
     _, rest = await person.communicate()
     await place.until_gone()
     assert rest.decode().splitlines()[-1] == f"prsm: the session has ended{KILLED}"

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import shlex
+import signal
 import sys
 import termios
 from asyncio import subprocess
@@ -140,6 +141,18 @@ class Place:
                         found.append(int(entry.name))
         return found
 
+    def engines(self) -> list[int]:
+        """Return those of them that no other one has started."""
+        pids = self.processes()
+        return [pid for pid in pids if _parent(pid) not in pids]
+
+    def kill(self, *, but: int | None = None) -> None:
+        """Kill them; what an engine has started may end with it meanwhile."""
+        for pid in self.processes():
+            if pid != but:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
     async def until_gone(self) -> None:
         """Return when no process works in the workspace any more."""
         for pid in self.processes():
@@ -161,6 +174,15 @@ def own_terminal(descriptor):
         fcntl.ioctl(descriptor, termios.TIOCSCTTY)
 
     return {"start_new_session": True, "preexec_fn": take}
+
+
+def _parent(pid: int) -> int | None:
+    """Return the process that has started one; None once that is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[1])
 
 
 async def _readable(descriptor: int) -> None:

@@ -108,6 +108,13 @@ class Hold:
         """Take note of a call that begins although the gate is held."""
         self._disturbing += (call,)
 
+    def was_not_disturbed(self, call: WritingCall) -> None:
+        """Take note that a call which was said to have begun waits for its permission."""
+        begun = call.agent, call.tool, call.since
+        self._disturbing = tuple(
+            one for one in self._disturbing if (one.agent, one.tool, one.since) != begun
+        )
+
     def release(self) -> None:
         """Let new calls in; a second time does nothing."""
         self._timer.cancel()
@@ -163,6 +170,8 @@ class QuietMoment:
         """Take note that a permission is asked for: until it is given the call does not run."""
         if (known := _find(self._running, call)) is not None:
             self._leave(known, has_run=False)
+            for hold in self._holds:
+                hold.was_not_disturbed(known)
         self._asked.append(call)
 
     async def enter(self, call: WritingCall) -> bool:

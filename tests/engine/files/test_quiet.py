@@ -132,6 +132,17 @@ class TestNames:
         quiet.ended(call("v1", command="make"))
         assert running(quiet) == []
 
+    async def test_a_call_that_is_told_and_then_asked_about_disturbs_no_moment(self):
+        quiet = QuietMoment(FakeClock(autojump=False))
+        hold = quiet.close_gate()
+        quiet.began(call("c1"))
+        assert list(hold.disturbing) == [call("c1")]
+        quiet.asks(call("c1", paths=("a.txt",)))
+        assert list(hold.disturbing) == []
+        quiet.began(call("c2", agent="a2"))  # which nobody asks about
+        assert list(hold.disturbing) == [call("c2", agent="a2")]
+        hold.release()
+
     async def test_a_call_that_is_asked_about_and_then_told_is_one_call(self):
         quiet = QuietMoment(FakeClock())
         quiet.asks(call(None, command="make"))

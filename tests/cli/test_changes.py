@@ -54,7 +54,6 @@ def listed(prsm, *more):
     return {one["path"]: one for one in json.loads(done.out)}
 
 
-@pytest.mark.requirement("D22")
 def test_changes_are_listed_with_their_agents_and_shown_as_a_patch(prsm, ran):
     assert isinstance(ran, Done)
     found = listed(prsm)

@@ -12,7 +12,6 @@ from tests.cli.conftest import DEADLINE
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
-    pytest.mark.requirement("D20"),
 ]
 
 COMMAND = "echo by-agent > a; touch started; until [ -e go ]; do sleep 0.05; done"

@@ -17,7 +17,6 @@ from tests.cli.conftest import DEADLINE, command
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
-    pytest.mark.requirement("U2"),
 ]
 
 LANES = {

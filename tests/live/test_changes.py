@@ -12,7 +12,7 @@ from tests.live.test_same_verdict import CALL_DONE, SECTIONS, play, program, wor
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.requirement("D16", "D21"),
+    pytest.mark.requirement("D21"),
     pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
 ]
 

@@ -19,7 +19,6 @@ def reason_of(entries):
     return reason
 
 
-@pytest.mark.requirement("E42")
 def test_what_speaks_most_of_reasons_before_the_call_is_why():
     entries = [
         said("Let me look around."),

@@ -138,7 +138,6 @@ async def test_what_calls_change_is_told_with_the_call_and_kept_once(opened, fol
     assert all(row.change.author.turn for row in found.values())
 
 
-@pytest.mark.requirement("D16")
 async def test_a_person_beside_an_agent_is_told_from_it_and_both_are_told(opened, folder):
     heard: list[Any] = []
 

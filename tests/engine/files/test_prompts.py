@@ -24,7 +24,6 @@ from tests.engine.harness import DEADLINE, SESSION, failed
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
-    pytest.mark.requirement("U2"),
 ]
 
 

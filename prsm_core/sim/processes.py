@@ -36,6 +36,11 @@ class SimLauncher(ProcessLauncher):
         """The processes that have not ended."""
         return tuple(self._processes)
 
+    @property
+    def of_agents(self) -> int:
+        """How many have not ended."""
+        return len(self._processes)
+
     async def start(self, *_: Any, **__: Any) -> Any:
         """Count one more, which begins a little later."""
         await self._clock.sleep(0.05)

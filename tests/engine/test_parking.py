@@ -10,6 +10,7 @@ import pytest
 from prsm_core.engine.providers.residents import PATIENCE_SECONDS
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.testing.fake_clock import FakeClock
+from prsm_core.workspace.shadow.opening import Shadows
 from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.harness import DEADLINE
 from tests.engine.residents import asks_a_person, hangs, leads, once
@@ -80,6 +81,14 @@ async def test_with_room_for_all_nobody_is_parked(parked):
     async with parked(2) as team:
         assert (await team.run(master=advises, w1=asks)).summary == "all of blue"
         assert (team.provider.crowd, team.provider.parked) == (2, [])
+
+
+async def test_the_git_that_looks_after_files_takes_no_agents_place(parked, tmp_path):
+    shadows = Shadows(state=tmp_path / "state", data=tmp_path / "data")
+    async with parked(1, shadows=shadows) as team:
+        assert await team.engine.files.attempt(team.workspace, lambda shadow: shadow.folder)
+        assert (await team.run(master=leads, w1=works)).status == "completed"
+        assert team.provider.crowd == 1
 
 
 async def test_of_those_who_wait_the_longest_is_parked(parked):

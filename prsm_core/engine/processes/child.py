@@ -43,6 +43,7 @@ class RunningProcess:
         self._clock = clock
         self._on_exit = on_exit
         self._force_timer: asyncio.TimerHandle | None = None
+        self.is_own = False  # a helper of PRSM itself, no program of an agent
 
     @property
     def pid(self) -> int:

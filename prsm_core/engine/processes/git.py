@@ -105,7 +105,7 @@ async def open_git(launcher: ProcessLauncher, clock: Clock) -> AsyncIterator[Git
     Raises ProviderNotAvailableError.
     """
     process = await launcher.start(
-        (sys.executable, "-I", "-S", str(HELPER)), name="git helper", cwd="/"
+        (sys.executable, "-I", "-S", str(HELPER)), name="git helper", cwd="/", is_own=True
     )
     helper = GitHelper(process, clock)
     try:

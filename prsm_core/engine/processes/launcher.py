@@ -122,6 +122,11 @@ class ProcessLauncher:
         """The processes that have not ended, in order of their start."""
         return tuple(self._live.values())
 
+    @property
+    def of_agents(self) -> int:
+        """How many processes have not ended, but for helpers of PRSM itself."""
+        return sum(not process.is_own for process in self._live.values())
+
     async def start(
         self,
         argv: Sequence[str],
@@ -129,13 +134,17 @@ class ProcessLauncher:
         name: str,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        is_own: bool = False,
     ) -> ChildProcess:
         """Start argv with the allow-listed environment plus `env`; return once it runs.
+
+        One that `is_own` helps PRSM itself, and is counted for no agent.
 
         Raises ProviderNotAvailableError when the program is missing or cannot be executed,
         ProcessError when the working folder does not exist or the launcher is closed.
         """
         process = ChildProcess(name, self._clock, self._ended)
+        process.is_own = is_own
         async with _read_end(process.stdin) as stdin:
             await self._run(process, argv, stdin, cwd, env or {})
         return process

@@ -355,7 +355,7 @@ def build_provider_registry(
         return EngineServices(launcher, background, clock, private, residents, redactor)
 
     limit = settings.engine.max_resident_processes
-    residents = Residents(limit, lambda: len(launcher.live), clock)
+    residents = Residents(limit, lambda: launcher.of_agents, clock)
     found = configured_specs(specs, settings)
     return ProviderRegistry(
         found, settings, make_services, clock, residents, external, plugins_off=plugins_off

@@ -222,8 +222,7 @@ def play_by(place, provider):
 async def interrupted(place):
     """Interrupt a run that asks a person; return its session."""
     session = await begun(place)
-    [process] = place.engines()
-    os.kill(process, signal.SIGINT)
+    os.kill(place.owner(session), signal.SIGINT)
     await place.until_gone()
     return session
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import mcp
 
 from prsm_core.engine.control.client import open_control
+from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.toolserver.streams import open_streams
 from prsm_core.toolserver.wire import LineReader
 
@@ -141,10 +142,12 @@ class Place:
                         found.append(int(entry.name))
         return found
 
-    def engines(self) -> list[int]:
-        """Return those of them that no other one has started."""
-        pids = self.processes()
-        return [pid for pid in pids if _parent(pid) not in pids]
+    def owner(self, session: str) -> int:
+        """Return the process that owns a session, as its lock names it."""
+        [runs] = self.home.rglob("runs")
+        owner = find_owner(runs.parent, session)
+        assert owner is not None, f"nobody owns {session}"
+        return owner.process.pid
 
     def kill(self, *, but: int | None = None) -> None:
         """Kill them; what an engine has started may end with it meanwhile."""
@@ -174,15 +177,6 @@ def own_terminal(descriptor):
         fcntl.ioctl(descriptor, termios.TIOCSCTTY)
 
     return {"start_new_session": True, "preexec_fn": take}
-
-
-def _parent(pid: int) -> int | None:
-    """Return the process that has started one; None once that is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    return int(stat.rpartition(")")[2].split()[1])
 
 
 async def _readable(descriptor: int) -> None:

@@ -8,6 +8,7 @@ left_turn  a turn without a session, until one is opened for it
 between    what an agent waits for between two turns
 life       one incarnation: is it over, its slot, what it waits for
 opening    a provider's session is opened, a lost thread is told again, as far as it fits
+aside      a model is asked for a text beside the agents' own work
 compacting a conversation that is too long is summarised, and goes on from the summary
 naming     a model is asked for a session's name
 inbox      what an agent is told between its turns

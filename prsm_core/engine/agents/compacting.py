@@ -13,21 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import AgentRole, PermissionMode
-from prsm_core.domain.permissions import Answer, Deny
-from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.turns import (
     AgentError,
-    AgentMessage,
-    AssembledContext,
     CompactionResult,
     ErrorKind,
     StopReason,
-    TurnEnded,
     TurnResult,
     UsageReported,
 )
 from prsm_core.domain.writes import ThreadKept, Told, TurnClosed, TurnOpened
+from prsm_core.engine.agents.aside import Aside, Purpose, why_failed
 from prsm_core.engine.agents.opening import CompactionFailedError
 from prsm_core.engine.context.layers import Conversation
 from prsm_core.engine.context.summary import (
@@ -39,67 +35,22 @@ from prsm_core.engine.context.summary import (
 )
 from prsm_core.engine.context.tokens import Room, count_tokens, history_tokens
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
-from prsm_core.engine.spending.prices import price_of
-from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.errors import (
     BudgetExceededError,
     ModelNotAvailableError,
-    ProviderNotAvailableError,
     PrsmError,
 )
-from prsm_core.interfaces.provider import SessionRequest
-from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.domain.permissions import PermissionRequest, Question
     from prsm_core.domain.steps import Write
-    from prsm_core.domain.tools import McpEndpoint, ToolSpec
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.agents.opening import ContextParts, Trigger
     from prsm_core.engine.context.remembered import Remembered
     from prsm_core.engine.context.summary import Split
     from prsm_core.engine.guarded.provider import GuardedProvider
     from prsm_core.engine.state import AgentRecord
-
-_NO_TOOLS = "no tools are here: answer with a text"
-
-
-class NoTools:
-    """The host of a session that only writes."""
-
-    tools: Sequence[ToolSpec] = ()
-
-    def is_orchestration(self, vendor_name: str) -> bool:
-        """Return False: there are none."""
-        return False
-
-    async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        call_id: str | None = None,
-        patience_s: float | None = None,
-    ) -> ToolOutcome:
-        """Refuse the call."""
-        return ToolOutcome(text=_NO_TOOLS, is_error=True)
-
-    async def authorize(self, request: PermissionRequest) -> Deny:
-        """Refuse a tool of the vendor's."""
-        return Deny(_NO_TOOLS)
-
-    async def ask_user(self, question: Question) -> Answer:
-        """Say that nobody is asked."""
-        return Answer(text=_NO_TOOLS)
-
-    def mcp_endpoint(
-        self, *, patience_s: float | None = None
-    ) -> AbstractAsyncContextManager[McpEndpoint]:
-        """Raise ProviderNotAvailableError: there is nothing to offer."""
-        raise ProviderNotAvailableError(_NO_TOOLS)
 
 
 class Compaction:
@@ -132,7 +83,6 @@ class Compaction:
         self._remembered = remembered
         self._trigger = trigger
         self._fixed = fixed
-        self._on_stuck = on_stuck
         self._over_budget: BudgetExceededError | None = None
         whole = fixed + history_tokens(remembered.conversation.all)
         self._before = record.context_used or whole
@@ -145,14 +95,16 @@ class Compaction:
             provider=agent.provider, model=agent.model, reasoning_effort=agent.reasoning_effort
         )
         self._choice = self._summariser()
-        self._fold = TurnFold(
-            turn_id=of.ids.ulid(),
+        self._aside = Aside(
+            record,
+            self._choice,
+            of,
+            self._purpose(),
             number=record.next_turn,
-            started_at_ms=self._now_ms(),
-            new_id=of.ids.ulid,
-            now_ms=self._now_ms,
-            price=price_of(of.settings.budgets.prices, self._choice.provider, self._choice.model),
+            on_stuck=on_stuck,
+            on_event=self._meter,
         )
+        self._fold = self._aside.fold
 
     def _now_ms(self) -> int:
         return int(self._of.clock.time() * 1000)
@@ -190,6 +142,16 @@ class Compaction:
         finally:
             of.budgets.drop_turn(turn_id)
 
+    def _purpose(self) -> Purpose:
+        agent = self._record.descriptor
+        return Purpose(
+            agent_id=agent.agent_id,
+            name=f"{agent.name}-summary",
+            toolset="compaction",
+            system_prompt=SYSTEM_PROMPT,
+            seconds=self._of.settings.engine.idle_timeout_seconds,
+        )
+
     def _used_up(self, error: BudgetExceededError) -> None:
         self._over_budget = error
 
@@ -206,8 +168,7 @@ class Compaction:
     async def _summarise(self, what: Split) -> str:
         """Return the summary, written in as many parts as the summariser has room for."""
         try:
-            provider = await self._of.providers.get(self._choice.provider)
-            await self._of.enforcement.admit(self._choice.provider, self._record.agent_id)
+            provider = await self._aside.provider()
             room, summary = self._room_of_summariser(), self._remembered.summary
             for part in parts(what.older, room):
                 if self._over_budget is not None:
@@ -231,68 +192,18 @@ class Compaction:
 
     async def _ask(self, provider: GuardedProvider, text: str) -> str:
         """Return what the model answers to one request."""
-        fold, said = self._fold, len(self._fold.messages)
-        fold.end = None
         self._asked += count_tokens(SYSTEM_PROMPT) + count_tokens(text)
-        seconds = self._of.settings.engine.idle_timeout_seconds
-        opened = provider.open_session(self._request(), NoTools(), self._on_stuck)
-        async with opened as session:
-            await session.answer(self._context(text), self._take, seconds, self._of.clock)
-        fold.end_partial()
-        end = self._end()
-        if end.error is not None or end.stop_reason is not StopReason.END_TURN:
-            why = end.stop_reason.value if end.error is None else end.error.message
+        answer, end = await self._aside.ask(provider, text)
+        why = why_failed(end)
+        if why is not None:
             raise self._failure(why, end.error)
-        answers = [m.content for m in fold.messages[said:] if m.content.strip()]
-        if not answers:
+        if answer is None:
             raise self._failure("the answer was empty")
-        return answers[-1]
+        return answer
 
-    def _end(self) -> TurnEnded:
-        """Return how the answer ended; a stream without an end is an error."""
-        return self._fold.end or TurnEnded(StopReason.ERROR)
-
-    def _take(self, event: ProviderEvent) -> None:
-        event = sanitize(event)
-        self._fold.fold(event)
+    def _meter(self, event: ProviderEvent) -> None:
         if isinstance(event, UsageReported):
             self._of.budgets.meter(self._fold.turn_id, self._fold.spent)
-
-    def _request(self) -> SessionRequest:
-        agent, choice = self._record.descriptor, self._choice
-        return SessionRequest(
-            agent_id=agent.agent_id,
-            name=f"{agent.name}-summary",
-            role=AgentRole.EXPERT,
-            model=choice.model,
-            system_prompt=SYSTEM_PROMPT,
-            cwd=agent.cwd,
-            mode=PermissionMode.PLAN,
-            reasoning_effort=choice.reasoning_effort,
-            timeout_s=self._of.settings.engine.idle_timeout_seconds,
-            workspace=self._of.workspace,
-        )
-
-    def _context(self, text: str) -> AssembledContext:
-        asked = AgentMessage(
-            id=self._of.ids.ulid(),
-            role="user",
-            content=text,
-            sequence=1,
-            created_at=self._now_ms(),
-        )
-        return AssembledContext(
-            system_prompt=SYSTEM_PROMPT,
-            current_message=asked,
-            model=self._choice.model,
-            provider=self._choice.provider,
-            run_id=self._of.journal.run_id,
-            session_label=self._record.label,
-            parent_turn_id=self._record.head_turn_id,
-            role="worker",
-            toolset_name="compaction",
-            workspace_path=self._of.workspace,
-        )
 
     def _failure(self, why: str, error: AgentError | None = None) -> CompactionFailedError:
         return CompactionFailedError(

@@ -8,24 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.agents import AgentRole, PermissionMode
-from prsm_core.domain.turns import AgentMessage, AssembledContext, StopReason, TurnEnded
 from prsm_core.domain.writes import SessionNamed
-from prsm_core.engine.agents.compacting import NoTools
+from prsm_core.engine.agents.aside import Aside, Purpose, why_failed
 from prsm_core.engine.guarded.failing import breaks_ledger
 from prsm_core.engine.providers.model_choice import resolve_model
-from prsm_core.engine.spending.prices import price_of
-from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
-from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.clocks import first_of
-from prsm_core.kit.sanitize import sanitize
 from prsm_core.kit.text import escape_exact
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.agents.opening import ContextParts
     from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.state import AgentRecord
@@ -93,76 +86,29 @@ class Naming:
 
     async def _answer(self) -> str:
         """Return what the model says; what it used is charged to the master's run."""
-        of, settings = self._of, self._of.settings
-        model = resolve_model(settings.sessions.name_model, self._own, of.listings.names)
-        provider = await of.providers.get(model.provider)
-        await of.enforcement.admit(model.provider, self._master.agent_id)
-        fold = TurnFold(
-            turn_id=of.ids.ulid(),
-            number=1,
-            started_at_ms=self._now_ms(),
-            new_id=of.ids.ulid,
-            now_ms=self._now_ms,
-            price=price_of(settings.budgets.prices, model.provider, model.model),
+        of, master = self._of, self._master
+        model = resolve_model(of.settings.sessions.name_model, self._own, of.listings.names)
+        purpose = Purpose(
+            agent_id=f"{master.agent_id}-name",  # beside the master's own session
+            name=f"{master.descriptor.name}-name",
+            toolset="naming",
+            system_prompt=SYSTEM_PROMPT,
+            seconds=_SECONDS,
         )
-
-        def take(event: ProviderEvent) -> None:
-            fold.fold(sanitize(event))
-
+        aside = Aside(master, model, of, purpose, number=1, on_stuck=self._on_stuck)
+        provider = await aside.provider()
         try:
-            opened = provider.open_session(self._request(model), NoTools(), self._on_stuck)
-            async with opened as session:
-                await session.answer(self._context(model), take, _SECONDS, of.clock)
+            answer, end = await aside.ask(provider, master.descriptor.prompt[:_TASK])
         finally:
             if not self._is_left:
-                of.budgets.charge(self._master.agent_id, fold.spent)
-        fold.end_partial()
-        end = fold.end or TurnEnded(StopReason.ERROR)
-        if end.error is not None or end.stop_reason is not StopReason.END_TURN:
-            why = end.stop_reason.value if end.error is None else end.error.message
+                of.budgets.charge(master.agent_id, aside.fold.spent)
+        why = why_failed(end)
+        if why is not None:
             raise ProviderNotAvailableError(f"{model.name}: {why}")
-        return next((m.content for m in reversed(fold.messages) if m.content.strip()), "")
+        return answer or ""
 
     def _on_stuck(self) -> None:
         self._tell("the provider does not end its session")
-
-    def _now_ms(self) -> int:
-        return int(self._of.clock.time() * 1000)
-
-    def _request(self, model: ModelChoice) -> SessionRequest:
-        agent = self._master.descriptor
-        return SessionRequest(
-            agent_id=f"{agent.agent_id}-name",  # beside the master's own session
-            name=f"{agent.name}-name",
-            role=AgentRole.EXPERT,
-            model=model.model,
-            system_prompt=SYSTEM_PROMPT,
-            cwd=agent.cwd,
-            mode=PermissionMode.PLAN,
-            reasoning_effort=model.reasoning_effort,
-            timeout_s=_SECONDS,
-            workspace=self._of.workspace,
-        )
-
-    def _context(self, model: ModelChoice) -> AssembledContext:
-        asked = AgentMessage(
-            id=self._of.ids.ulid(),
-            role="user",
-            content=self._master.descriptor.prompt[:_TASK],
-            sequence=1,
-            created_at=self._now_ms(),
-        )
-        return AssembledContext(
-            system_prompt=SYSTEM_PROMPT,
-            current_message=asked,
-            model=model.model,
-            provider=model.provider,
-            run_id=self._of.journal.run_id,
-            session_label=self._master.label,
-            role="worker",
-            toolset_name="naming",
-            workspace_path=self._of.workspace,
-        )
 
 
 def clean(text: str) -> str | None:

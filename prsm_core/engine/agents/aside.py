@@ -1,0 +1,187 @@
+"""A model is asked for a text beside an agent's own work: no tools, a session for each answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentRole, PermissionMode
+from prsm_core.domain.permissions import Answer, Deny
+from prsm_core.domain.record import Record
+from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.turns import AgentMessage, AssembledContext, StopReason, TurnEnded
+from prsm_core.engine.spending.prices import price_of
+from prsm_core.engine.turns.fold import TurnFold
+from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.interfaces.provider import SessionRequest
+from prsm_core.kit.sanitize import sanitize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from prsm_core.domain.permissions import PermissionRequest, Question
+    from prsm_core.domain.tools import McpEndpoint, ToolSpec
+    from prsm_core.domain.turns import ProviderEvent
+    from prsm_core.engine.agents.opening import ContextParts
+    from prsm_core.engine.guarded.provider import GuardedProvider
+    from prsm_core.engine.providers.model_choice import ModelChoice
+    from prsm_core.engine.state import AgentRecord
+
+_NO_TOOLS = "no tools are here: answer with a text"
+
+
+class NoTools:
+    """The host of a session that only writes."""
+
+    tools: Sequence[ToolSpec] = ()
+
+    def is_orchestration(self, vendor_name: str) -> bool:
+        """Return False: there are none."""
+        return False
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        patience_s: float | None = None,
+    ) -> ToolOutcome:
+        """Refuse the call."""
+        return ToolOutcome(text=_NO_TOOLS, is_error=True)
+
+    async def authorize(self, request: PermissionRequest) -> Deny:
+        """Refuse a tool of the vendor's."""
+        return Deny(_NO_TOOLS)
+
+    async def ask_user(self, question: Question) -> Answer:
+        """Say that nobody is asked."""
+        return Answer(text=_NO_TOOLS)
+
+    def mcp_endpoint(
+        self, *, patience_s: float | None = None
+    ) -> AbstractAsyncContextManager[McpEndpoint]:
+        """Raise ProviderNotAvailableError: there is nothing to offer."""
+        raise ProviderNotAvailableError(_NO_TOOLS)
+
+
+class Purpose(Record, frozen=True, kw_only=True, gc=False):
+    """What a model is asked for, and as whom."""
+
+    agent_id: str  # of the session at the provider
+    name: str  # of the session: <agent>-<suffix>
+    toolset: str  # what the turn is called where it is kept
+    system_prompt: str
+    seconds: float  # without a word of the model
+
+
+class Aside:
+    """Owns what one model is asked for one purpose, and the turn that all its answers are."""
+
+    def __init__(
+        self,
+        record: AgentRecord,
+        choice: ModelChoice,
+        of: ContextParts,
+        purpose: Purpose,
+        *,
+        number: int,
+        on_stuck: Callable[[], object],
+        on_event: Callable[[ProviderEvent], None] = lambda event: None,
+    ) -> None:
+        """Know who asks whom.
+
+        Args:
+            record: The agent whose work it is.
+            choice: The model that is asked.
+            of: What it uses of the engine.
+            purpose: What for.
+            number: Of the turn.
+            on_stuck: Called where the provider keeps a session.
+            on_event: Sees each event once it is folded.
+        """
+        self._record, self._choice, self._of, self._purpose = record, choice, of, purpose
+        self._on_stuck, self._on_event = on_stuck, on_event
+        self.fold = TurnFold(
+            turn_id=of.ids.ulid(),
+            number=number,
+            started_at_ms=self._now_ms(),
+            new_id=of.ids.ulid,
+            now_ms=self._now_ms,
+            price=price_of(of.settings.budgets.prices, choice.provider, choice.model),
+        )
+
+    async def provider(self) -> GuardedProvider:
+        """Return the model's provider, once its login admits the agent; raises PrsmError."""
+        provider = await self._of.providers.get(self._choice.provider)
+        await self._of.enforcement.admit(self._choice.provider, self._record.agent_id)
+        return provider
+
+    async def ask(self, provider: GuardedProvider, text: str) -> tuple[str | None, TurnEnded]:
+        """Return the last text that the model answers, None without one, and how it ended.
+
+        A stream without an end is an error; what a provider raises, PrsmError, goes through.
+        """
+        fold, said = self.fold, len(self.fold.messages)
+        fold.end = None
+        opened = provider.open_session(self._request(), NoTools(), self._on_stuck)
+        async with opened as session:
+            context, seconds = self._context(text), self._purpose.seconds
+            await session.answer(context, self._take, seconds, self._of.clock)
+        fold.end_partial()
+        answers = [m.content for m in fold.messages[said:] if m.content.strip()]
+        return (answers[-1] if answers else None), self._end()
+
+    def _end(self) -> TurnEnded:
+        return self.fold.end or TurnEnded(StopReason.ERROR)
+
+    def _now_ms(self) -> int:
+        return int(self._of.clock.time() * 1000)
+
+    def _take(self, event: ProviderEvent) -> None:
+        event = sanitize(event)
+        self.fold.fold(event)
+        self._on_event(event)
+
+    def _request(self) -> SessionRequest:
+        purpose = self._purpose
+        return SessionRequest(
+            agent_id=purpose.agent_id,
+            name=purpose.name,
+            role=AgentRole.EXPERT,
+            model=self._choice.model,
+            system_prompt=purpose.system_prompt,
+            cwd=self._record.descriptor.cwd,
+            mode=PermissionMode.PLAN,
+            reasoning_effort=self._choice.reasoning_effort,
+            timeout_s=purpose.seconds,
+            workspace=self._of.workspace,
+        )
+
+    def _context(self, text: str) -> AssembledContext:
+        asked = AgentMessage(
+            id=self._of.ids.ulid(),
+            role="user",
+            content=text,
+            sequence=1,
+            created_at=self._now_ms(),
+        )
+        return AssembledContext(
+            system_prompt=self._purpose.system_prompt,
+            current_message=asked,
+            model=self._choice.model,
+            provider=self._choice.provider,
+            run_id=self._of.journal.run_id,
+            session_label=self._record.label,
+            parent_turn_id=self._record.head_turn_id,
+            role="worker",
+            toolset_name=self._purpose.toolset,
+            workspace_path=self._of.workspace,
+        )
+
+
+def why_failed(end: TurnEnded) -> str | None:
+    """Return why an answer is none, None where it is one."""
+    if end.error is not None:
+        return end.error.message
+    return None if end.stop_reason is StopReason.END_TURN else end.stop_reason.value

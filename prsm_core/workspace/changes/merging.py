@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.looking import content
-from prsm_core.workspace.changes.records import FILE, LINK, PROGRAM, Entry
+from prsm_core.workspace.changes.records import FILE, FILE_BYTES, LINK, PROGRAM, Entry
 from prsm_core.workspace.shadow.files import status
 
 if TYPE_CHECKING:
@@ -40,7 +40,14 @@ class Side(NamedTuple):
 
 
 def find_side(root: Root, path: str) -> Side:
-    """Return what is at a path of a root now, and store it. Raises OSError, and GitFailedError."""
+    """Return what is at a path of a root now, and store it. Raises GitFailedError."""
+    try:
+        return _find_side(root, path)
+    except OSError as error:
+        return Side(None, f"it cannot be read: {error.strerror}")
+
+
+def _find_side(root: Root, path: str) -> Side:
     if why := _unfit(root, path):
         return Side(None, why)
     place = f"{root.folder}/{path}"
@@ -50,6 +57,8 @@ def find_side(root: Root, path: str) -> Side:
     kind = found.st_mode
     if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
         return Side(None, "something else than a file is there")
+    if found.st_size > FILE_BYTES:
+        return Side(None, f"it is larger than {FILE_BYTES // 2**20} MiB")
     mode = LINK if stat.S_ISLNK(kind) else PROGRAM if kind & stat.S_IXUSR else FILE
     hashing = ("hash-object", "-w", "--no-filters", "--stdin")
     return Side(Entry(mode, root.shadow.word(*hashing, stdin=content(place))))

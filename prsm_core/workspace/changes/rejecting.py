@@ -18,8 +18,9 @@ import msgspec
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.merging import find_side, without
-from prsm_core.workspace.changes.records import Entry
+from prsm_core.workspace.changes.records import Entry, Written
 from prsm_core.workspace.changes.writing import Operation, write
+from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.journal import sync
 from prsm_core.workspace.shadow.records import joined
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from prsm_core.workspace.shadow.worktree import Shadow
 
 REJECTED, UNMERGED = "rejected", "unmerged"
+GONE = "its repository is gone"
 
 
 class Decided(Record, frozen=True):
@@ -42,11 +44,11 @@ class Decided(Record, frozen=True):
 
 
 class Rejection(NamedTuple):
-    """What was decided for a session, and the paths that were written."""
+    """What was decided for a session, and what was written: a tracker is to adopt it."""
 
     session: str
     decided: tuple[Decided, ...]
-    paths: tuple[str, ...] = ()
+    written: tuple[Written, ...] = ()
 
 
 class Rejecter:
@@ -114,7 +116,7 @@ class Rejecter:
         for change in wanted:
             root = self._root(change.root)
             if root is None:
-                decided.append(Decided(change.id, UNMERGED, "its repository is gone"))
+                decided.append(Decided(change.id, UNMERGED, GONE))
                 continue
             path = change.path[len(change.root) :].lstrip("/") if change.root else change.path
             if (change.root, path) not in files:
@@ -151,19 +153,33 @@ class Rejecter:
         self, session: str, operations: Sequence[Operation], decided: Sequence[Decided]
     ) -> Rejection:
         """Write what is not written yet; who has changed a file meanwhile keeps it."""
-        lost: set[str] = set()
+        lost: dict[str, str] = {}
         written = []
         for number, one in enumerate(operations):
-            root = self._root(one.root)
-            if root is None or not write(root, one, f".prsm-{number}.new"):
-                lost.update(one.ids)
+            if why := self._write(one, f".prsm-{number}.new"):
+                lost.update(dict.fromkeys(one.ids, why))
             else:
-                written.append(joined(one.root, one.path))
+                path = joined(one.root, one.path)
+                written.append(Written(path=path, before=one.old, after=one.new))
         all_ = (
-            Decided(one.id, UNMERGED, "the file was changed meanwhile") if one.id in lost else one
-            for one in decided
+            Decided(one.id, UNMERGED, lost[one.id]) if one.id in lost else one for one in decided
         )
         return Rejection(session, tuple(all_), tuple(written))
+
+    def _write(self, one: Operation, beside: str) -> str:
+        """Write one file; return why it stays as it was, "" if it does not.
+
+        One that cannot be written keeps no other from it, and is tried again when a person asks.
+        """
+        root = self._root(one.root)
+        if root is None:
+            return GONE
+        try:
+            return "" if write(root, one, beside) else "the file was changed meanwhile"
+        except OSError as error:
+            return f"it cannot be written: {error.strerror}"
+        except GitFailedError:
+            return "what it would be is gone from the shadow"
 
 
 class _File:

@@ -48,9 +48,14 @@ def write(root: Root, one: Operation, beside: str) -> bool:
         _drop_empty(root.folder, place.parent)
         return True
     if side.entry != one.new:
+        data = root.shadow.run("cat-file", "blob", one.new.blob)
         place.parent.mkdir(parents=True, exist_ok=True)
-        _make(new, root.shadow.run("cat-file", "blob", one.new.blob), one.new, _mode(place))
-        new.replace(place)
+        try:
+            _make(new, data, one.new, _mode(place))
+            new.replace(place)
+        except OSError:  # such as a full disk
+            new.unlink(missing_ok=True)
+            raise
     return True
 
 

@@ -14,8 +14,7 @@ import pytest
 from prsm_core.domain.changes import ACCEPTED, PENDING
 from prsm_core.workspace.changes.rejecting import REJECTED, UNMERGED
 from tests.workspace.changes_scene import Tracked, wanted
-from tests.workspace.shadow_scene import every_byte
-from tests.workspace.test_snapshot_sequences import IGNORED, Play, needs_git
+from tests.workspace.test_snapshot_sequences import Play, needs_git
 
 pytestmark = needs_git
 STEPS = 22
@@ -39,6 +38,10 @@ def seen_as(one):
     return "program" if int(mode, 8) & 0o100 else "file", data
 
 
+def kinds_of(tree):
+    return {path: seen_as(one) for path, one in tree.items()}
+
+
 class ChangePlay(Play):
     """A play in which a tracker looks, and changes are accepted and taken back."""
 
@@ -46,6 +49,7 @@ class ChangePlay(Play):
         super().__init__(tmp_path, seed)
         self.scene.start_moments()
         self.tracker = self.scene.begin()
+        self.had = {}  # permissions, by path
         self.last = self.tree()  # as the tracker knows it
         self.owed = {}  # changes between that and what PRSM itself wrote, by path
         self.changes = []
@@ -54,10 +58,10 @@ class ChangePlay(Play):
 
     def tree(self):
         """Return what each path is, but those that git ignores."""
-        return {
-            os.fsdecode(path): one
-            for path, one in every_byte(self.scene.folder, without=IGNORED).items()
-        }
+        tree = {os.fsdecode(path): one for path, one in self.seen().items()}
+        for path, (mode, _) in tree.items():
+            self.had.setdefault(path, set()).add(mode)
+        return tree
 
     def acts(self):
         return [
@@ -141,7 +145,7 @@ class ChangePlay(Play):
         things = self.chosen()
         before, person, staged = self.tree(), self.scene.person(), self.scene.staged()
         ignored = self.ignored()
-        expected, states = taken_back(before, things[::-1], self.scene)
+        expected, states = taken_back(kinds_of(before), things[::-1], self.scene)
         ids = {f"c{n}": one for n, one in enumerate(things)}
         rejection = self.scene.rejecter().reject("s", wanted([one.found for one in things]))
         self.scene.rejecter().finish()
@@ -151,7 +155,8 @@ class ChangePlay(Play):
         assert sorted(one[:2] for one in decided) == sorted(expected_of), decided
         assert {ids[one.id]: one.state for one in rejection.decided} == states
         now = self.tree()
-        assert now == expected
+        assert kinds_of(now) == expected
+        check_modes(now, before, self.had)
         assert (self.scene.person(), self.scene.staged()) == (person, staged)
         assert self.ignored() == ignored
         for thing, state in states.items():
@@ -181,15 +186,12 @@ def taken_back(tree, newest_first, scene):
             if is_free(left, path, scene):
                 states |= one_file(left, written, path, waiting.pop(path), scene)
     states |= {thing: UNMERGED for things in waiting.values() for thing in things}
-    for path, side in written.items():
-        if side is not None:
-            left[path] = stored(tree.get(path), side)
-    return left, states
+    return left | {path: side for path, side in written.items() if side is not None}, states
 
 
 def one_file(tree, written, path, things, scene):
     """Take changes of one file back, newest first; return what becomes of each."""
-    was = side = seen_as(tree.get(path))
+    was = side = tree.get(path)
     states = {}
     for thing in things:
         left = without(side, thing, scene)
@@ -255,22 +257,20 @@ def without(now, thing, scene):
     return False if done.returncode else (kind, done.stdout)
 
 
-def stored(now, side):
-    """Return a file with its permissions: those it has, but for who may run it."""
-    if side[0] == "link":
-        return side
-    mode = 0o666 & ~umask()
-    if now is not None and now[0] != "link":
-        mode = int(now[0], 8)
-    runs = (mode & 0o444) >> 2
-    mode = mode | runs if side[0] == "program" else mode & ~0o111
-    return oct(mode), side[1]
+def check_modes(now, before, had):
+    """A file keeps its permissions, but for who may run it; one that comes back gets what it had.
 
-
-def umask():
-    now = os.umask(0)
-    os.umask(now)
-    return now
+    That is what its path had at some time, or what is usual.
+    """
+    for path, (mode, _) in now.items():
+        was = before.get(path)
+        if mode == "link" or now[path] == was:
+            continue
+        known = {0o644} | {int(one, 8) for one in had.get(path, ()) if one != "link"}
+        if was is not None and was[0] != "link":
+            known = {int(was[0], 8)}
+        runs = int(mode, 8) & 0o100
+        assert int(mode, 8) in {k | (k & 0o444) >> 2 if runs else k & ~0o111 for k in known}
 
 
 def play(tmp_path, seed):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prsm_core.workspace.changes.forgetting import REFS, name_of
 from prsm_core.workspace.changes.looking import Known, RootLook
 from prsm_core.workspace.changes.records import FILE_BYTES, Entry, Found
-from prsm_core.workspace.changes.storing import kept
+from prsm_core.workspace.changes.storing import hold, kept
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.nested import MOST, roots_among
 from prsm_core.workspace.shadow.records import joined
@@ -266,6 +266,8 @@ class Tracker:
         given = {one.path: one for one in written}
         with self.shadow.at_work():
             for root, names in self._by_root(given).items():
+                mine = [given[joined(root.look.root.path, name)] for name in names]
+                hold(root.look.root.shadow, f"{self._ref}/ours", mine)
                 now = root.look.now(names, root.known)
                 for name in names:
                     self._adopt(root, name, given[joined(root.look.root.path, name)])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.looking import content
-from prsm_core.workspace.changes.records import FILE, FILE_BYTES, LINK, PROGRAM, Entry
+from prsm_core.workspace.changes.records import FILE, FILE_BYTES, LINK, PROGRAM, Entry, is_inside
 from prsm_core.workspace.shadow.files import status
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def find_side(root: Root, path: str, going: Collection[str] = ()) -> Side:
 
 
 def _find_side(root: Root, path: str, going: Collection[str]) -> Side:
-    parts = path.split("/")
-    if not all(part not in {"", ".", "..", ".git"} for part in parts):
+    if not is_inside(path):
         return Side(None, "that is no path of a file")
+    parts = path.split("/")
     for count in range(1, len(parts)):
         above = "/".join(parts[:count])
         found = status(f"{root.folder}/{above}")

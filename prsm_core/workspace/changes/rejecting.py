@@ -18,7 +18,7 @@ import msgspec
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.merging import Side, find_side, without
-from prsm_core.workspace.changes.records import Entry, Written
+from prsm_core.workspace.changes.records import Entry, Written, is_inside
 from prsm_core.workspace.changes.writing import Operation, write
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.journal import sync
@@ -128,8 +128,9 @@ class Rejecter:
         return operations, [made[change.id] for change in wanted]
 
     def _root(self, path: str) -> Root | None:
-        folder = self._shadow.folder / path
-        return self._shadow.root(path) if folder.is_dir() else None
+        if path and not is_inside(path):
+            return None
+        return self._shadow.root(path) if (self._shadow.folder / path).is_dir() else None
 
     def _write_intent(
         self, session: str, operations: Sequence[Operation], decided: Sequence[Decided]

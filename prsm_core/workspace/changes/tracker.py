@@ -230,7 +230,7 @@ class Tracker:
 
     def _scan_root(self, root: _Root, scan: str) -> tuple[list[Found], list[str]]:
         look = root.look
-        differing = look.differing()
+        differing = look.differing(root.known)
         paths = dict.fromkeys((*differing.changed, *differing.others, *root.known))
         now = look.now(paths, root.known)
         ended = self._tick()

@@ -189,6 +189,7 @@ class Assembly:
             self._roster,
             leases=self._leases.beside,
             turn_of=lambda agent: None if (one := lives.session_of(agent)) is None else one.turn,
+            hold=self.quiet.hold,
             clock=config.clock,
             background=self._background,
             session=config.session_id,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from prsm_core.workspace.changes.attribution import attribute, may_write
 from prsm_core.workspace.changes.forgetting import forget
 from prsm_core.workspace.changes.merging import find_side
+from prsm_core.workspace.changes.records import Written
 from tests.workspace.changes_scene import Tracked, call, found_by, told
 
 
@@ -189,16 +190,40 @@ def test_much_that_has_changed_is_taken_into_the_index_and_stays_known(scene):
     assert told(found_by(tracker)) == {"f2": ("modified", 1, 1), "f3": ("deleted", 0, 1)}
 
 
-def test_what_prsm_wrote_itself_is_known_and_nobodys(scene):
+def test_what_prsm_wrote_itself_is_nobodys_and_what_was_there_before_is_told(scene):
     scene.write("a", "1\n")
+    scene.write("b", "1\n")
     tracker = scene.begin()
-    scene.write("a", "2\n")
-    scene.write("deep/er/b", "2\n")
-    tracker.adopt(["a", "deep/er/b"])
-    assert found_by(tracker).found == []
-    scene.write("c", "2\n")
-    tracker.adopt()
-    assert found_by(tracker).found == []
+    scene.write("a", "2\n")  # by an agent, and no look has found it yet
+    written = [ours(scene, "a", "3\n"), ours(scene, "deep/er/b", "3\n"), ours(scene, "b", None)]
+    scene.write("b", "a person's\n")
+    tracker.adopt(written)
+    again = scene.tracker()  # whoever goes on after a crash knows the same
+    again.go_on(lambda _: False)
+    for one in (tracker, again):
+        scan = one.scan()
+        assert told(scan) == {"a": ("modified", 1, 1), "b": ("added", 1, 0)}
+        assert scan.found[0].after == written[0].before
+    tracker.settle(scan)
+    scene.write("a", "4\n")
+    [last] = found_by(tracker).found
+    assert last.before == written[0].after
+
+
+def ours(scene, path, text):
+    """Write a file, or remove it, as PRSM does; return what was written."""
+
+    def entry():
+        with shadow.at_work():
+            return find_side(shadow.root(""), path).entry
+
+    shadow = scene.shadow()
+    before = entry()
+    if text is None:
+        (scene.folder / path).unlink()
+    else:
+        scene.write(path, text)
+    return Written(path=path, before=before, after=entry())
 
 
 def test_a_path_of_a_call_is_found_from_the_top_of_the_folder(scene):

@@ -142,7 +142,7 @@ def test_what_is_as_before_already_needs_nothing(scene):
     scan = found_by(tracker)
     scene.write("a", "1\n")
     rejection = scene.rejecter().reject("s", wanted(scan.found))
-    assert (states(rejection), rejection.paths) == ({"c0": "rejected"}, ())
+    assert (states(rejection), rejection.written) == ({"c0": "rejected"}, ())
 
 
 def test_content_that_was_not_kept_cannot_come_back(scene):

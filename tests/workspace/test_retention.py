@@ -86,3 +86,18 @@ def test_nothing_is_forgotten_while_another_process_is_at_work(scene):
     with folder_lock(scene.shadow().place, 0.0), pytest.raises(ConfigError, match="at work"):
         forget(scene.state, [taken.id], wait_seconds=0.0)
     assert [one.id for one in scene.shadow().snapshots()] == [taken.id]
+
+
+def test_what_is_staged_comes_back_though_another_snapshot_of_it_was_deleted(tmp_path):
+    scene = Scene(tmp_path)
+    scene.write("a", "1")
+    scene.git("add", "a")
+    staged = scene.staged()
+    gone = scene.take()
+    scene.shadow().delete(gone.id)
+    taken = scene.take()
+    scene.write("a", "2")
+    scene.git("add", "a")
+    scene.shadow().restore(taken.id)
+    assert scene.staged() == staged
+    assert scene.read("a") == "1"

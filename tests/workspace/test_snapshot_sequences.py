@@ -19,9 +19,11 @@ STEPS = 14
 class Play:
     """One sequence, and what is known of each snapshot."""
 
+    make_scene = Scene
+
     def __init__(self, tmp_path, seed):
         self.random = random.Random(seed)
-        self.scene = Scene(tmp_path)
+        self.scene = self.make_scene(tmp_path)
         self.scene.write(".gitignore", "*.log\nout/\n")
         self.scene.write("a", "first")
         self.scene.commit()
@@ -31,7 +33,7 @@ class Play:
         self.before = None  # what the last restore has replaced
 
     def seen(self):
-        return every_byte(self.scene.folder, without=("x.log", "out/", "dir/i.log"))
+        return every_byte(self.scene.folder, without=IGNORED)
 
     def ignored(self):
         every = every_byte(self.scene.folder)
@@ -42,11 +44,13 @@ class Play:
         scene = self.scene
         return self.seen(), scene.git("rev-parse", "HEAD"), scene.staged()
 
-    def step(self):
+    def acts(self):
         acts = [self.edit] * 6 + [self.chmod, self.link, self.rename, self.remove] * 2
         acts += [self.commit, self.stage, self.stage, self.stash, self.touch_ignored]
-        acts += [self.snapshot, self.snapshot, self.restore, self.restore, self.undo]
-        act = self.random.choice(acts)
+        return [*acts, self.snapshot, self.snapshot, self.restore, self.restore, self.undo]
+
+    def step(self):
+        act = self.random.choice(self.acts())
         act()
         self.is_fresh = act == self.restore
 

@@ -15,6 +15,7 @@ import click
 from prsm_core.cli.changes.knowing import Known, known_changes, line_of
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
+from prsm_core.cli.snapshots.holding import held, require_quiet
 from prsm_core.cli.snapshots.opening import open_shadow
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
@@ -29,12 +30,15 @@ from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.changes.rejecting import Rejecter
+from prsm_core.workspace.changes.tracker import adopt_for
 from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from prsm_core.domain.changes import Decision
+    from prsm_core.workspace.changes.rejecting import Rejection
+    from prsm_core.workspace.shadow.worktree import Shadow
 
 SHOWN = 20  # changes that are asked about one by one
 
@@ -110,30 +114,55 @@ async def _accept(workspace: str, session: str | None, which: Which) -> Sequence
 
 async def _reject(workspace: str, session: str | None, which: Which) -> Sequence[Mapping[str, Any]]:
     known = await _known(workspace, session, which)
-    if (made := await _asked(workspace, known, "reject", which)) is not None:
-        return made
-    with _owned(workspace, known):
-        await _finish(workspace, known.session)
-        known = await _known(workspace, known.session, which)
-        if not known.rows:
-            return []
-        async with _rejecting(workspace) as rejecter:
-            rejection = await asyncio.to_thread(rejecter.reject, known.session, wanted(known.rows))
-            made = await _store(workspace, known, decisions(known.rows, rejection.decided))
-            await asyncio.to_thread(rejecter.finish)
+    async with held(workspace, but=known.session) as writers:  # its own engine holds itself
+        require_quiet(writers)
+        if (made := await _asked(workspace, known, "reject", which)) is not None:
             return made
+        with _owned(workspace, known):
+            await _finish(workspace, known.session)
+            known = await _known(workspace, known.session, which)
+            return await _take_back(workspace, known) if known.rows else []
+
+
+async def _take_back(workspace: str, known: Known) -> Sequence[Mapping[str, Any]]:
+    everything = await _everything(workspace, known.session)
+    async with _rejecting(workspace) as (rejecter, shadow):
+
+        def take_back() -> Rejection:
+            return _adopted(shadow, rejecter.reject(known.session, wanted(known.rows)), everything)
+
+        rejection = await asyncio.to_thread(take_back)
+        made = await _store(workspace, known, decisions(known.rows, rejection.decided))
+        await asyncio.to_thread(rejecter.finish)
+        return made
 
 
 async def _finish(workspace: str, session: str) -> None:
-    async with _rejecting(workspace) as rejecter:
+    async with _rejecting(workspace) as (rejecter, shadow):
         if rejecter.session != session:
             return
-        rejection = await asyncio.to_thread(rejecter.unfinished)
+        known = await _everything(workspace, session)
+
+        def finish() -> Rejection | None:
+            rejection = rejecter.unfinished()
+            return None if rejection is None else _adopted(shadow, rejection, known)
+
+        rejection = await asyncio.to_thread(finish)
         if rejection is not None:
-            known = await known_changes(workspace, session, (), None, None, is_all=True)
             await _store(workspace, known, decisions(known.rows, rejection.decided))
             await asyncio.to_thread(rejecter.finish)
             say("prsm: note: a rejection that was cut off is finished", err=True)
+
+
+async def _everything(workspace: str, session: str) -> Known:
+    return await known_changes(workspace, session, (), None, None, is_all=True)
+
+
+def _adopted(shadow: Shadow, rejection: Rejection, known: Known) -> Rejection:
+    """Have the engine that goes on with the session know what was written without it."""
+    stored = {row.change.scan for row in known.rows}
+    adopt_for(shadow, rejection.session, rejection.written, stored.__contains__)
+    return rejection
 
 
 async def _asked(
@@ -157,9 +186,9 @@ def _owned(workspace: str, known: Known) -> SessionLock:
 
 
 @asynccontextmanager
-async def _rejecting(workspace: str) -> AsyncIterator[Rejecter]:
+async def _rejecting(workspace: str) -> AsyncIterator[tuple[Rejecter, Shadow]]:
     async with open_shadow(workspace) as shadow:
-        yield Rejecter(shadow)
+        yield Rejecter(shadow), shadow
 
 
 async def _store(

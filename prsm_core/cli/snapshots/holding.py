@@ -20,15 +20,16 @@ _OVER = frozenset({"no_owner", "closing"})  # codes of errors: its agents write 
 
 
 @asynccontextmanager
-async def held(workspace: str) -> AsyncIterator[Sequence[str]]:
+async def held(workspace: str, *, but: str | None = None) -> AsyncIterator[Sequence[str]]:
     """Hold the files that a folder is part of; yield the agents that may write all the same.
 
-    Every engine that works there is asked, and waits for its agents, for ten seconds. What this
-    process dies of releases the files. Raises ControlError for an engine that does not answer.
+    Every engine that works there is asked, but that of the session `but`, and waits for its agents,
+    for ten seconds. What this process dies of releases the files. Raises ControlError for an engine
+    that does not answer.
     """
     state, root = workspace_paths(workspace).state, repo_identity(Path(workspace)).root
     known = sorted(lock.stem for lock in (state / "runs").glob("*.lock"))
-    running = [session for session in known if find_owner(state, session) is not None]
+    running = [one for one in known if one != but and find_owner(state, one) is not None]
     async with AsyncExitStack() as stack:
         found = await asyncio.gather(*(_hold(stack, state, root, one) for one in running))
         yield [writer for writers in found for writer in writers]

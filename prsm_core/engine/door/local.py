@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -412,7 +413,11 @@ class LocalApp:
 
     async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
         """Keep agents from beginning to write for as long as this is open."""
-        async with self._engine.quiet.hold(limit=HOLD_SECONDS) as hold:
+        changes = self._engine.changes
+        async with AsyncExitStack() as stack:
+            hold = await stack.enter_async_context(self._engine.quiet.hold(limit=HOLD_SECONDS))
+            if changes is not None:
+                await stack.enter_async_context(changes.while_others_write())
             yield [self._engine.journal.redact(str(call)) for call in hold.disturbing]
             await asyncio.get_running_loop().create_future()  # until it is closed
 

@@ -12,27 +12,30 @@ import asyncio
 import itertools
 import os
 import secrets
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from prsm_core.domain.changes import Author as ChangeAuthor
-from prsm_core.domain.changes import FileChange, path_text
+from prsm_core.domain.changes import FileChange, path_text, text_path
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import ChangesDecided, FileChanged
 from prsm_core.engine.files.calls import OpenCalls
 from prsm_core.engine.files.deciding import accepted, choose, decisions, taken_back_text, wanted
-from prsm_core.errors import PrsmError
+from prsm_core.engine.files.quiet import HOLD_SECONDS
+from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.workspace.changes.attribution import NOBODY, Hands, attribute, is_below
 from prsm_core.workspace.changes.rejecting import Rejecter
 from prsm_core.workspace.changes.tracker import Tracker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.changes import ChangeRow, Decision
     from prsm_core.engine.files.deciding import Choice
     from prsm_core.engine.files.keeper import FilesKeeper
-    from prsm_core.engine.files.quiet import WritingCall
+    from prsm_core.engine.files.quiet import Hold, WritingCall
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.state import Leases, Roster
     from prsm_core.interfaces.clock import Clock
@@ -71,6 +74,7 @@ class ChangeWatch:
         roster: Knows the agents.
         leases: Returns what others than an agent have for themselves.
         turn_of: Returns an agent's running turn, or its last one.
+        hold: Holds the gate of the session's calls; see `QuietMoment.hold`.
         session: Whose changes they are.
         workspace: The folder that is looked at.
     """
@@ -84,6 +88,7 @@ class ChangeWatch:
         *,
         leases: Callable[[str | None], Leases],
         turn_of: Callable[[str], Turn | None],
+        hold: Callable[..., AbstractAsyncContextManager[Hold]],
         clock: Clock,
         background: Background,
         session: str,
@@ -95,6 +100,7 @@ class ChangeWatch:
         self._roster = roster
         self._leases = leases
         self._turn_of = turn_of
+        self._hold = hold
         self._clock = clock
         self._background = background
         self._session = session
@@ -129,14 +135,14 @@ class ChangeWatch:
 
     async def _begin(self, ready: asyncio.Event) -> None:
         try:
-            await self.recover()
             stored = {row.change.scan for row in await self._store.changes(self._session)}
             is_left = await self._keeper.attempt(
                 self._folder, lambda shadow: self._start(shadow, stored)
             )
             if is_left is None:
                 self._is_open = False  # why was told
-            elif is_left:
+            await self.recover()  # once the folder is known: what it writes is nobody's change
+            if is_left:
                 await self._look_at_all()
         finally:
             ready.set()
@@ -367,15 +373,35 @@ class ChangeWatch:
     async def reject(self, choice: Choice) -> Sequence[Decision]:
         """Take changes back, each alone, and tell their agents.
 
-        Raises ConfigError for wrong ids, PrsmError where git or the folder is not fit.
+        New calls wait meanwhile, and those that run are waited for, ten seconds. Raises ConfigError
+        for wrong ids, and where a call still runs that may write the same files; PrsmError where
+        git or the folder is not fit.
         """
-        await self.recover()
-        rows = choose(await self.rows(), choice)
+        choose(await self._store.changes(self._session), choice)  # nobody waits for wrong ids
+        async with self._hold(limit=HOLD_SECONDS) as hold:
+            await self.recover()
+            rows = choose(await self.rows(), choice)
+            self._require_quiet(hold, rows)
+            return await self._reject(rows)
 
+    def _require_quiet(self, hold: Hold, rows: Sequence[ChangeRow]) -> None:
+        """Raise ConfigError while a call runs that may write the files of changes."""
+        meant = {text_path(row.change.path) for row in rows}
+        racing = [
+            call for call in hold.disturbing if not (named := self._paths(call)) or named & meant
+        ]
+        if racing and rows:
+            writers = "; ".join(self._journal.redact(str(call)) for call in racing)
+            raise ConfigError(
+                f"nothing was taken back, because an agent writes here: {writers}",
+                hint="let it end, or end it with `prsm kill`, then try again",
+                code="agents_write",
+            )
+
+    async def _reject(self, rows: Sequence[ChangeRow]) -> Sequence[Decision]:
         def take_back(shadow: Shadow) -> Rejection:
             rejection = Rejecter(shadow).reject(self._session, wanted(rows))
-            if self._tracker is not None:
-                self._current(shadow).adopt(rejection.paths)
+            self._adopt(shadow, rejection)
             return rejection
 
         async with self._one:
@@ -385,18 +411,40 @@ class ChangeWatch:
         self._tell_taken_back(rows, made)
         return made
 
+    def _adopt(self, shadow: Shadow, rejection: Rejection) -> None:
+        if self._tracker is not None and rejection.written:
+            self._current(shadow).adopt(rejection.written)
+
     async def recover(self) -> None:
         """Finish a rejection that a process which has died began for this session."""
 
         def finished(shadow: Shadow) -> Rejection | None:
             rejecter = Rejecter(shadow)
-            return rejecter.unfinished() if rejecter.session == self._session else None
+            if rejecter.session != self._session:
+                return None
+            rejection = rejecter.unfinished()
+            if rejection is not None:
+                self._adopt(shadow, rejection)
+            return rejection
 
-        rejection = await self._keeper.attempt(self._folder, finished)
-        if rejection is not None:
-            rows = await self._store.changes(self._session)
-            await self._decide(decisions(rows, rejection.decided))
-            await self._keeper.attempt(self._folder, lambda shadow: Rejecter(shadow).finish())
+        async with self._one:
+            rejection = await self._keeper.attempt(self._folder, finished)
+            if rejection is not None:
+                rows = await self._store.changes(self._session)
+                await self._decide(decisions(rows, rejection.decided))
+                await self._keeper.attempt(self._folder, lambda shadow: Rejecter(shadow).finish())
+
+    @asynccontextmanager
+    async def while_others_write(self) -> AsyncIterator[None]:
+        """Let PRSM itself write to the folder, by another process, while the gate is held.
+
+        What is found behind it is not of the calls that have ended before.
+        """
+        await self.flush()
+        try:
+            yield
+        finally:
+            await self._look_now()
 
     async def _decide(self, made: Sequence[Decision]) -> Sequence[Decision]:
         if made:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.files.quiet import WritingCall
@@ -40,6 +41,14 @@ class LateWatch:
         if self._made is None:
             self._made = self._make()
         return self._made
+
+    @asynccontextmanager
+    async def while_others_write(self) -> AsyncIterator[None]:
+        """Let PRSM itself write to the folder, by another process, while the gate is held."""
+        async with AsyncExitStack() as stack:
+            if self._made is not None:
+                await stack.enter_async_context(self._made.while_others_write())
+            yield
 
     def _watch(self) -> ChangeWatch:
         watch = self.get()

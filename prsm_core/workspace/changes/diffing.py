@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.changes import text_path
+from prsm_core.workspace.changes.records import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +24,7 @@ def patch(shadow: Shadow, changes: Iterable[FileChange]) -> str:
         parts = []
         for change in changes:
             root = text_path(change.root)
-            if (shadow.folder / root).is_dir():
+            if (not root or is_inside(root)) and (shadow.folder / root).is_dir():
                 parts.append(_one(shadow.root(root), change))
         return "".join(parts)
 

@@ -19,7 +19,7 @@ from prsm_core.workspace.shadow.git import GitFailedError, listed, names
 from prsm_core.workspace.shadow.nested import RealFolders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.workspace.shadow.root import Root
@@ -67,8 +67,8 @@ class RootLook:
         else:
             self._index.unlink(missing_ok=True)
 
-    def differing(self) -> Differing:
-        """Ask git what differs from the index. Raises GitFailedError."""
+    def differing(self, known: Container[str] = ()) -> Differing:
+        """Ask git what differs from the index; of some paths it is known. Raises GitFailedError."""
         args = ("-t", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
         output = self.root.shadow.ask("ls-files", *args, index=self._index)
         if output.code:
@@ -86,7 +86,18 @@ class RootLook:
             else:
                 found.others.append(path)
         found.changed.extend(changed)
+        found.changed.extend(self._behind([one for one in found.others if one not in known]))
         return found
+
+    def _behind(self, new: Sequence[str]) -> Iterator[str]:
+        """Yield files of the index that are hidden by a link where their folder was.
+
+        git sees what the link leads to in their place.
+        """
+        links = [path for path in new if os.path.islink(self._top + path)]  # noqa: PTH114
+        for number in range(0, len(links), _FEW):
+            few = links[number : number + _FEW]
+            yield from names(self.root.shadow.run("ls-files", "-z", "--", *few, index=self._index))
 
     def refresh(self) -> None:
         """Let the index know the times of files that are as it says. Raises GitFailedError."""
@@ -129,9 +140,14 @@ class RootLook:
 
         Raises GitFailedError.
         """
-        options = ("-z", "--add", "--remove", "--replace", "--stdin")
-        there = [path for path, one in known.items() if one.entry is None or one.entry.blob]
-        self.root.shadow.run("update-index", *options, stdin=listed(there), index=self._index)
+        gone = [path for path, one in known.items() if one.entry is None]
+        there = [path for path, one in known.items() if one.entry is not None and one.entry.blob]
+        options = ("--add", "--remove", "--replace")
+        for paths, how in ((gone, ("--force-remove",)), (there, options)):
+            given = listed(paths)
+            self.root.shadow.run(
+                "update-index", "-z", *how, "--stdin", stdin=given, index=self._index
+            )
         said = self.in_index(list(known))
         return {path: one for path, one in known.items() if said.get(path) != one.entry}
 

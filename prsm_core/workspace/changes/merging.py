@@ -6,6 +6,7 @@ merge stays as it is.
 
 from __future__ import annotations
 
+import os
 import stat
 import tempfile
 from pathlib import Path
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.looking import content
-from prsm_core.workspace.changes.records import FILE, LINK, PROGRAM, Entry
+from prsm_core.workspace.changes.records import FILE, FILE_BYTES, LINK, PROGRAM, Entry, is_inside
 from prsm_core.workspace.shadow.files import status
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from prsm_core.workspace.shadow.root import Root
 
 _MOST_CONFLICTS = 127  # that git counts; more is an error
@@ -39,34 +42,60 @@ class Side(NamedTuple):
     why: str = ""
 
 
-def find_side(root: Root, path: str) -> Side:
-    """Return what is at a path of a root now, and store it. Raises OSError, and GitFailedError."""
-    if why := _unfit(root, path):
-        return Side(None, why)
+def find_side(root: Root, path: str, going: Collection[str] = ()) -> Side:
+    """Return what is at a path of a root now, and store it. Raises GitFailedError.
+
+    Files that are `going` are taken for gone already, and folders that hold nothing else.
+    """
+    try:
+        return _find_side(root, path, going)
+    except OSError as error:
+        return Side(None, f"it cannot be read: {error.strerror}")
+
+
+def _find_side(root: Root, path: str, going: Collection[str]) -> Side:
+    if not is_inside(path):
+        return Side(None, "that is no path of a file")
+    parts = path.split("/")
+    for count in range(1, len(parts)):
+        above = "/".join(parts[:count])
+        found = status(f"{root.folder}/{above}")
+        if found is None or above in going:
+            return Side(None)
+        if not stat.S_ISDIR(found.st_mode):
+            return Side(None, "a folder above it is a folder no more")
+    return _what_is_at(root, path, going)
+
+
+def _what_is_at(root: Root, path: str, going: Collection[str]) -> Side:
     place = f"{root.folder}/{path}"
     found = status(place)
     if found is None:
         return Side(None)
     kind = found.st_mode
+    if stat.S_ISDIR(kind) and going and _holds_only(root, path, going):
+        return Side(None)
     if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
         return Side(None, "something else than a file is there")
+    if found.st_size > FILE_BYTES:
+        return Side(None, f"it is larger than {FILE_BYTES // 2**20} MiB")
     mode = LINK if stat.S_ISLNK(kind) else PROGRAM if kind & stat.S_IXUSR else FILE
     hashing = ("hash-object", "-w", "--no-filters", "--stdin")
     return Side(Entry(mode, root.shadow.word(*hashing, stdin=content(place))))
 
 
-def _unfit(root: Root, path: str) -> str:
-    """Return why nothing can be done at a path; "" where something can."""
-    parts = path.split("/")
-    if not all(part not in {"", ".", "..", ".git"} for part in parts):
-        return "that is no path of a file"
-    for count in range(1, len(parts)):
-        found = status(f"{root.folder}/{'/'.join(parts[:count])}")
-        if found is None:
-            return ""
-        if not stat.S_ISDIR(found.st_mode):
-            return "a folder above it is a folder no more"
-    return ""
+def _holds_only(root: Root, top: str, going: Collection[str]) -> bool:
+    """Return whether a folder holds nothing but files that are going; an empty one stays."""
+    found = False
+    for folder, folders, files in os.walk(root.folder / top):
+        below = os.path.relpath(folder, root.folder)
+        links = [name for name in folders if os.path.islink(f"{folder}/{name}")]  # noqa: PTH114
+        if not all(f"{below}/{name}" in going for name in (*files, *links)):
+            return False
+        if not (files or folders):  # it would stay
+            return False
+        found = True
+    return found
 
 
 def without(root: Root, side: Side, change: Wanted) -> Side:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from prsm_core.domain.record import Record
 
 LINK, PROGRAM, FILE = "120000", "100755", "100644"
+FILE_BYTES = 100 * 2**20  # of one file whose content is kept
 
 
 class Entry(Record, frozen=True, gc=False):
@@ -25,6 +26,14 @@ class Entry(Record, frozen=True, gc=False):
     blob: str
     why: str = ""
     mark: str = ""
+
+
+class Written(Record, frozen=True, kw_only=True):
+    """What PRSM itself has written at a path from the top of the folder, and what it replaced."""
+
+    path: str
+    before: Entry | None
+    after: Entry | None
 
 
 class Found(Record, frozen=True, gc=False, kw_only=True):
@@ -90,3 +99,8 @@ class Attributed(Record, frozen=True, gc=False, kw_only=True):
     how: str
     calls: tuple[WritingCall, ...] = ()
     beside: tuple[str, ...] = ()
+
+
+def is_inside(path: str) -> bool:
+    """Return whether a path from the top of a folder stays in it, and out of what is git's."""
+    return not {"", ".", "..", ".git"} & set(path.split("/"))

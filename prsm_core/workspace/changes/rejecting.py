@@ -17,20 +17,22 @@ import msgspec
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.changes.merging import find_side, without
-from prsm_core.workspace.changes.records import Entry
+from prsm_core.workspace.changes.merging import Side, find_side, without
+from prsm_core.workspace.changes.records import Entry, Written, is_inside
 from prsm_core.workspace.changes.writing import Operation, write
+from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.journal import sync
 from prsm_core.workspace.shadow.records import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from prsm_core.workspace.changes.merging import Side, Wanted
+    from prsm_core.workspace.changes.merging import Wanted
     from prsm_core.workspace.shadow.root import Root
     from prsm_core.workspace.shadow.worktree import Shadow
 
 REJECTED, UNMERGED = "rejected", "unmerged"
+GONE = "its repository is gone"
 
 
 class Decided(Record, frozen=True):
@@ -42,11 +44,11 @@ class Decided(Record, frozen=True):
 
 
 class Rejection(NamedTuple):
-    """What was decided for a session, and the paths that were written."""
+    """What was decided for a session, and what was written: a tracker is to adopt it."""
 
     session: str
     decided: tuple[Decided, ...]
-    paths: tuple[str, ...] = ()
+    written: tuple[Written, ...] = ()
 
 
 class Rejecter:
@@ -109,27 +111,26 @@ class Rejecter:
         sync(self._intent.parent)
 
     def _planned(self, wanted: Sequence[Wanted]) -> tuple[list[Operation], list[Decided]]:
+        """Decide about all; a path that only others of them leave free is looked at after those."""
         files: dict[tuple[str, str], _File] = {}
-        decided = []
         for change in wanted:
-            root = self._root(change.root)
-            if root is None:
-                decided.append(Decided(change.id, UNMERGED, "its repository is gone"))
-                continue
             path = change.path[len(change.root) :].lstrip("/") if change.root else change.path
-            if (change.root, path) not in files:
-                files[change.root, path] = _File(find_side(root, path))
-            decided.append(files[change.root, path].take_back(root, change))
+            one = files.setdefault((change.root, path), _File(self._root(change.root), path))
+            one.changes.append(change)
+        _decide(files)
+        made = {decided.id: decided for one in files.values() for decided in one.decided()}
         operations = [
-            Operation(root, path, file.was, file.side.entry, tuple(file.ids))
-            for (root, path), file in files.items()
-            if file.side.entry != file.was
+            Operation(root, path, one.was, one.side.entry, tuple(one.ids))
+            for (root, path), one in files.items()
+            if one.side.entry != one.was
         ]
-        return operations, decided
+        operations.sort(key=lambda one: one.new is not None)  # what makes room comes first
+        return operations, [made[change.id] for change in wanted]
 
     def _root(self, path: str) -> Root | None:
-        folder = self._shadow.folder / path
-        return self._shadow.root(path) if folder.is_dir() else None
+        if path and not is_inside(path):
+            return None
+        return self._shadow.root(path) if (self._shadow.folder / path).is_dir() else None
 
     def _write_intent(
         self, session: str, operations: Sequence[Operation], decided: Sequence[Decided]
@@ -151,36 +152,109 @@ class Rejecter:
         self, session: str, operations: Sequence[Operation], decided: Sequence[Decided]
     ) -> Rejection:
         """Write what is not written yet; who has changed a file meanwhile keeps it."""
-        lost: set[str] = set()
+        lost: dict[str, str] = {}
         written = []
         for number, one in enumerate(operations):
-            root = self._root(one.root)
-            if root is None or not write(root, one, f".prsm-{number}.new"):
-                lost.update(one.ids)
+            if why := self._write(one, f".prsm-{number}.new"):
+                lost.update(dict.fromkeys(one.ids, why))
             else:
-                written.append(joined(one.root, one.path))
+                path = joined(one.root, one.path)
+                written.append(Written(path=path, before=one.old, after=one.new))
         all_ = (
-            Decided(one.id, UNMERGED, "the file was changed meanwhile") if one.id in lost else one
-            for one in decided
+            Decided(one.id, UNMERGED, lost[one.id]) if one.id in lost else one for one in decided
         )
         return Rejection(session, tuple(all_), tuple(written))
+
+    def _write(self, one: Operation, beside: str) -> str:
+        """Write one file; return why it stays as it was, "" if it does not.
+
+        One that cannot be written keeps no other from it, and is tried again when a person asks.
+        """
+        root = self._root(one.root)
+        if root is None:
+            return GONE
+        try:
+            return "" if write(root, one, beside) else "the file was changed meanwhile"
+        except OSError as error:
+            return f"it cannot be written: {error.strerror}"
+        except GitFailedError:
+            return "what it would be is gone from the shadow"
 
 
 class _File:
     """One file while changes of it are taken back, newest first."""
 
-    def __init__(self, side: Side) -> None:
-        self.was = side.entry
-        self.side = side
-        self.ids: list[str] = []
+    def __init__(self, root: Root | None, path: str) -> None:
+        self.changes: list[Wanted] = []
+        self.was: Entry | None = None
+        self.side = Side(None, GONE)
+        self.ids: list[str] = []  # of changes that are taken back
+        self._stay: dict[str, str] = {}  # why others are not
+        self._root, self._path = root, path
 
-    def take_back(self, root: Root, change: Wanted) -> Decided:
-        left = without(root, self.side, change)
-        if left.why:
-            return Decided(change.id, UNMERGED, left.why)
-        self.side = left
-        self.ids.append(change.id)
-        return Decided(change.id, REJECTED)
+    def is_decided_now(self, room: _Room) -> bool:
+        """Decide about the changes, if that can be; whether it can."""
+        if self._root is None:
+            return False
+        self.side = find_side(self._root, self._path, room.going)
+        if self.side.why:
+            return False
+        self.was = self.side.entry
+        for change in self.changes:
+            left = without(self._root, self.side, change)
+            if left.why:
+                self._stay[change.id] = left.why
+            else:
+                self.side = left
+                self.ids.append(change.id)
+        if not room.takes(self._path, self.was, self.side.entry):
+            self.side, self.ids = Side(self.was, "another file is to be in its place"), []
+        return True
+
+    def decided(self) -> Iterator[Decided]:
+        """Yield what becomes of each change."""
+        for change in self.changes:
+            if change.id in self.ids:
+                yield Decided(change.id, REJECTED)
+            else:
+                yield Decided(change.id, UNMERGED, self._stay.get(change.id, self.side.why))
+
+
+class _Room:
+    """Which paths of a root are free, by what is decided so far."""
+
+    def __init__(self) -> None:
+        self.going: set[str] = set()
+        self._coming: set[str] = set()
+        self._folders: set[str] = set()  # of what comes
+
+    def takes(self, path: str, old: Entry | None, new: Entry | None) -> bool:
+        """Take note of what a path will be; False: one that comes as well is in its place."""
+        if old is not None:
+            if new is None:
+                self.going.add(path)
+            return True
+        if new is not None:
+            parts = path.split("/")
+            above = {"/".join(parts[:count]) for count in range(1, len(parts))}
+            if path in self._folders or above & self._coming:
+                return False
+            self._coming.add(path)
+            self._folders |= above
+        return True
+
+
+def _decide(files: Mapping[tuple[str, str], _File]) -> None:
+    """Decide about all files that are fit, and about those for which they make room."""
+    rooms: dict[str, _Room] = {}
+    waiting, count = list(files.items()), -1
+    while len(waiting) != count:
+        count = len(waiting)
+        waiting = [
+            ((root, path), one)
+            for (root, path), one in waiting
+            if not one.is_decided_now(rooms.setdefault(root, _Room()))
+        ]
 
 
 def _operation(given: dict[str, Any]) -> Operation:

@@ -10,7 +10,7 @@ from prsm_core.workspace.changes.records import FILE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from prsm_core.workspace.changes.records import Entry, Found
+    from prsm_core.workspace.changes.records import Entry, Found, Written
     from prsm_core.workspace.shadow.git import GitDir
 
 
@@ -38,7 +38,16 @@ def kept(git: GitDir, ref: str, found: Sequence[Found]) -> list[Found]:
     ]
 
 
-def _trees(git: GitDir, found: Sequence[Found]) -> tuple[str, str]:
+def hold(git: GitDir, ref: str, written: Sequence[Written]) -> None:
+    """Keep what PRSM itself has written, and what it replaced: changes that come name it.
+
+    Raises GitFailedError.
+    """
+    for tree in _trees(git, written):
+        git.run("update-ref", f"{ref}/{tree}", tree)
+
+
+def _trees(git: GitDir, found: Sequence[Found | Written]) -> tuple[str, str]:
     old = _lines(found, lambda one: one.before)
     new = _lines(found, lambda one: one.after)
     made = git.run("mktree", "--batch", "--missing", stdin=old + b"\n" + new + b"\n")
@@ -46,7 +55,9 @@ def _trees(git: GitDir, found: Sequence[Found]) -> tuple[str, str]:
     return before, after
 
 
-def _lines(found: Sequence[Found], side: Callable[[Found], Entry | None]) -> bytes:
+def _lines(
+    found: Sequence[Found | Written], side: Callable[[Found | Written], Entry | None]
+) -> bytes:
     lines = [
         f"{FILE} blob {entry.blob}\t{number}\n"  # of links, too: it is their text that counts
         for number, one in enumerate(found)

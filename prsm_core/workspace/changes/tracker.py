@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.workspace.changes.forgetting import REFS, name_of
 from prsm_core.workspace.changes.looking import Known, RootLook
-from prsm_core.workspace.changes.records import Entry, Found
-from prsm_core.workspace.changes.storing import kept
+from prsm_core.workspace.changes.records import FILE_BYTES, Entry, Found
+from prsm_core.workspace.changes.storing import hold, kept
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.nested import MOST, roots_among
 from prsm_core.workspace.shadow.records import joined
@@ -26,9 +26,9 @@ from prsm_core.workspace.shadow.records import joined
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from prsm_core.workspace.changes.records import Written
     from prsm_core.workspace.shadow.worktree import Shadow
 
-FILE_BYTES = 100 * 2**20  # of one file whose content is kept
 _REFRESH_EVERY = 50  # scans: files that were written anew as they were are else read by each
 MUCH = 2000  # paths beside an index, from which on they are taken into it
 
@@ -48,6 +48,7 @@ class _Moment(NamedTuple):
     ended: int
     entry: Entry | None
     written_at: float | None = None  # Unix seconds, by the kernel
+    is_ours: bool = False  # PRSM has written it: how it came to be is nobody's change
 
 
 class _Root:
@@ -139,7 +140,13 @@ class Tracker:
             self._roots.clear()
             for path, known in given["roots"].items():
                 if (self.shadow.folder / path).is_dir():
-                    self._add(path).known.update((p, _known(one)) for p, one in known.items())
+                    root = self._add(path)
+                    root.known.update((p, _known(one)) for p, one in known.items())
+                    seen = given.get("seen", {}).get(path, {})
+                    root.seen.update(
+                        (p, [_moment(one) for one in all_]) for p, all_ in seen.items()
+                    )
+                    root.unsure.update(given.get("unsure", {}).get(path, ()))
 
     def observe(self, paths: Iterable[str]) -> None:
         """Look at some files now, so that what was before is told from what comes after.
@@ -157,15 +164,19 @@ class Tracker:
         now = look.now([path for path in paths if path not in ignored], root.known)
         ended = self._tick()
         for path, known in now.items():
-            if path not in root.seen:
-                root.seen[path] = []
-                if path in root.known:
-                    was = root.known[path].entry
-                    root.seen[path].append(_Moment(self._looked, self._looked, was))
-                else:
-                    root.unsure.add(path)
-            root.seen[path].append(_Moment(began, ended, known.entry, known.written_at))
+            self._saw(root, path, _Moment(began, ended, known.entry, known.written_at))
             root.known[path] = known
+
+    def _saw(self, root: _Root, path: str, moment: _Moment) -> None:
+        """Take note of what stood at a path, behind what the last scan has left there."""
+        if path not in root.seen:
+            root.seen[path] = []
+            if path in root.known:
+                was = root.known[path].entry
+                root.seen[path].append(_Moment(self._looked, self._looked, was))
+            else:
+                root.unsure.add(path)
+        root.seen[path].append(moment)
 
     def scan(self) -> Scan:
         """Find what has changed since the last scan, and store it. Raises PrsmError.
@@ -219,7 +230,7 @@ class Tracker:
 
     def _scan_root(self, root: _Root, scan: str) -> tuple[list[Found], list[str]]:
         look = root.look
-        differing = look.differing()
+        differing = look.differing(root.known)
         paths = dict.fromkeys((*differing.changed, *differing.others, *root.known))
         now = look.now(paths, root.known)
         ended = self._tick()
@@ -247,19 +258,33 @@ class Tracker:
         if scan.found:
             self._pending.replace(self._known)
 
-    def adopt(self, paths: Iterable[str] | None = None) -> None:
-        """Know files as they are now, all if none are named: what changed them is known."""
+    def adopt(self, written: Iterable[Written]) -> None:
+        """Know what PRSM itself has written: that is nobody's change.
+
+        What was there before, and whatever others have written since, is told by the next scan.
+        """
+        given = {one.path: one for one in written}
         with self.shadow.at_work():
-            if paths is None:
-                self._scan()
-            else:
-                for root, names in self._by_root(paths).items():
-                    root.known.update(root.look.now(names, root.known))
-                    for name in names:
-                        root.seen.pop(name, None)
-                        root.unsure.discard(name)
+            for root, names in self._by_root(given).items():
+                mine = [given[joined(root.look.root.path, name)] for name in names]
+                hold(root.look.root.shadow, f"{self._ref}/ours", mine)
+                now = root.look.now(names, root.known)
+                for name in names:
+                    self._adopt(root, name, given[joined(root.look.root.path, name)])
+                    if name in now:
+                        moment = self._tick()
+                        entry, at = now[name].entry, now[name].written_at
+                        self._saw(root, name, _Moment(moment, moment, entry, at))
+                        root.known[name] = now[name]
             self._pending.unlink(missing_ok=True)
             self._write(self._known, "")
+
+    def _adopt(self, root: _Root, name: str, one: Written) -> None:
+        if name in root.known and root.known[name].entry == one.after:
+            return  # a process that has died knew it already
+        moment = self._tick()
+        self._saw(root, name, _Moment(moment, moment, one.before))
+        self._saw(root, name, _Moment(moment, moment, one.after, is_ours=True))
 
     def place_of(self, path: str) -> str | None:
         """Return a path, absolute, from the top of the folder; None: it is not in it."""
@@ -296,11 +321,32 @@ class Tracker:
                 path: {name: _told(known) for name, known in root.known.items()}
                 for path, root in self._roots.items()
             },
+            "seen": {
+                path: {
+                    name: [_told_moment(one) for one in all_] for name, all_ in root.seen.items()
+                }
+                for path, root in self._roots.items()
+            },
+            "unsure": {path: sorted(root.unsure) for path, root in self._roots.items()},
         }
         descriptor, name = tempfile.mkstemp(dir=self.place, prefix=f".{file.stem}-")
         with os.fdopen(descriptor, "wb") as new:
             new.write(json.dumps(told).encode("ascii"))
         Path(name).replace(file)
+
+
+def adopt_for(
+    shadow: Shadow, name: str, written: Sequence[Written], is_stored: Callable[[str], bool]
+) -> None:
+    """Have whoever goes on with a tracker know what was written while nobody has it.
+
+    Else it would be of the calls that a process which has died had at work. Raises PrsmError.
+    """
+    moments = itertools.count(1)
+    tracker = Tracker(shadow, name, tick=lambda: next(moments), new_id=lambda: "")
+    if written and tracker.has_begun:
+        tracker.go_on(is_stored)
+        tracker.adopt(written)
 
 
 def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]:
@@ -317,21 +363,35 @@ def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]
             written_at=new.written_at,
         )
         for old, new in itertools.pairwise(moments)
-        if old.entry != new.entry
+        if old.entry != new.entry and not new.is_ours
     ]
 
 
 def _told(known: Known) -> list[Any]:
-    entry = known.entry
-    told = None if entry is None else [entry.mode, entry.blob, entry.why, entry.mark]
-    return [told, known.stamp, known.is_young]
+    return [_told_entry(known.entry), known.stamp, known.is_young]
+
+
+def _told_entry(entry: Entry | None) -> list[str] | None:
+    return None if entry is None else [entry.mode, entry.blob, entry.why, entry.mark]
+
+
+def _told_moment(one: _Moment) -> list[Any]:
+    return [_told_entry(one.entry), one.written_at, one.is_ours]
 
 
 def _known(told: Sequence[Any]) -> Known:
     entry, stamp, is_young = told
-    return Known(
-        None if entry is None else Entry(*entry), None if stamp is None else tuple(stamp), is_young
-    )
+    return Known(_entry(entry), None if stamp is None else tuple(stamp), is_young)
+
+
+def _entry(told: Sequence[str] | None) -> Entry | None:
+    return None if told is None else Entry(*told)
+
+
+def _moment(told: Sequence[Any]) -> _Moment:
+    """Return a moment that a process which has died saw: it was before all of this one's."""
+    entry, written_at, is_ours = told
+    return _Moment(0, 0, _entry(entry), written_at, is_ours)
 
 
 def _read(file: Path) -> Mapping[str, Any] | None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.merging import find_side
 from prsm_core.workspace.changes.records import LINK, PROGRAM
+from prsm_core.workspace.shadow.modes import mode_of
 
 if TYPE_CHECKING:
     from prsm_core.workspace.changes.records import Entry
     from prsm_core.workspace.shadow.root import Root
 
-_PLAIN, _ALL = 0o666, 0o777  # permissions, before the umask takes of them
+_OWNERS = 0o600  # while it is written
 _READERS = 0o444
 
 
@@ -48,33 +49,45 @@ def write(root: Root, one: Operation, beside: str) -> bool:
         _drop_empty(root.folder, place.parent)
         return True
     if side.entry != one.new:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _make(new, root.shadow.run("cat-file", "blob", one.new.blob), one.new, _mode(place))
-        new.replace(place)
+        data = root.shadow.run("cat-file", "blob", one.new.blob)
+        _make_folder(place.parent)
+        try:
+            _make(new, data, one.new, _mode(root, one.path, one.new))
+            new.replace(place)
+        except OSError:  # such as a full disk
+            new.unlink(missing_ok=True)
+            raise
     return True
 
 
-def _make(file: Path, data: bytes, entry: Entry, mode: int | None) -> None:
+def _make(file: Path, data: bytes, entry: Entry, mode: int) -> None:
     if entry.mode == LINK:
         file.symlink_to(os.fsdecode(data))
         return
-    is_program = entry.mode == PROGRAM
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _ALL if is_program else _PLAIN)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNERS)
     with os.fdopen(descriptor, "wb") as new:
         new.write(data)
         new.flush()
         os.fsync(descriptor)
-        if mode is not None:
-            runs = (mode & _READERS) >> 2  # whoever reads it may run it
-            os.fchmod(descriptor, mode | runs if is_program else mode & ~0o111)
+        os.fchmod(descriptor, mode)
 
 
-def _mode(place: Path) -> int | None:
-    """Return the permissions of the file that is there; None: there is none."""
-    with suppress(FileNotFoundError):
-        found = place.lstat().st_mode
-        return stat.S_IMODE(found) if stat.S_ISREG(found) else None
-    return None
+def _mode(root: Root, path: str, entry: Entry) -> int:
+    """Return the permissions of the file that is there, or that was: the umask here is private."""
+    is_program = entry.mode == PROGRAM
+    mode = mode_of(f"{root.folder}/{path}")
+    if mode is None:
+        mode = root.mode_known(path, is_program=is_program)
+    runs = (mode & _READERS) >> 2  # whoever reads it may run it
+    return mode | runs if is_program else mode & ~0o111
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, for whom the one is that they are made in."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        folder.chmod(stat.S_IMODE(folder.parent.stat().st_mode))
 
 
 def _drop_empty(top: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.records import read_snapshot, to_json
+from prsm_core.workspace.shadow.staging import forget_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,6 +79,7 @@ def drop(root: Root, snapshot_id: str) -> None:
 
 def prune(root: Root) -> None:
     """Remove what no snapshot needs any more."""
+    forget_copy(root.shadow)
     root.shadow.run("prune", "--expire=now")
 
 

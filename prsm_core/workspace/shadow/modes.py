@@ -84,6 +84,10 @@ class ModesKeeper:
         """Whether nothing is known yet."""
         return not self.file.exists()
 
+    def known(self) -> Modes:
+        """Return what is known of the files that there are, or were when one was looked at last."""
+        return Modes() if self.is_new else Modes.read(self.file.read_bytes())
+
     def forget(self) -> None:
         """Know nothing."""
         self.file.unlink(missing_ok=True)

@@ -325,6 +325,10 @@ class Root:
             return Modes()
         return Modes.read(self.shadow.run("cat-file", "blob", state.modes))
 
+    def mode_known(self, path: str, *, is_program: bool) -> int:
+        """Return the permissions that a file has, or had before it went: those last captured."""
+        return self._modes.known().of(path, is_program=is_program)
+
     def adopt_modes(self, modes: Modes, written: Sequence[str]) -> None:
         """Know the permissions that a restore has given."""
         self._modes.adopt(modes, written)

@@ -40,7 +40,7 @@ class StagingKeeper:
         self._person = person
         self._index = repository.index
         self._lock = repository.index_lock
-        self._memory = shadow.path / "staging.json"
+        self._memory = _memory(shadow)
 
     def copy(self) -> Staging | None:
         """Return the index as it is now; None where there is none. Raises GitFailedError."""
@@ -134,6 +134,15 @@ class StagingKeeper:
         except FileNotFoundError:
             return None
         return known.staging.blob if known is not None and is_known else None
+
+
+def forget_copy(shadow: GitDir) -> None:
+    """Know no copy of an index: what it was stored as may be there no more."""
+    _memory(shadow).unlink(missing_ok=True)
+
+
+def _memory(shadow: GitDir) -> Path:
+    return shadow.path / "staging.json"
 
 
 def _stamp(file: Path) -> tuple[int, ...]:

@@ -48,6 +48,7 @@ class Outcome(Record, frozen=True, kw_only=True):
     Attributes:
         result: merged, conflict (nothing was written), nothing (there were no changes), or kept
             (the agent did not succeed, so that nothing was tried).
+        branch: The branch.
         files: What the agent has changed, from the top of the worktree.
         conflicts: What does not merge.
         commit: The commit on its branch; None: the branch has none of its own.
@@ -55,6 +56,7 @@ class Outcome(Record, frozen=True, kw_only=True):
     """
 
     result: str
+    branch: str
     files: tuple[str, ...] = ()
     conflicts: tuple[Left, ...] = ()
     commit: str | None = None

@@ -35,7 +35,8 @@ from prsm_core.workspace.worktrees.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from prsm_core.workspace.shadow.root import Root
@@ -45,6 +46,11 @@ if TYPE_CHECKING:
 
 _SESSION_LETTERS = 6  # of its id, in names
 INDEX = "index"  # tells how the files of a worktree were at first
+
+
+@contextmanager
+def _silent(_: Sequence[str]) -> Iterator[None]:
+    yield
 
 
 class Whose(Record, frozen=True):
@@ -72,7 +78,7 @@ class Worktrees:
     """Makes, merges and removes the worktrees of a folder. Raises PrsmError, and OSError."""
 
     def __init__(self, shadow: Shadow, where: Where) -> None:
-        self._shadow = shadow
+        self.shadow = self._shadow = shadow
         self._where = where
         self._key = repo_identity(shadow.folder).key
 
@@ -137,8 +143,17 @@ class Worktrees:
         """Return what is known of a worktree; None where it is removed. git is not needed."""
         return records.read(self._where, self._key, tree_id)
 
-    def settle(self, tree_id: str, message: str, *, is_wanted: bool = True) -> Outcome:
+    def settle(
+        self,
+        tree_id: str,
+        message: str,
+        *,
+        is_wanted: bool = True,
+        writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
+    ) -> Outcome:
         """Commit what the agent has changed on its branch, and merge it if it `is_wanted`.
+
+        Files of the folder are written `writing` them: in that context, which is told which.
 
         What a process that has died had begun is finished first. What was merged already is told
         again until `finish`, and merged no second time.
@@ -146,17 +161,24 @@ class Worktrees:
         with self._at_work() as root:
             tree = self._known(tree_id)
             if tree.state in {MERGING, BACKING}:
-                tree = self._carry_out(root, tree)
+                tree = self._carry_out(root, tree, writing)
             result = results.look(root, tree, self._index(tree))
-            return self._settle(root, tree, result, message, is_wanted=is_wanted)
+            tree = self._settle(root, tree, result, message, is_wanted=is_wanted)
+            if tree.state == MERGING:
+                tree = self._carry_out(root, tree, writing)
+            if tree.outcome is None:
+                raise RuntimeError("a worktree is settled without an outcome")
+            return tree.outcome
 
     def _settle(
         self, root: Root, tree: Tree, result: Result, message: str, *, is_wanted: bool
-    ) -> Outcome:
+    ) -> Tree:
+        """Know what is to become of an agent's changes, and write nothing of it yet."""
         root.shadow.run("update-ref", f"{tree.ref}/result", result.tree)
         made = commit(root, tree, result.tree, self._index(tree), message)
         outcome = Outcome(
             result=KEPT,
+            branch=tree.branch,
             files=tuple(one.path for one in results.differing(root, tree.origin, result.tree)),
             commit=made.commit,
             left_out=made.left_out,
@@ -174,25 +196,31 @@ class Worktrees:
             outcome = replace(outcome, result=CONFLICT, conflicts=all_)
             return self._write(replace(tree, outcome=outcome))
         outcome = replace(outcome, result=MERGED)
-        tree = replace(tree, state=MERGING, operations=tuple(operations), outcome=outcome)
-        records.write(self._where, tree)
-        tree = self._carry_out(root, tree)
-        return tree.outcome or outcome
+        return self._write(
+            replace(tree, state=MERGING, operations=tuple(operations), outcome=outcome)
+        )
 
-    def _write(self, tree: Tree) -> Outcome:
+    def _write(self, tree: Tree) -> Tree:
         records.write(self._where, tree)
-        if tree.outcome is None:
-            raise RuntimeError("a worktree is settled without an outcome")
-        return tree.outcome
+        return tree
 
-    def _carry_out(self, root: Root, tree: Tree) -> Tree:
+    def _carry_out(
+        self,
+        root: Root,
+        tree: Tree,
+        writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
+    ) -> Tree:
         """Write what was planned; if somebody has changed one of the files take it all back."""
+        with writing([one.path for one in tree.operations]):
+            return self._write_all(root, tree)
+
+    def _write_all(self, root: Root, tree: Tree) -> Tree:
         if tree.state == MERGING:
             lost = merging.carry_out(root, tree.id, tree.operations)
             if not lost:
                 root.shadow.run("update-ref", f"{tree.ref}/base", tree.result)
                 return self._over(replace(tree, base=tree.result))
-            conflict = Outcome(result=CONFLICT, conflicts=tuple(lost))
+            conflict = Outcome(result=CONFLICT, branch=tree.branch, conflicts=tuple(lost))
             if (known := tree.outcome) is not None:
                 conflict = replace(known, result=CONFLICT, conflicts=tuple(lost))
             back = merging.turned(tree.operations)
@@ -202,9 +230,7 @@ class Worktrees:
         return self._over(tree)
 
     def _over(self, tree: Tree) -> Tree:
-        tree = replace(tree, state=SETTLED, operations=())
-        records.write(self._where, tree)
-        return tree
+        return self._write(replace(tree, state=SETTLED, operations=()))
 
     def finish(self, tree_id: str) -> bool:
         """Remove a worktree of which all is merged; whether it is gone.

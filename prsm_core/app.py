@@ -101,7 +101,7 @@ async def open_app(
             external=external,
             command_line=options.command_line,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
-            shadows=Shadows(state=paths.state, data=paths.data),
+            shadows=Shadows(state=paths.state, data=paths.data, trees=paths.trees),
             **_plugged_in(settings, plugins),
         )
         async with (

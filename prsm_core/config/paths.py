@@ -24,6 +24,7 @@ class Paths(Record, frozen=True, kw_only=True):
     Attributes:
         data: What must last: ledgers, trust.
         state: What a machine may lose: locks, sockets, homes of vendor programs.
+        trees: The worktrees of agents.
     """
 
     user_config: Path
@@ -33,6 +34,7 @@ class Paths(Record, frozen=True, kw_only=True):
     workspace_models: Path
     data: Path
     state: Path
+    trees: Path
 
     @property
     def user_agents(self) -> Path:
@@ -60,8 +62,8 @@ def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
         ConfigError: PRSM_HOME names what is no folder, a folder of configuration or state can be
             changed by another user, or the workspace cannot be found.
     """
-    config, data, state = _homes(environ)
-    for folder in (config, data, state):
+    config, data, state, trees = _homes(environ)
+    for folder in (config, data, state, trees):
         _check_own(folder)
     try:
         workspace = workspace.expanduser().resolve()
@@ -78,6 +80,7 @@ def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
         workspace_models=workspace / ".prism" / "models.yaml",
         data=data,
         state=state,
+        trees=trees,
     )
 
 
@@ -123,16 +126,17 @@ def temp_notice(paths: Paths, environ: Mapping[str, str]) -> str | None:
     return f"{paths.data}: state lies in the temporary folder; PRSM_HOME names a better place"
 
 
-def _homes(environ: Mapping[str, str]) -> tuple[Path, Path, Path]:
+def _homes(environ: Mapping[str, str]) -> tuple[Path, Path, Path, Path]:
     if home := environ.get("PRSM_HOME"):
         root = _own_home(home)
-        return root, root / "data", root / "state"
+        return root, root / "data", root / "state", root / "trees"
     import platformdirs
 
     return (
         platformdirs.user_config_path("prsm"),
         platformdirs.user_data_path("prsm"),
         platformdirs.user_state_path("prsm"),
+        platformdirs.user_data_path("prsm-trees"),
     )
 
 

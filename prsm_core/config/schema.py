@@ -357,6 +357,11 @@ class WorkspaceSettings(Section):
         default="auto",
         description="auto: the files are kept as they are before each of your prompts, by git.",
     )
+    worktrees: Annotated[Literal["off", "writers"], BeforeValidator(_off_as_text)] = Field(
+        default="off",
+        description="writers: workers that may write have a git worktree and a branch each, merged "
+        "at their end; off: those that are spawned with `worktree`.",
+    )
     keep_snapshots: Count = Field(
         default=200, description="How many of these are kept of a folder, beside a session's own."
     )

@@ -112,6 +112,7 @@ class SpawnRequest(Record, frozen=True, gc=False, kw_only=True):
     region: tuple[str, ...] | None = (
         None  # folders that are the child's to write, and nobody's else
     )
+    worktree: bool | None = None  # one of its own; None: as the settings have it
     mcp_servers: Mapping[str, McpServer] | None = None
     exclude_plugins: frozenset[str] = frozenset()
     complexity: str | None = None

@@ -80,6 +80,10 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
         *("snapshot", "kind", "folder", "tree", "branch", "head"),
         *("description", "bytes_skipped", "unquiet"),
     ),
+    "worktree_merged": (
+        *("result", "branch", "worktree", "commit"),
+        *("files", "conflicts", "left_out", "why"),
+    ),
     "deadlock_detected": ("agents", "waits", "victim", "action"),
     "budget_warned": ("kind", "used", "limit", "reserved", "scope", "provenance"),
     "budget_exceeded": ("kind", "used", "limit", "reserved", "scope", "provenance"),
@@ -118,6 +122,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     " known; `beside` are others who are on the file",
     "changes_decided": "a person accepts changes, or has taken them back; each with its `state`",
     "snapshot_taken": "files are kept as they are; `unquiet` are those who may have written then",
+    "worktree_merged": "an agent with a worktree has ended, and its changes are merged, nothing,"
+    " a conflict (nothing was written) or kept; what is not merged is on its branch",
     "deadlock_detected": "agents wait for each other, and what was done about it",
     "budget_warned": "80 % of a budget are used",
     "budget_exceeded": "a budget is used up",

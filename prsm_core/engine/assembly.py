@@ -28,6 +28,8 @@ from prsm_core.engine.making import (
     make_providers,
     make_sandbox,
     make_snapshots,
+    make_trees,
+    make_workspaces,
 )
 from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.enforcement import Enforcement
@@ -101,7 +103,8 @@ class Assembly:
         """
         self._config, self._background, self._journal = config, background, journal
         settings, clock = config.settings, config.clock
-        self.sandbox = make_sandbox(config)
+        self._workspaces = make_workspaces(config)
+        self.sandbox = make_sandbox(config, self._workspaces)
         self.quiet = QuietMoment(clock)
         self.files = make_files(config, background, journal)
         self._snapshots = make_snapshots(config, self.files, self.quiet, background, journal, feed)
@@ -130,6 +133,16 @@ class Assembly:
         self._steps = self._make_steps()
         self.requests = self._make_requests()
         self.planner = self._make_planner()
+        self.trees = make_trees(
+            config,
+            self.files,
+            self._workspaces,
+            self._roster,
+            self.quiet,
+            background,
+            journal,
+            self._lives.task_of,
+        )
         self.manager = self._make_manager()
         self._knots = self._make_knots()
         self.saying = self._make_saying()
@@ -163,6 +176,7 @@ class Assembly:
 
     async def settle(self) -> None:
         """Have done what belongs to a run that is about to end."""
+        await self.trees.settled()
         if self._snapshots is not None:
             await self._snapshots.settle()
 
@@ -190,6 +204,7 @@ class Assembly:
             leases=self._leases.beside,
             turn_of=lambda agent: None if (one := lives.session_of(agent)) is None else one.turn,
             hold=self.quiet.hold,
+            is_apart=lambda folder: self._workspaces.top(folder) is not None,
             clock=config.clock,
             background=self._background,
             session=config.session_id,
@@ -232,7 +247,7 @@ class Assembly:
             self.budgets,
             self._journal,
             settings=config.settings,
-            workspace=config.workspace,
+            workspace=self._workspaces.of,
             clock=config.clock,
             ids=config.ids,
             workforce=self.workforce,
@@ -246,6 +261,7 @@ class Assembly:
             self.planner,
             self._steps,
             begin=lambda record: AgentSession(record, self._sessions),
+            trees=self.trees,
             leases=self._leases,
             idle=self._idle,
             detector=self._detector,
@@ -286,7 +302,7 @@ class Assembly:
             self._roster,
             leased=self._leases.beside,
             reads_by_shell=lambda name: providers.capabilities(name).shell_reads,
-            workspace=config.workspace,
+            workspace=self._workspaces.of,
             trusted=config.trusted,
             interactive=config.human.interactive,
         )
@@ -322,7 +338,7 @@ class Assembly:
             ),
             turns=self._turn_parts(),
             failover=self._failover_parts(),
-            opening=Opening(self.providers, self.enforcement, settings, config.workspace),
+            opening=Opening(self.providers, self.enforcement, settings, self._workspaces.of),
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps),
             sources=self._sources(),
@@ -372,7 +388,7 @@ class Assembly:
         return Sources(
             roster=self._roster,
             conversations=self.conversations,
-            gates=make_gates(config, self.sandbox),
+            gates=make_gates(config, self.sandbox, self._workspaces),
             launcher=config.launcher,
             journal=self._journal,
             clock=config.clock,
@@ -394,7 +410,7 @@ class Assembly:
         return TurnParts(
             calls=calls,
             settings=config.settings,
-            workspace=config.workspace,
+            workspace=self._workspaces.of,
             clock=clock,
             ids=config.ids,
             background=self._background,
@@ -449,6 +465,7 @@ class Assembly:
             acts=self.manager,
             planner=self.planner,
             roster=self._roster,
+            trees=self.trees,
             idle=self._idle,
             listings=self.listings,
             enforcement=self.enforcement,

@@ -71,6 +71,7 @@ class OrchestrationEngine:
             saying=parts.saying,
             contexts=parts.context_parts,
             files=parts.files,
+            trees=parts.trees,
         )
         self.manager = parts.manager
         self.prompting, self.saying = parts.prompting, parts.saying

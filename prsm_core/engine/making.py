@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config import resolve_paths
 from prsm_core.engine.evidence.gates import GateRunner
+from prsm_core.engine.files.folders import Workspaces
 from prsm_core.engine.files.keeper import FilesKeeper
 from prsm_core.engine.files.prompts import PromptSnapshots
+from prsm_core.engine.files.trees import TreeKeeper, TreeParts
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.registry import build_provider_registry
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
     from prsm_core.engine.config import EngineConfig
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.state import Roster
     from prsm_core.kit.background import Background
 
 
@@ -37,7 +43,12 @@ def make_providers(config: EngineConfig, background: Background) -> ProviderRegi
     )
 
 
-def make_sandbox(config: EngineConfig) -> Sandbox:
+def make_workspaces(config: EngineConfig) -> Workspaces:
+    """Return what tells which folder is the workspace of an agent."""
+    return Workspaces(config.workspace, None if config.shadows is None else config.shadows.trees)
+
+
+def make_sandbox(config: EngineConfig, workspaces: Workspaces) -> Sandbox:
     """Return the sandbox of commands."""
     paths = resolve_paths(Path(config.workspace), os.environ)
     return Sandbox(
@@ -45,7 +56,8 @@ def make_sandbox(config: EngineConfig) -> Sandbox:
         workspace=config.workspace,
         launcher=config.launcher,
         state_dir=config.state_dir,
-        private=(paths.user_config.parent, paths.data, paths.state),
+        private=(paths.user_config.parent, paths.data, paths.state, paths.trees),
+        tree_of=workspaces.top,
     )
 
 
@@ -58,11 +70,11 @@ def make_files(
     return FilesKeeper(config.shadows, config.launcher, config.clock, background, journal)
 
 
-def make_gates(config: EngineConfig, sandbox: Sandbox) -> GateRunner:
+def make_gates(config: EngineConfig, sandbox: Sandbox, workspaces: Workspaces) -> GateRunner:
     """Return what runs the gates."""
     return GateRunner(
         config.settings.gates,
-        workspace=config.workspace,
+        workspace=workspaces.of,
         launcher=config.launcher,
         clock=config.clock,
         env=config.shell_env,
@@ -90,4 +102,32 @@ def make_snapshots(
         background,
         config.clock,
         config.settings.workspace,
+    )
+
+
+def make_trees(
+    config: EngineConfig,
+    files: FilesKeeper | None,
+    workspaces: Workspaces,
+    roster: Roster,
+    quiet: QuietMoment,
+    background: Background,
+    journal: Journal,
+    task_of: Callable[[str], asyncio.Task[None] | None],
+) -> TreeKeeper:
+    """Return what gives agents worktrees, and merges them."""
+    return TreeKeeper(
+        TreeParts(
+            keeper=files,
+            where=None if config.shadows is None else config.shadows.trees,
+            workspaces=workspaces,
+            roster=roster,
+            quiet=quiet,
+            journal=journal,
+            store=config.store,
+            clock=config.clock,
+            background=background,
+            policy=config.settings.workspace.worktrees,
+            task_of=task_of,
+        )
     )

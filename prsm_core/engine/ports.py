@@ -90,8 +90,14 @@ class Acts(Protocol):
         """Spawn a child, as planned just now if that was done already."""
         ...
 
-    def enlist(self, descriptor: AgentDescriptor, *, has_profile: bool = False) -> AgentRecord:
+    def enlist(
+        self, descriptor: AgentDescriptor, request: SpawnRequest | None = None
+    ) -> AgentRecord:
         """Give a new agent its name, its regions and its budget; `bear` or `strike` comes next."""
+        ...
+
+    async def give_trees(self, records: Sequence[AgentRecord]) -> None:
+        """Make worktrees for those that want one; all are struck where one cannot be made."""
         ...
 
     def strike(self, record: AgentRecord) -> None:

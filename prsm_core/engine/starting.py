@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.saying import Said, Saying
     from prsm_core.engine.assembly import EngineConfig
     from prsm_core.engine.files.keeper import FilesKeeper
+    from prsm_core.engine.files.trees import TreeKeeper
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -59,6 +60,7 @@ class Starting:
         saying: Saying,
         contexts: Callable[[], ContextParts],
         files: FilesKeeper | None,
+        trees: TreeKeeper,
     ) -> None:
         self._config = config
         self._background = background
@@ -71,6 +73,7 @@ class Starting:
         self._contexts = contexts
         self._naming: tuple[Naming, asyncio.Task[None]] | None = None
         self._files = files
+        self._trees = trees
 
     async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
         """Return the master's model: what was asked for, the configured default, the provider's."""
@@ -123,14 +126,18 @@ class Starting:
         return [*mended, *(("warning", text) for text in shortfalls), *told_at_start(found)]
 
     async def recovered(self) -> list[tuple[str, str]]:
-        """Finish a restore of the files that was cut off; return level and text of what was done.
+        """Finish what was cut off: a restore of the files, worktrees; return what was done.
+
+        Each as a level and a text.
 
         Raises PrsmError where it can neither be finished nor taken back: nobody is to work on files
         that are neither old nor new.
         """
         if self._files is None:
             return []
-        return [("warning", text) for text in await self._files.recover(Path(self.cwd))]
+        cwd = Path(self.cwd)
+        done = [*await self._files.recover(cwd), *await self._trees.recover(cwd)]
+        return [("warning", text) for text in done]
 
     def begin_naming(
         self,

@@ -117,6 +117,7 @@ class AgentRecord:
     notes: Notes = NO_NOTES  # what else is known of this incarnation, and outlives the engine
     is_condemned: bool = False  # it fails, or others have decided so: it is about to end
     has_profile: bool = False  # it is one that the settings describe, and no other's to use again
+    wants_tree: bool = False  # it is to be born in a worktree of its own
     started_at: float | None = None  # monotonic; None before its first life
     team: str = ""  # what it was told of the models that its children may have
     told: str | None = None  # the message that its parent was last told its result by

@@ -8,4 +8,5 @@ images      images of prompts, kept by what they hold, and the marks that cite t
 rationale   why a change was made, by what its agent said
 changes/    what changed in a folder, whose it is, and one change taken back
 shadow/     snapshots of a folder, and the way back to each
+worktrees/  a branch and a folder for each agent that writes, merged where they came from
 """

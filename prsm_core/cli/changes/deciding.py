@@ -87,7 +87,9 @@ def finish_cut_off(workspace: str, session: str) -> bool:
     The session's engine does so itself, if there is one. Raises PrsmError.
     """
     paths = workspace_paths(workspace)
-    shadow = Shadows(state=paths.state, data=paths.data).open(_no_git, Path(workspace))
+    shadow = Shadows(state=paths.state, data=paths.data, trees=paths.trees).open(
+        _no_git, Path(workspace)
+    )
     if Rejecter(shadow).session != session or find_owner(paths.state, session) is not None:
         return False
     install_child_watcher()

@@ -59,7 +59,9 @@ async def open_shadow(workspace: str) -> AsyncIterator[Shadow]:
     paths = workspace_paths(workspace)
     clock = SystemClock()
     async with ProcessLauncher(clock) as launcher, open_git(launcher, clock) as git:
-        shadow = Shadows(state=paths.state, data=paths.data).open(git, Path(workspace))
+        shadow = Shadows(state=paths.state, data=paths.data, trees=paths.trees).open(
+            git, Path(workspace)
+        )
         try:
             yield shadow
         finally:

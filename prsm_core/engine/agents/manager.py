@@ -21,6 +21,7 @@ from prsm_core.domain.writes import (
     Told,
 )
 from prsm_core.engine.agents.lives import result_within
+from prsm_core.engine.files.trees import of_tree
 from prsm_core.engine.guarded.failing import is_unfit, plain_result
 from prsm_core.engine.providers.team import news_of_team
 from prsm_core.engine.state import AgentRecord
@@ -28,7 +29,8 @@ from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle.agent import RESTART
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from typing import Any
 
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
     from prsm_core.domain.steps import Write
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.steps import AgentSteps
+    from prsm_core.engine.files.trees import TreeKeeper
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.requests.human import HumanRequests
@@ -61,6 +64,7 @@ class AgentManager:
         steps: AgentSteps,
         *,
         begin: Callable[[AgentRecord], AgentSession],
+        trees: TreeKeeper,
         leases: LeaseTable,
         idle: IdleChildren,
         detector: DeadlockDetector,
@@ -79,6 +83,7 @@ class AgentManager:
         self.detector = detector
         self._planner = planner
         self._begin = begin
+        self._trees = trees
         self._leases = leases
         self._idle = idle
         self._router = router
@@ -111,7 +116,8 @@ class AgentManager:
         """
         plan = self._planner.plan(request) if plan is None else plan
         self._planner.check_room(1)
-        record = self.enlist(plan, has_profile=request.expert is not None)
+        record = self.enlist(plan, request)
+        await self.give_trees([record])
         closed = None if answer is None else answer(record)
         await self.bear([record], needs=needs, answer=closed, note=note)
         return record
@@ -131,17 +137,38 @@ class AgentManager:
             raise
         return record
 
-    def enlist(self, descriptor: AgentDescriptor, *, has_profile: bool = False) -> AgentRecord:
+    def enlist(
+        self, descriptor: AgentDescriptor, request: SpawnRequest | None = None
+    ) -> AgentRecord:
         """Give a new agent its name, its regions and its budget; `bear` or `strike` comes next.
 
         Raises BudgetExceededError, and then there is no such agent.
         """
         self._budgets.launch_agent(descriptor)
-        record = AgentRecord(descriptor, has_profile=has_profile)
+        record = AgentRecord(descriptor)
+        if request is not None:
+            record.has_profile = request.expert is not None
+            record.wants_tree = self._trees.is_wanted(request, descriptor)
         record.team = self._planner.team_of(descriptor)
         self.roster.enlist(record)
         self._leases.enter(record)
         return record
+
+    async def give_trees(self, records: Sequence[AgentRecord]) -> None:
+        """Make worktrees for new agents that want one; all are struck where one cannot be made.
+
+        Raises AgentSpawnError.
+        """
+        try:
+            for record in records:
+                if record.wants_tree:
+                    await self._trees.give(record)
+        except BaseException as error:
+            if isinstance(error, PrsmError):  # else the next start finds what is left of them
+                await self._trees.drop(records)
+            for record in records:
+                self.strike(record)
+            raise
 
     def strike(self, record: AgentRecord) -> None:
         """Forget an agent of which nothing was written."""
@@ -176,6 +203,7 @@ class AgentManager:
         try:
             await self.steps.commit(step, then=begin, needs=needs, bears=born)
         except PrsmError:
+            await self._trees.drop(records)
             for record in records:
                 self.strike(record)
             raise
@@ -209,6 +237,7 @@ class AgentManager:
         record = self.roster.get(agent_id)
         self._check_restart(record)
         await self.lives.leave(record)
+        await self._trees.ensure(record)
         self._check_restart(record)
         self._budgets.launch_agent(record.descriptor)
         source = record.state
@@ -295,18 +324,21 @@ class AgentManager:
 
         An agent that has ended keeps its first result; one that cannot be written is a failure.
         """
-        if record.state.is_terminal:
-            return record.result or result
+        if (known := _known_end(record, result)) is not None:
+            return known
+        tree = await self._trees.settle(record, state)
+        if (known := _known_end(record, result)) is not None:  # by somebody else, meanwhile
+            return known
         before = record.state, record.waiting_on
         try:
-            return await self._end(record, state, result, reason, answer, needs)
+            return await self._end(record, state, result, reason, tree, answer, needs)
         except Exception as error:
             if record.ended.done() or not is_unfit(error):
                 raise
             record.state, record.waiting_on = before
             plain = plain_result(result, error, self._journal.redact)
             state = state if state is AgentState.KILLED else AgentState.FAILED
-            return await self._end(record, state, plain, plain.error or "")
+            return await self._end(record, state, plain, plain.error or "", tree)
 
     async def _end(
         self,
@@ -314,6 +346,7 @@ class AgentManager:
         state: AgentState,
         result: AgentResult,
         reason: str,
+        tree: Mapping[str, Any] | None,
         answer: CallClosed | None = None,
         needs: Staged | None = None,
     ) -> AgentResult:
@@ -324,17 +357,22 @@ class AgentManager:
         changes = self.steps.move(record, state, reason)
         resolved = self._requests.close_agent(record.agent_id, "agent_ended")
         answers = () if answer is None else (answer,)
-        told = self._task_result(record, result)
+        merged = () if tree is None else (of_tree(tree),)
+        told = self._task_result(record, result, tree)
         end = AgentEnded(result=result)
-        step = self.steps.build(record, *answers, *resolved, end, *changes, *told)
+        step = self.steps.build(record, *answers, *resolved, *merged, end, *changes, *told)
         await self.steps.commit(step, then=lambda: self._settle(record), needs=needs)
+        if tree is not None:
+            self._trees.leave(record, tree)
         return result
 
-    def _task_result(self, record: AgentRecord, result: AgentResult) -> tuple[MessageSent, ...]:
+    def _task_result(
+        self, record: AgentRecord, result: AgentResult, tree: Mapping[str, Any] | None
+    ) -> tuple[MessageSent, ...]:
         parent = self.roster.parent_of(record)
         if parent is None or parent.state.is_terminal:
             return ()
-        payload = result.to_dict()
+        payload = result.to_dict() | ({} if tree is None else {"worktree": tree})
         message = self.steps.message(record, MessageType.TASK_RESULT, parent.agent_id, payload)
         record.told = message.message_id
         return (MessageSent(message=message),)
@@ -434,3 +472,8 @@ class AgentManager:
         """Stop every session and start no other; the agents stay as they are in the ledger."""
         self._is_closing = True
         await self.lives.stop_all(self.roster.records())
+
+
+def _known_end(record: AgentRecord, result: AgentResult) -> AgentResult | None:
+    """Return the result of an agent that has ended; None where it has not."""
+    return (record.result or result) if record.state.is_terminal else None

@@ -46,7 +46,7 @@ class Opening:
         providers: ProviderRegistry,
         enforcement: Enforcement,
         settings: Settings,
-        workspace: str,
+        workspace: Callable[[str], str],
     ) -> None:
         self._providers = providers
         self._enforcement = enforcement
@@ -67,7 +67,9 @@ class Opening:
         session where others need its process.
         """
         name = record.descriptor.provider
-        request = session_request(record, self._settings, self._workspace, carried)
+        request = session_request(
+            record, self._settings, self._workspace(record.descriptor.cwd), carried
+        )
         provider = await self._providers.get(name)
         await self._enforcement.admit(name, record.agent_id)
         opened = provider.open_session(request, host, on_stuck)

@@ -58,7 +58,8 @@ class Proof:
             return Evidence()
         log = await self._command_log(commands)
         gaps = [*await self._file_gaps(artifacts), *log.gaps()]
-        verdicts = await self._from.gates.run(self._record.descriptor.role) if artifacts else []
+        agent = self._record.descriptor
+        verdicts = await self._from.gates.run(agent.role, agent.cwd) if artifacts else []
         failed = [verdict for verdict in verdicts if verdict.problem is not None]
         self._tell(failed)
         self._refuse([verdict for verdict in failed if not verdict.is_broken])

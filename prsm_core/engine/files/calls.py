@@ -32,6 +32,7 @@ class OpenCalls:
         time: Returns Unix seconds.
         leased: Returns folders that an agent has for itself, from the top of the folder.
         paths: Returns the files that a call says it writes, from the top of the folder.
+        owned: Returns the files that a call writes alone, and no others; None: it may write any.
         turn: Returns the id of an agent's turn.
     """
 
@@ -42,12 +43,14 @@ class OpenCalls:
         *,
         leased: Callable[[str], tuple[str, ...]],
         paths: Callable[[Running], frozenset[str]],
+        owned: Callable[[Running], tuple[str, ...] | None],
         turn: Callable[[str], str | None],
     ) -> None:
         self._tick = tick
         self._time = time
         self._leased = leased
         self._paths = paths
+        self._owned = owned
         self._turn = turn
         self._running: list[tuple[Running, WritingCall]] = []
         self._ended: list[WritingCall] = []
@@ -70,12 +73,14 @@ class OpenCalls:
 
     def begins(self, one: Running) -> None:
         """Take note of a call that may write from now on."""
+        owned = self._owned(one)
         call = WritingCall(
             agent=one.agent,
             call=one.call or UNNAMED,
             turn=self._turn(one.agent),
             paths=self._paths(one),
-            leased=self._leased(one.agent),
+            region=owned,
+            leased=(*self._leased(one.agent), *(owned or ())),
             began=self._tick(),
             span=(self._time(), inf),
         )
@@ -87,6 +92,14 @@ class OpenCalls:
         for number, (one, call) in enumerate(self._running):
             if one is old:
                 self._running[number] = new, replace(call, call=new.call or UNNAMED)
+
+    def owns(self, one: Running, owned: tuple[str, ...]) -> None:
+        """Take note of the files that a call writes alone from now on. Raises OSError."""
+        for number, (running, call) in enumerate(self._running):
+            if running is one:
+                known = replace(call, region=owned, leased=owned, began=self._tick())
+                self._running[number] = one, known
+                self._write()
 
     def ends(self, one: Running, *, has_run: bool) -> WritingCall | None:
         """Take note of a call that writes no more, and return it if it has run at all."""

@@ -75,6 +75,7 @@ class ChangeWatch:
         leases: Returns what others than an agent have for themselves.
         turn_of: Returns an agent's running turn, or its last one.
         hold: Holds the gate of the session's calls; see `QuietMoment.hold`.
+        is_apart: Whether a folder is in a worktree of an agent.
         session: Whose changes they are.
         workspace: The folder that is looked at.
     """
@@ -89,6 +90,7 @@ class ChangeWatch:
         leases: Callable[[str | None], Leases],
         turn_of: Callable[[str], Turn | None],
         hold: Callable[..., AbstractAsyncContextManager[Hold]],
+        is_apart: Callable[[str], bool],
         clock: Clock,
         background: Background,
         session: str,
@@ -101,13 +103,19 @@ class ChangeWatch:
         self._leases = leases
         self._turn_of = turn_of
         self._hold = hold
+        self._is_apart = is_apart
         self._clock = clock
         self._background = background
         self._session = session
         self._folder = Path(workspace)
         self._moments = itertools.count(1)
         self._calls = OpenCalls(
-            self._tick, clock.time, leased=self._leased, paths=self._paths, turn=self._turn
+            self._tick,
+            clock.time,
+            leased=self._leased,
+            paths=self._paths,
+            owned=self._owned,
+            turn=self._turn,
         )
         self._hands = Hands(self._is_at_work)
         self._tracker: Tracker | None = None
@@ -180,6 +188,16 @@ class ChangeWatch:
     def is_named(self, old: WritingCall, new: WritingCall) -> None:
         """Take note of what a call that runs is called."""
         self._calls.is_named(old, new)
+
+    def owns(self, call: WritingCall, owned: tuple[str, ...]) -> None:
+        """Take note of the files that a call writes, nobody else, and no others."""
+        self._calls.owns(call, self._places(owned))
+
+    def look_at(self, shadow: Shadow, files: tuple[str, ...]) -> None:
+        """Look at files now, if they are in the folder; it blocks: whoever calls has the keeper."""
+        tracker = self._tracker
+        if tracker is not None and tracker.shadow.folder == shadow.folder:
+            self._current(shadow).observe(self._places(files))
 
     def ends(self, call: WritingCall, *, has_run: bool) -> None:
         """Take note of a call that has ended; what it has changed is looked for soon."""
@@ -345,6 +363,23 @@ class ChangeWatch:
         places = (os.path.join(call.cwd, path) for path in call.paths)  # noqa: PTH118
         found = {tracker.place_of(place) or OUTSIDE for place in places}
         return frozenset(found)
+
+    def _owned(self, call: WritingCall) -> tuple[str, ...] | None:
+        """Return the files that a call writes alone; None: it may write any.
+
+        Who has a worktree is let write there without asking, and nowhere else.
+        """
+        if call.owned is not None:
+            return self._places(call.owned)
+        record = self._roster.find(call.agent)
+        is_apart = record is not None and self._is_apart(record.descriptor.cwd)
+        return () if is_apart else None
+
+    def _places(self, files: Sequence[str]) -> tuple[str, ...]:
+        tracker = self._tracker
+        if tracker is None:
+            return ()
+        return tuple(place for file in files if (place := tracker.place_of(file)) is not None)
 
     def _leased(self, agent: str) -> tuple[str, ...]:
         """Return the folders that an agent has for itself: others are kept from them."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.files.quiet import WritingCall
+    from prsm_core.workspace.shadow.worktree import Shadow
 
 
 class LateWatch:
@@ -68,6 +69,14 @@ class LateWatch:
     def is_named(self, old: WritingCall, new: WritingCall) -> None:
         """Take note of what a call that runs is called."""
         self._watch().is_named(old, new)
+
+    def owns(self, call: WritingCall, owned: tuple[str, ...]) -> None:
+        """Take note of the files that a call writes alone."""
+        self._watch().owns(call, owned)
+
+    def look_at(self, shadow: Shadow, files: tuple[str, ...]) -> None:
+        """Look at files of a folder now; it blocks."""
+        self._watch().look_at(shadow, files)
 
     def ends(self, call: WritingCall, *, has_run: bool) -> None:
         """Take note of a call that runs no more."""

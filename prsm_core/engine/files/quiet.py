@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.permissions import PermissionRequest
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.workspace.shadow.worktree import Shadow
 
 QUIET_SECONDS = 10.0  # how long a hold waits for calls that run
 GATE_SECONDS = 60.0  # how long new calls wait for a snapshot at most
@@ -42,6 +43,7 @@ class WritingCall(Record, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     cwd: str = "."
     since: float = 0.0  # seconds of the engine's clock
+    owned: tuple[str, ...] | None = None  # files it alone writes, and no others; None: any
 
     def __str__(self) -> str:
         """Return who runs what, for people."""
@@ -62,6 +64,14 @@ class CallWatch(Protocol):
 
     def is_named(self, old: WritingCall, new: WritingCall) -> None:
         """Take note of what a call that runs is called."""
+        ...
+
+    def owns(self, call: WritingCall, owned: tuple[str, ...]) -> None:
+        """Take note of the files, absolute, that a call writes, nobody else, and no others."""
+        ...
+
+    def look_at(self, shadow: Shadow, files: tuple[str, ...]) -> None:
+        """Look at files of a folder now; it blocks, for those who have its shadow in a thread."""
         ...
 
     def ends(self, call: WritingCall, *, has_run: bool) -> None:
@@ -215,6 +225,16 @@ class QuietMoment:
                 self.watch.is_named(known, named)
         else:
             self._run(call)
+
+    def owns(self, call: WritingCall, owned: tuple[str, ...]) -> None:
+        """Take note of the files, absolute, that a running call is about to write, alone."""
+        if self.watch is not None and (known := _find(self._running, call)) is not None:
+            self.watch.owns(known, owned)
+
+    def look_at(self, shadow: Shadow, files: tuple[str, ...]) -> None:
+        """Have files looked at now, so that what was before is told from what comes; it blocks."""
+        if self.watch is not None:
+            self.watch.look_at(shadow, files)
 
     def ended(self, call: WritingCall) -> None:
         """Take note that a call has ended; one that is not known is none of these."""

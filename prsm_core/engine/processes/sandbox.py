@@ -25,7 +25,7 @@ from prsm_core.engine.processes.syscalls import build_filter, filter_file
 from prsm_core.errors import ConfigError, ProcessError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
     from prsm_core.config.schema import SandboxSettings
     from prsm_core.engine.processes.hidden import WorkspaceIndex
@@ -89,6 +89,7 @@ class Sandbox:
         state_dir: PRSM's own folder, hidden from commands.
         private: Further folders that are hidden: PRSM's configuration, its ledgers.
         home: Whose secrets are hidden; the user's own by default.
+        tree_of: Returns the top of an agent's worktree that a folder is in; None: it is in none.
     """
 
     def __init__(
@@ -100,11 +101,13 @@ class Sandbox:
         state_dir: Path,
         private: Iterable[Path] = (),
         home: Path | None = None,
+        tree_of: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._workspace = os.path.realpath(workspace)
         self._homes = _homes() if home is None else (os.path.realpath(home),)
         self._launcher = launcher
+        self._tree_of = tree_of
         self._private = tuple(os.fspath(path) for path in (state_dir, *private))
         self._state: SandboxState | None = None
         self._namespaces: tuple[str, ...] = ()
@@ -204,7 +207,8 @@ class Sandbox:
         from prsm_core.engine.processes import hidden, view
 
         inside = os.path.realpath(cwd)
-        root = self._workspace if Path(inside).is_relative_to(self._workspace) else inside
+        is_inside = Path(inside).is_relative_to(self._workspace)
+        root = self._tree_of(inside) or (self._workspace if is_inside else inside)
         index = self._indexes.setdefault(root, hidden.WorkspaceIndex(root))
         secret, protected = index.look()
         writable = (Path(path).expanduser() for path in self._settings.writable)

@@ -34,7 +34,7 @@ class Planner:
         journal: Journal,
         *,
         settings: Settings,
-        workspace: str,
+        workspace: Callable[[str], str],
         clock: Clock,
         ids: Ids,
         workforce: Callable[[], Workforce],
@@ -48,7 +48,7 @@ class Planner:
             budgets: Has what is left to hand down.
             journal: Knows session and run, and what is secret.
             settings: The engine's.
-            workspace: The folder of the session.
+            workspace: Returns the folder of the session, for who works in this one.
             clock: Tells the time.
             ids: Makes ids.
             workforce: Returns what is known of the models that agents may give their children.
@@ -114,13 +114,14 @@ class Planner:
         servers: Mapping[str, McpServer],
         leases: Leases,
     ) -> AgentDescriptor:
+        parent = self._roster.get(parent_id).descriptor
         return describe_child(
             request,
-            self._roster.get(parent_id).descriptor,
+            parent,
             self.identity(request.name, request),
             workforce=self._workforce(),
             refused=self._refused,
-            workspace=self._workspace,
+            workspace=self._workspace(parent.cwd),
             mcp_servers=servers,
             leases=leases,
         )

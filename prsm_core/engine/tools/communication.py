@@ -221,6 +221,8 @@ def describe_message(record: AgentRecord, roster: Roster, message: RoutedMessage
             answer["error"] = result["error"]
         if result["success"]:
             answer["evidence"] = result["evidence"]
+        if (tree := result.get("worktree")) is not None:
+            answer["worktree"] = {name: value for name, value in tree.items() if value}
         lists = ("evidence_gaps", "evidence_by")
         answer |= {name: result[name] for name in lists if result.get(name)}
         return answer

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.turns import Effect
     from prsm_core.domain.writes import CallClosed, EffectNoted
+    from prsm_core.engine.files.trees import TreeKeeper
     from prsm_core.engine.ports import Acts
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
@@ -44,6 +45,7 @@ class Family(Record, frozen=True, kw_only=True):
     acts: Acts
     planner: Planner
     roster: Roster
+    trees: TreeKeeper
     idle: IdleChildren
     listings: Listings
     enforcement: Enforcement
@@ -91,6 +93,7 @@ class Family(Record, frozen=True, kw_only=True):
         try:
             if new:
                 born = [self.roster.get(agent_id) for agent_id in new]
+                await self.acts.give_trees(born)
                 await self.acts.bear(born, needs=call.opening, note=note)
             while free:
                 await self._reuse(call, *free.pop())
@@ -192,6 +195,7 @@ class Family(Record, frozen=True, kw_only=True):
             mode=None if mode is None else PermissionMode(mode),
             models=None if (models := arguments.get("models")) is None else frozenset(models),
             depth=None if depth is None else int(depth),  # JSON has 2.0, too
+            worktree=arguments.get("worktree"),
             budget=_budget(arguments.get("budget")),
         )
 
@@ -247,8 +251,7 @@ class Family(Record, frozen=True, kw_only=True):
                 if fitting is not None:
                     chosen.append((fitting, request))
                 else:
-                    has_profile = request.expert is not None
-                    chosen.append((self.acts.enlist(plan, has_profile=has_profile), None))
+                    chosen.append((self.acts.enlist(plan, request), None))
             new = [child for child, task in chosen if task is None]
             self.planner.check_room(len(new), enlisted=len(new))
         except Exception:
@@ -296,7 +299,7 @@ class Family(Record, frozen=True, kw_only=True):
     def _pick(self, request: SpawnRequest, plan: AgentDescriptor) -> AgentRecord | None:
         """Take a free child of equal role, folder, model, tools and MCP servers, or None."""
         special = (request.name, request.mcp_servers, request.budget, request.expert)
-        if any(wish is not None for wish in special):
+        if any(wish is not None for wish in special) or self.trees.is_wanted(request, plan):
             return None
         return self.idle.pick(plan)
 
@@ -305,7 +308,8 @@ def note_child(
     call: Call, child: AgentRecord, since: str, name: str = CHILD, *, reused: bool
 ) -> EffectNoted:
     """Return what notes that a call has made or taken a child, whose life began after `since`."""
-    return call.effect(name, child.agent_id, since=since, reused=reused)
+    tree = {"worktree": child.descriptor.cwd} if child.wants_tree else {}
+    return call.effect(name, child.agent_id, since=since, reused=reused, **tree)
 
 
 def _nth(number: int) -> str:

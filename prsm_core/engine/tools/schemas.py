@@ -49,6 +49,7 @@ _CHILD = {
     "depth": {"type": "integer", "minimum": 0, "description": "levels below it"},
     "cwd": _STR,
     "region": {"type": "array", "items": _STR, "description": "folders only it may write"},
+    "worktree": {"type": "boolean", "description": "own copy, merged at its end"},
     "mcp_servers": {"type": "array", "items": _STR},
     "exclude_mcp_servers": {"type": "array", "items": _STR},
     "role": {"enum": ["worker", "reviewer"]},

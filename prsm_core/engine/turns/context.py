@@ -232,7 +232,8 @@ def _render(message: RoutedMessage, names: Mapping[str, str]) -> str:
             "Answer with respond_to_child."
         )
     if message.type is MessageType.TASK_RESULT:
-        return f"{who} {_ended(payload)}"
+        tree = payload.get("worktree") or {}
+        return "\n".join(filter(None, (f"{who} {_ended(payload)}", tree.get("note"))))
     return f"{who} writes:\n{quote(payload.get('text', ''))}"
 
 

@@ -67,7 +67,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
 
     calls: CallParts
     settings: Settings
-    workspace: str
+    workspace: Callable[[str], str]  # of the session, for who works in a folder
     clock: Clock
     ids: Ids
     background: Background

@@ -22,7 +22,7 @@ class Standing:
         *,
         leased: Callable[[str], Leases],
         reads_by_shell: Callable[[str], bool],
-        workspace: str,
+        workspace: Callable[[str], str],
         trusted: bool,
         interactive: bool,
     ) -> None:
@@ -32,7 +32,7 @@ class Standing:
             roster: Knows who is above an agent.
             leased: Returns the regions of others, by an agent's id.
             reads_by_shell: Whether a provider's agents look at files by their shell.
-            workspace: The folder of the session.
+            workspace: Returns the folder of the session, for who works in this one.
             trusted: Whether the person trusts it.
             interactive: Whether a person may be asked.
         """
@@ -50,7 +50,7 @@ class Standing:
             mode=descriptor.mode,
             role=descriptor.role,
             provider=descriptor.provider,
-            workspace=self._workspace,
+            workspace=self._workspace(descriptor.cwd),
             trusted=self._trusted,
             interactive=self._interactive,
             tools=descriptor.tools,

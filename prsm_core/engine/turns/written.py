@@ -156,7 +156,7 @@ class TurnBeginning:
 
     def _opened(self, prompt: Prompt, context: AssembledContext) -> TurnOpened:
         """Return what opens the turn; the agent's next one comes after it."""
-        record, fold, workspace = self._record, self._fold, self._parts.workspace
+        record, fold = self._record, self._fold
         record.next_turn += 1
         record.head_turn_id, record.context_used = fold.turn_id, context.token_budget.used
         descriptor = record.descriptor
@@ -171,7 +171,7 @@ class TurnBeginning:
             toolset_name=context.toolset_name,
             tools_available=tuple(sorted({*descriptor.tools, *self._tools.names})),
             permissions_granted=context.permissions_granted,
-            workspace_path=workspace,
+            workspace_path=self._parts.workspace(descriptor.cwd),
             started_at_ms=fold.started_at_ms,
             consumed=prompt.consumed,
         )
@@ -185,7 +185,7 @@ class TurnBeginning:
             toolbox=self._tools,
             settings=parts.settings,
             run_id=parts.journal.run_id,
-            workspace=parts.workspace,
+            workspace=parts.workspace(self._record.descriptor.cwd),
             window=window_of(self._record, parts.window),
             images=parts.calls.images,
         )

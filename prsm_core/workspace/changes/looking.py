@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from prsm_core.workspace.changes.records import FILE, LINK, PROGRAM, Entry
 from prsm_core.workspace.shadow.files import status
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core.workspace.shadow.root import Root
+    from prsm_core.workspace.shadow.git import GitDir
 
 Stamp = tuple[int, ...]  # kind and permissions, size, times and number of a file
 _YOUNG_NS = 2 * 10**9  # what changed so shortly before it was looked at may change unnoticed
@@ -50,10 +50,34 @@ class Differing(NamedTuple):
     tops: list[str]
 
 
+class LookedAt(Protocol):
+    """A folder that is looked at, and the git directory in which its contents are stored."""
+
+    @property
+    def folder(self) -> Path:
+        """Its top."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """The same from the top of all that is looked at."""
+        ...
+
+    @property
+    def shadow(self) -> GitDir:
+        """Where contents are stored."""
+        ...
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Beginnings of paths that are left out."""
+        ...
+
+
 class RootLook:
     """Looks at one root of a folder; `index` is a file of its own."""
 
-    def __init__(self, root: Root, index: Path, file_bytes: int) -> None:
+    def __init__(self, root: LookedAt, index: Path, file_bytes: int) -> None:
         self.root = root
         self._index = index
         self._file_bytes = file_bytes

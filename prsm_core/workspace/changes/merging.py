@@ -118,10 +118,11 @@ def without(root: Root, side: Side, change: Wanted) -> Side:
     if LINK in {now.mode, before.mode, after.mode}:
         return Side(now, "it is, or was, a link, and is another since")
     mode = before.mode if now.mode == after.mode else now.mode
-    return _merged(root, now, before, after, mode)
+    return merged(root, now, before, after, mode)
 
 
-def _merged(root: Root, now: Entry, before: Entry, after: Entry, mode: str) -> Side:
+def merged(root: Root, now: Entry, before: Entry, after: Entry, mode: str) -> Side:
+    """Return what is left of a file without what led from `before` to `after`, by lines."""
     if before.blob == after.blob:
         return Side(Entry(mode, now.blob))
     if now.blob == after.blob:

@@ -116,7 +116,7 @@ class Tracker:
         self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._pending.unlink(missing_ok=True)
         self._roots.clear()
-        for state in self.shadow.roots_now():
+        for state in self.shadow.now().roots:
             one = self._add(state.path)
             one.look.begin()
             one.look.root.shadow.run("update-ref", f"{self._ref}/base", state.tree)

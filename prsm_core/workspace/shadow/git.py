@@ -7,6 +7,7 @@ its own, and of the person's repository commands are asked that start no program
 from __future__ import annotations
 
 import os
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from prsm_core.errors import PrsmError
@@ -104,6 +105,12 @@ class GitDir:
         self._git = git
         self._objects = ":".join(map(_quoted, objects))
         self._settings = [word for one in settings for word in ("-c", one)]
+
+    def on(self, work_tree: Path) -> GitDir:
+        """Return the same git directory on another working tree: give it an index of its own."""
+        other = copy(self)
+        other.work_tree = work_tree
+        return other
 
     def ask(
         self,

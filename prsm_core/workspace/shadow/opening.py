@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow.whereabouts import INTENT, place_of
+from prsm_core.workspace.worktrees.whereabouts import Where
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,9 +22,15 @@ _ID_BYTES = 4
 
 
 class Shadows:
-    """All shadows of a state directory; what lies in `state` and `data` is never stored."""
+    """All shadows of a state directory; what lies in `state` and `data` is never stored.
 
-    def __init__(self, *, state: Path, data: Path, limits: Limits | None = None) -> None:
+    Agents have their worktrees in the folder `trees`; None: there are no worktrees.
+    """
+
+    def __init__(
+        self, *, state: Path, data: Path, limits: Limits | None = None, trees: Path | None = None
+    ) -> None:
+        self.trees = None if trees is None else Where(state, trees.resolve())
         self._state = state
         self._data = data
         self._limits = limits
@@ -44,5 +51,5 @@ class Shadows:
             now=time.time,
             new_id=lambda: secrets.token_hex(_ID_BYTES),
             limits=self._limits,
-            own=(self._data,),
+            own=(self._data, *(() if self.trees is None else (self.trees.trees,))),
         )

@@ -216,9 +216,9 @@ class Shadow:
         """Return the shadow of a root; for those who are `at_work`."""
         return self._root(path)
 
-    def roots_now(self) -> Sequence[RootState]:
+    def now(self) -> Snapshot:
         """Store the folder as it is now, for those who are `at_work`. Raises PrsmError."""
-        return self._mended(self._capture).roots
+        return self._mended(self._capture)
 
     @property
     def _main_place(self) -> Path:

@@ -1,0 +1,83 @@
+"""Merges an agent's changes into the folder its worktree was made from: all of them, or none.
+
+Each file is merged three ways: what it was in the worktree at first is the base, what it is in the
+folder now is one side, what the agent made of it the other. HEAD, the staging area and the stash of
+the person stay as they are. What does not merge keeps all the rest from being written, for half of
+an agent's work is none. What is to be written is on the disk before the first file changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.workspace.changes.merging import find_side, merged
+from prsm_core.workspace.changes.records import LINK
+from prsm_core.workspace.changes.writing import Operation, write
+from prsm_core.workspace.worktrees.records import Left
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.workspace.changes.merging import Side
+    from prsm_core.workspace.shadow.root import Root
+    from prsm_core.workspace.worktrees.results import Changed
+
+MEANWHILE = "it was changed while the merge was written"
+
+
+def plan(root: Root, changes: Sequence[Changed]) -> tuple[list[Operation], list[Left]]:
+    """Return what a merge would write, and what does not merge. Raises OSError, GitFailedError."""
+    operations, conflicts = [], []
+    for one in changes:
+        side = find_side(root, one.path)
+        new = _merged(root, side, one)
+        if isinstance(new, Left):
+            conflicts.append(new)
+        elif new.entry != side.entry:
+            operations.append(Operation("", one.path, side.entry, new.entry, ()))
+    return operations, conflicts
+
+
+def _merged(root: Root, side: Side, change: Changed) -> Side | Left:
+    """Return what a path is to be, or why it does not merge."""
+    now, before, after = side.entry, change.before, change.after
+    if side.why:
+        return Left(change.path, side.why)
+    if now == after:  # as if it were merged already
+        return side
+    if now == before:
+        return side._replace(entry=after)
+    if now is None:
+        return Left(change.path, "it was deleted meanwhile")
+    if before is None:
+        return Left(change.path, "another file of this name was made meanwhile")
+    if after is None:
+        return Left(change.path, "the agent deleted it, and it was changed meanwhile")
+    if LINK in {now.mode, before.mode, after.mode}:
+        return Left(change.path, "it is, or was, a link, and was changed meanwhile")
+    mode = after.mode if now.mode == before.mode else now.mode
+    new = merged(root, now, after, before, mode)
+    return Left(change.path, _why(new.why)) if new.why else new
+
+
+def _why(why: str) -> str:
+    same = "later edits touched the same lines"
+    return "the same lines were changed meanwhile" if why == same else why
+
+
+def carry_out(root: Root, tree_id: str, operations: Sequence[Operation]) -> list[Left]:
+    """Write what is not written yet; return what somebody has changed meanwhile.
+
+    Raises OSError, and GitFailedError.
+    """
+    return [
+        Left(one.path, MEANWHILE)
+        for number, one in enumerate(operations)
+        if not write(root, one, f".prsm-{tree_id}-{number}.new")
+    ]
+
+
+def turned(operations: Sequence[Operation]) -> tuple[Operation, ...]:
+    """Return what takes operations back, the last one first."""
+    back = [Operation(one.root, one.path, one.new, one.old, one.ids) for one in operations]
+    return tuple(reversed(back))

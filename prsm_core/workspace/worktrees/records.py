@@ -1,0 +1,158 @@
+"""What is known of a worktree: one file, replaced whole, so that a crash leaves the old or the new.
+
+making    being made; whoever finds it so removes it: the one who made it has died
+ready     its agent works in it
+merging   its operations are being written into the folder that it came from
+backing   they are being taken back: somebody has changed one of the files meanwhile
+settled   merged, or not; the outcome says it
+leaving   being removed
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from prsm_core.domain.record import Record
+from prsm_core.workspace.changes.records import Entry
+from prsm_core.workspace.changes.writing import Operation
+from prsm_core.workspace.shadow.journal import sync
+from prsm_core.workspace.worktrees.whereabouts import RECORD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prsm_core.workspace.worktrees.whereabouts import Where
+
+MAKING, READY, MERGING, BACKING = "making", "ready", "merging", "backing"
+SETTLED, LEAVING = "settled", "leaving"
+
+MERGED, CONFLICT, NOTHING, KEPT = "merged", "conflict", "nothing", "kept"
+
+
+class Left(Record, frozen=True):
+    """A file that was left out of something, and why."""
+
+    path: str
+    why: str
+
+
+class Outcome(Record, frozen=True, kw_only=True):
+    """What became of an agent's changes at its end.
+
+    Attributes:
+        result: merged, conflict (nothing was written), nothing (there were no changes), or kept
+            (the agent did not succeed, so that nothing was tried).
+        branch: The branch.
+        files: What the agent has changed, from the top of the worktree.
+        conflicts: What does not merge.
+        commit: The commit on its branch; None: the branch has none of its own.
+        left_out: Files that are not in that commit.
+    """
+
+    result: str
+    branch: str
+    files: tuple[str, ...] = ()
+    conflicts: tuple[Left, ...] = ()
+    commit: str | None = None
+    left_out: tuple[Left, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is in the worktree alone."""
+        return self.result in {MERGED, NOTHING}
+
+
+class Tree(Record, frozen=True, kw_only=True):
+    """One worktree.
+
+    Attributes:
+        id: Names it, among those of its repository.
+        key: Of the repository.
+        session, agent, name: Whose it is.
+        branch: The whole name of its branch is refs/heads/ and this.
+        folder: Its top.
+        parent: The top of the working tree that it was made from, and is merged into.
+        commit: That the branch began at.
+        origin: The files that it began with, a tree of the parent's shadow.
+        base: What of it has been merged so far, likewise.
+        state: See the module.
+        operations: What is being written, or taken back.
+        result: The files that the outcome is about, a tree of the parent's shadow.
+        outcome: What became of them; while they are being written what is to become.
+    """
+
+    id: str
+    key: str
+    session: str
+    agent: str
+    name: str
+    branch: str
+    folder: str
+    parent: str
+    commit: str
+    origin: str = ""
+    base: str = ""
+    state: str = MAKING
+    operations: tuple[Operation, ...] = ()
+    result: str = ""
+    outcome: Outcome | None = None
+
+    @property
+    def ref(self) -> str:
+        """What its trees are kept by, in the parent's shadow."""
+        return f"refs/worktrees/{self.id}"
+
+
+def read(where: Where, key: str, tree_id: str) -> Tree | None:
+    """Return what is known of a worktree; None where there is none. Raises OSError."""
+    try:
+        given: dict[str, Any] = json.loads((where.place(key, tree_id) / RECORD).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    operations = tuple(_operation(one) for one in given.pop("operations"))
+    outcome = given.pop("outcome")
+    return Tree(**given, operations=operations, outcome=outcome and _outcome(outcome))
+
+
+def read_all(where: Where, key: str) -> Iterator[Tree]:
+    """Yield what is known of a repository's worktrees, in the order of their ids."""
+    for file in sorted(where.repository(key).glob(f"*/{RECORD}")):
+        tree = read(where, key, file.parent.name)
+        if tree is not None:
+            yield tree
+
+
+def write(where: Where, tree: Tree) -> None:
+    """Know this of a worktree, durably. Raises OSError."""
+    place = where.place(tree.key, tree.id)
+    is_new = not place.exists()
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=place, prefix=".record-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(json.dumps(msgspec.to_builtins(tree)).encode("ascii"))
+            file.flush()
+            os.fsync(descriptor)
+        Path(name).replace(place / RECORD)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    sync(place)
+    if is_new:
+        sync(place.parent)
+
+
+def _outcome(given: dict[str, Any]) -> Outcome:
+    for name in ("conflicts", "left_out"):
+        given[name] = tuple(Left(**one) for one in given[name])
+    return Outcome(**{**given, "files": tuple(given["files"])})
+
+
+def _operation(given: dict[str, Any]) -> Operation:
+    old, new = (None if one is None else Entry(**one) for one in (given["old"], given["new"]))
+    return Operation(given["root"], given["path"], old, new, tuple(given["ids"]))

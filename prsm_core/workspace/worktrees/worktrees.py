@@ -1,0 +1,296 @@
+"""The worktrees that are made from one folder, by whoever has its shadow; every method blocks.
+
+One lock for each repository: whoever has it finds nothing half made, or half merged, that is being
+worked on. So what is found so was left by a process that has died, and is removed, or finished.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from prsm_core.domain.record import Record
+from prsm_core.errors import ConfigError
+from prsm_core.workspace.identity import repo_identity
+from prsm_core.workspace.shadow.lock import folder_lock
+from prsm_core.workspace.shadow.whereabouts import LOCK_SECONDS
+from prsm_core.workspace.worktrees import making, merging, records, removing, results
+from prsm_core.workspace.worktrees.committing import commit
+from prsm_core.workspace.worktrees.records import (
+    BACKING,
+    CONFLICT,
+    KEPT,
+    LEAVING,
+    MAKING,
+    MERGED,
+    MERGING,
+    NOTHING,
+    READY,
+    SETTLED,
+    Outcome,
+    Tree,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from prsm_core.workspace.shadow.root import Root
+    from prsm_core.workspace.shadow.worktree import Shadow
+    from prsm_core.workspace.worktrees.results import Result
+    from prsm_core.workspace.worktrees.whereabouts import Where
+
+_SESSION_LETTERS = 6  # of its id, in names
+INDEX = "index"  # tells how the files of a worktree were at first
+
+
+@contextmanager
+def _silent(_: Sequence[str]) -> Iterator[None]:
+    yield
+
+
+class Whose(Record, frozen=True):
+    """The agent that a worktree is for; `name` is its name in the session."""
+
+    session: str
+    agent: str
+    name: str
+
+    @property
+    def short(self) -> str:
+        """The session in few letters, fit for the name of a branch."""
+        letters = re.sub(r"[^a-z0-9]", "", self.session.lower())
+        return letters[-_SESSION_LETTERS:] or "session"
+
+
+class Made(NamedTuple):
+    """A worktree that was made, and what of the folder is not in it."""
+
+    tree: Tree
+    notes: tuple[str, ...] = ()
+
+
+class Worktrees:
+    """Makes, merges and removes the worktrees of a folder. Raises PrsmError, and OSError."""
+
+    def __init__(self, shadow: Shadow, where: Where) -> None:
+        self.shadow = self._shadow = shadow
+        self._where = where
+        self._key = repo_identity(shadow.folder).key
+
+    @contextmanager
+    def _at_work(self) -> Iterator[Root]:
+        with (
+            folder_lock(self._where.repository(self._key), LOCK_SECONDS),
+            self._shadow.at_work(),
+        ):
+            yield self._shadow.root("")
+
+    def make(self, whose: Whose, again: str | None = None) -> Made:
+        """Make a worktree of the folder as it is now, on a branch at HEAD.
+
+        One that an agent had before, and that was merged, is made `again` under its id. Raises
+        ConfigError (code `no_worktree`) where none can be made; nothing is left behind then.
+        """
+        with self._at_work() as root:
+            begins = making.check(root, self._shadow.now())
+            root = self._shadow.root("")
+            tree_id, branch = self._free_names(root, whose, again)
+            tree = Tree(
+                id=tree_id,
+                key=self._key,
+                **{name: getattr(whose, name) for name in ("session", "agent", "name")},
+                branch=branch,
+                folder=str(self._where.trees / self._key / tree_id),
+                parent=str(self._shadow.folder),
+                commit=begins.commit,
+                origin=begins.state.tree,
+                base=begins.state.tree,
+            )
+            records.write(self._where, tree)
+            try:
+                making.make(root, tree, begins.state, self._index(tree))
+            except BaseException:
+                self._remove(root, tree)
+                raise
+            tree = replace(tree, state=READY)
+            records.write(self._where, tree)
+            return Made(tree, begins.notes)
+
+    def _free_names(self, root: Root, whose: Whose, again: str | None) -> tuple[str, str]:
+        """Return an id and a branch that nobody has."""
+        number = 1
+        while True:
+            end = whose.name if number == 1 else f"{whose.name}-{number}"
+            tree_id, branch = again or f"{whose.short}-{end}", f"prsm/{whose.short}/{end}"
+            folder = self._where.trees / self._key / tree_id
+            is_free = not (folder.exists() or self._where.place(self._key, tree_id).exists())
+            if again is not None and not is_free:
+                raise ConfigError(
+                    f"{folder} is there already, and is no worktree of this agent",
+                    hint="move it away",
+                    code="no_worktree",
+                )
+            if is_free and not making.has_branch(root, branch):
+                return tree_id, branch
+            number += 1
+
+    def find(self, tree_id: str) -> Tree | None:
+        """Return what is known of a worktree; None where it is removed. git is not needed."""
+        return records.read(self._where, self._key, tree_id)
+
+    def settle(
+        self,
+        tree_id: str,
+        message: str,
+        *,
+        is_wanted: bool = True,
+        writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
+    ) -> Outcome:
+        """Commit what the agent has changed on its branch, and merge it if it `is_wanted`.
+
+        Files of the folder are written `writing` them: in that context, which is told which.
+
+        What a process that has died had begun is finished first. What was merged already is told
+        again until `finish`, and merged no second time.
+        """
+        with self._at_work() as root:
+            tree = self._known(tree_id)
+            if tree.state in {MERGING, BACKING}:
+                tree = self._carry_out(root, tree, writing)
+            result = results.look(root, tree, self._index(tree))
+            tree = self._settle(root, tree, result, message, is_wanted=is_wanted)
+            if tree.state == MERGING:
+                tree = self._carry_out(root, tree, writing)
+            if tree.outcome is None:
+                raise RuntimeError("a worktree is settled without an outcome")
+            return tree.outcome
+
+    def _settle(
+        self, root: Root, tree: Tree, result: Result, message: str, *, is_wanted: bool
+    ) -> Tree:
+        """Know what is to become of an agent's changes, and write nothing of it yet."""
+        root.shadow.run("update-ref", f"{tree.ref}/result", result.tree)
+        made = commit(root, tree, result.tree, self._index(tree), message)
+        outcome = Outcome(
+            result=KEPT,
+            branch=tree.branch,
+            files=tuple(one.path for one in results.differing(root, tree.origin, result.tree)),
+            commit=made.commit,
+            left_out=made.left_out,
+        )
+        tree = replace(tree, state=SETTLED, result=result.tree)
+        changes = results.differing(root, tree.base, result.tree)
+        if not (changes or result.strange):
+            outcome = replace(outcome, result=MERGED if outcome.files else NOTHING)
+            return self._write(replace(tree, outcome=outcome))
+        if not is_wanted:
+            return self._write(replace(tree, outcome=outcome))
+        operations, conflicts = merging.plan(root, changes)
+        if conflicts or result.strange:
+            all_ = (*conflicts, *result.strange)
+            outcome = replace(outcome, result=CONFLICT, conflicts=all_)
+            return self._write(replace(tree, outcome=outcome))
+        outcome = replace(outcome, result=MERGED)
+        return self._write(
+            replace(tree, state=MERGING, operations=tuple(operations), outcome=outcome)
+        )
+
+    def _write(self, tree: Tree) -> Tree:
+        records.write(self._where, tree)
+        return tree
+
+    def _carry_out(
+        self,
+        root: Root,
+        tree: Tree,
+        writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
+    ) -> Tree:
+        """Write what was planned; if somebody has changed one of the files take it all back."""
+        with writing([one.path for one in tree.operations]):
+            return self._write_all(root, tree)
+
+    def _write_all(self, root: Root, tree: Tree) -> Tree:
+        if tree.state == MERGING:
+            lost = merging.carry_out(root, tree.id, tree.operations)
+            if not lost:
+                root.shadow.run("update-ref", f"{tree.ref}/base", tree.result)
+                return self._over(replace(tree, base=tree.result))
+            conflict = Outcome(result=CONFLICT, branch=tree.branch, conflicts=tuple(lost))
+            if (known := tree.outcome) is not None:
+                conflict = replace(known, result=CONFLICT, conflicts=tuple(lost))
+            back = merging.turned(tree.operations)
+            tree = replace(tree, state=BACKING, operations=back, outcome=conflict)
+            records.write(self._where, tree)
+        merging.carry_out(root, tree.id, tree.operations)  # who changed a file keeps it
+        return self._over(tree)
+
+    def _over(self, tree: Tree) -> Tree:
+        return self._write(replace(tree, state=SETTLED, operations=()))
+
+    def finish(self, tree_id: str) -> bool:
+        """Remove a worktree of which all is merged; whether it is gone.
+
+        One whose files are not those that were merged stays: somebody has written there since.
+        """
+        with self._at_work() as root:
+            tree = self._known(tree_id)
+            if tree.state == LEAVING:
+                self._remove(root, tree)
+                return True
+            if tree.state != SETTLED or tree.outcome is None or not tree.outcome.is_over:
+                return False
+            now = results.look(root, tree, self._index(tree))
+            if now.tree != tree.result or now.strange:
+                return False
+            tree = replace(tree, state=LEAVING)
+            records.write(self._where, tree)
+            self._remove(root, tree)
+            return True
+
+    def sweep(self, is_lost: Callable[[Tree], bool]) -> list[str]:
+        """Remove what was left half made, and finish what was left half merged; return what was.
+
+        Worktrees that nobody will ever work in, which `is_lost` tells, go if they are as they were
+        made. Others' folders of the repository are left to those who begin there.
+        """
+        notes = []
+        with self._at_work() as root:
+            for tree in records.read_all(self._where, self._key):
+                if tree.parent != str(self._shadow.folder):
+                    continue
+                if tree.state in {MERGING, BACKING}:
+                    done = self._carry_out(root, tree).outcome
+                    said = CONFLICT if done is None else done.result
+                    notes.append(f"a merge of {tree.branch} that was cut off is finished: {said}")
+                elif tree.state in {MAKING, LEAVING} or self._is_idle(root, tree, is_lost):
+                    self._remove(root, tree)
+                    if tree.state != LEAVING:
+                        notes.append(f"the worktree {tree.folder} was of no use, and is removed")
+        return notes
+
+    def _is_idle(self, root: Root, tree: Tree, is_lost: Callable[[Tree], bool]) -> bool:
+        if tree.state != READY or not is_lost(tree):
+            return False
+        now = results.look(root, tree, self._index(tree))
+        return now.tree == tree.origin and not now.strange
+
+    def _known(self, tree_id: str) -> Tree:
+        tree = self.find(tree_id)
+        if tree is None or tree.state == MAKING:
+            raise ConfigError(
+                f"there is no worktree {tree_id} of {self._shadow.folder}",
+                hint="`git worktree list` shows those that git knows",
+                code="no_worktree",
+            )
+        return tree
+
+    def _remove(self, root: Root, tree: Tree) -> None:
+        removing.remove(root, tree, self._where.place(self._key, tree.id))
+
+    def _index(self, tree: Tree) -> Path:
+        return self._where.place(tree.key, tree.id) / INDEX

@@ -413,6 +413,8 @@ class LocalApp:
     async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
         """Keep agents from beginning to write for as long as this is open."""
         async with self._engine.quiet.hold(limit=HOLD_SECONDS) as hold:
+            if self._engine.changes is not None:
+                await self._engine.changes.flush()
             yield [self._engine.journal.redact(str(call)) for call in hold.disturbing]
             await asyncio.get_running_loop().create_future()  # until it is closed
 

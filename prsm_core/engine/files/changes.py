@@ -203,6 +203,8 @@ class ChangeWatch:
                 await self._look_now()
             self._calls.forget()  # whoever goes on with the run makes them anew
             self._is_open = False
+            if self._tracker is not None:
+                await self._keeper.attempt(self._folder, lambda shadow: self._current(shadow).end())
 
     async def flush(self) -> None:
         """Find what calls that have ended have changed."""
@@ -373,10 +375,7 @@ class ChangeWatch:
         rows = choose(await self.rows(), choice)
 
         def take_back(shadow: Shadow) -> Rejection:
-            rejection = Rejecter(shadow).reject(self._session, wanted(rows))
-            if self._tracker is not None:
-                self._current(shadow).adopt(rejection.paths)
-            return rejection
+            return Rejecter(shadow).reject(self._session, wanted(rows))
 
         async with self._one:
             rejection = await self._keeper.use(self._folder, take_back)

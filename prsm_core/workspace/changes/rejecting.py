@@ -22,6 +22,7 @@ from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.writing import Operation, write
 from prsm_core.workspace.shadow.journal import sync
 from prsm_core.workspace.shadow.records import joined
+from prsm_core.workspace.shadow.written import note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from prsm_core.workspace.changes.merging import Side, Wanted
     from prsm_core.workspace.shadow.root import Root
     from prsm_core.workspace.shadow.worktree import Shadow
+    from prsm_core.workspace.shadow.written import Content
 
 REJECTED, UNMERGED = "rejected", "unmerged"
 
@@ -152,13 +154,18 @@ class Rejecter:
     ) -> Rejection:
         """Write what is not written yet; who has changed a file meanwhile keeps it."""
         lost: set[str] = set()
-        written = []
+        written: list[str] = []
+        told: dict[str, dict[str, Content]] = {}
         for number, one in enumerate(operations):
             root = self._root(one.root)
             if root is None or not write(root, one, f".prsm-{number}.new"):
                 lost.update(one.ids)
             else:
                 written.append(joined(one.root, one.path))
+                new = None if one.new is None else (one.new.mode, one.new.blob)
+                told.setdefault(one.root, {})[one.path] = new
+        for path, contents in told.items():
+            note(self._shadow.place, path, contents)
         all_ = (
             Decided(one.id, UNMERGED, "the file was changed meanwhile") if one.id in lost else one
             for one in decided

@@ -22,6 +22,7 @@ from prsm_core.workspace.changes.storing import kept
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.nested import MOST, roots_among
 from prsm_core.workspace.shadow.records import joined
+from prsm_core.workspace.shadow.written import KNOWN, TRACKERS, WRITTEN, read_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -83,7 +84,7 @@ class Tracker:
         much: int = MUCH,
     ) -> None:
         self.shadow = shadow
-        self.place = shadow.place / "trackers" / name_of(name)
+        self.place = shadow.place / TRACKERS / name_of(name)
         self._tick = tick
         self._new_id = new_id
         self._file_bytes = file_bytes
@@ -91,7 +92,8 @@ class Tracker:
         self._roots: dict[str, _Root] = {}
         self._looked = 0  # when the last scan began
         self._count = 0  # scans
-        self._known, self._pending = self.place / "known.json", self.place / "pending.json"
+        self._known, self._pending = self.place / KNOWN, self.place / "pending.json"
+        self._written = self.place / WRITTEN
 
     @property
     def has_begun(self) -> bool:
@@ -114,6 +116,7 @@ class Tracker:
         self._looked = self._tick()
         self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._pending.unlink(missing_ok=True)
+        self._written.unlink(missing_ok=True)
         self._roots.clear()
         for state in self.shadow.roots_now():
             one = self._add(state.path)
@@ -140,12 +143,48 @@ class Tracker:
             for path, known in given["roots"].items():
                 if (self.shadow.folder / path).is_dir():
                     self._add(path).known.update((p, _known(one)) for p, one in known.items())
+            self._learn()
+
+    def end(self) -> None:
+        """Know nothing any more: all that was found is stored, and nobody goes on with it."""
+        with self.shadow.at_work():
+            for file in (self._known, self._pending, self._written):
+                file.unlink(missing_ok=True)
+
+    def _learn(self) -> None:
+        """Know what PRSM itself has written since; to whoever goes on after a crash, too."""
+        written = read_written(self._written)
+        if not written:
+            return
+        given = dict(_read(self._known) or {"scan": "", "roots": {}})
+        for path, contents in written.items():
+            root = self._roots.get(path)
+            if root is None:
+                continue
+            new = {
+                name: Known(None if one is None else Entry(*one), None, is_young=True)
+                for name, one in contents.items()
+            }
+            root.known.update(new)
+            for name in new:
+                root.seen.pop(name, None)
+                root.unsure.discard(name)
+            told = {name: _told(known) for name, known in new.items()}
+            given["roots"] = {
+                **given["roots"],
+                path: {**given["roots"].get(path, {}), **told},
+            }
+        self._put(self._known, given)
+        self._written.unlink()
 
     def observe(self, paths: Iterable[str]) -> None:
         """Look at some files now, so that what was before is told from what comes after.
 
         Paths are from the top of the folder. What git ignores is not looked at. Raises PrsmError.
         """
+        if self._written.exists():
+            with self.shadow.at_work():
+                self._learn()
         for root, names in self._by_root(paths).items():
             self._observe(root, names)
 
@@ -174,6 +213,7 @@ class Tracker:
         """
         with self.shadow.at_work():
             try:
+                self._learn()
                 return self._scan()
             except GitFailedError as error:
                 self._begin()
@@ -250,6 +290,7 @@ class Tracker:
     def adopt(self, paths: Iterable[str] | None = None) -> None:
         """Know files as they are now, all if none are named: what changed them is known."""
         with self.shadow.at_work():
+            self._learn()
             if paths is None:
                 self._scan()
             else:
@@ -290,13 +331,18 @@ class Tracker:
         return f"{REFS}/{self.place.name}"
 
     def _write(self, file: Path, scan: str) -> None:
-        told = {
-            "scan": scan,
-            "roots": {
-                path: {name: _told(known) for name, known in root.known.items()}
-                for path, root in self._roots.items()
+        self._put(
+            file,
+            {
+                "scan": scan,
+                "roots": {
+                    path: {name: _told(known) for name, known in root.known.items()}
+                    for path, root in self._roots.items()
+                },
             },
-        }
+        )
+
+    def _put(self, file: Path, told: Mapping[str, Any]) -> None:
         descriptor, name = tempfile.mkstemp(dir=self.place, prefix=f".{file.stem}-")
         with os.fdopen(descriptor, "wb") as new:
             new.write(json.dumps(told).encode("ascii"))

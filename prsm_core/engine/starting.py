@@ -130,7 +130,14 @@ class Starting:
         """
         if self._files is None:
             return []
-        return [("warning", text) for text in await self._files.recover(Path(self.cwd))]
+
+        async def finish(owed: Mapping[str, Any]) -> str:
+            from prsm_core.engine.undoing import finish_owed  # few undos are cut off
+
+            config = self._config
+            return await finish_owed(config.store, owed, ids=config.ids, now=config.clock.time())
+
+        return [("warning", text) for text in await self._files.recover(Path(self.cwd), finish)]
 
     def begin_naming(
         self,

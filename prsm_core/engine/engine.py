@@ -82,7 +82,7 @@ class OrchestrationEngine:
         self.providers = parts.providers
         self.enforcement = parts.enforcement
         self.conversations = parts.conversations
-        self.clock = config.clock
+        self.clock, self.ids = config.clock, config.ids
         self.listings = parts.listings
         self.settings, self.workspace = config.settings, config.workspace
         self._broken: asyncio.Future[None] | None = None

@@ -24,6 +24,8 @@ class ForkRequest(Record, frozen=True, kw_only=True):
     """What is to be other in a fork; `at` is an event's number, or `AGENT:TURN`, None: now."""
 
     at: str | None = None
+    position: int | None = None  # of a commit of the session, which says it instead of `at`
+    session_id: str | None = None  # of the fork; a new one if None
     prompt: str | None = None  # what its master is told besides
     models: Mapping[str, tuple[str, str]] = {}  # provider and model, by the agent's name
     name: str | None = None
@@ -38,10 +40,14 @@ async def fork_session(
     session is not in its way, and what fails leaves nothing. Raises StoreError for a session, an
     event, a turn or an agent that is not there.
     """
-    owner, position = await _point(store, session_id, request.at)
+    owner, position = session_id, request.position
+    if position is None:
+        owner, position = await _point(store, session_id, request.at)
     origin = await store.state(owner, position)
     _check(origin, request)
     names = names_of(origin, ids)
+    if request.session_id is not None:
+        names[origin.session_id] = request.session_id
     state = forked(origin, names, now)
     for agent, (provider, model) in request.models.items():
         state = switched(state, agent, provider, model)

@@ -135,8 +135,15 @@ class Starting:
         """
         if self._files is None:
             return []
+
+        async def finish(owed: Mapping[str, Any]) -> str:
+            from prsm_core.engine.undoing import finish_owed  # few undos are cut off
+
+            config = self._config
+            return await finish_owed(config.store, owed, ids=config.ids, now=config.clock.time())
+
         cwd = Path(self.cwd)
-        done = [*await self._files.recover(cwd), *await self._trees.recover(cwd)]
+        done = [*await self._files.recover(cwd, finish), *await self._trees.recover(cwd)]
         return [("warning", text) for text in done]
 
     def begin_naming(

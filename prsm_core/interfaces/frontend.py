@@ -315,6 +315,41 @@ class AppHandle(Protocol):
         """
         ...
 
+    async def undo(
+        self,
+        what: str = "prompt",
+        wanted: str | None = None,
+        *,
+        files: bool = True,
+        conversation: bool = True,
+    ) -> Mapping[str, Any]:
+        """Take back a `prompt`, the pending changes of the last `turn`, or the last `restore`.
+
+        A prompt is `wanted` by its number, 1 for the newest, or by the `id` of the snapshot before
+        it, as `ID@POSITION` where that was before several; None: the newest. Of it the `files` go
+        back, with what is staged, or the `conversation`, which is another session that begins as
+        this one was then; this one stays. Both are done, or neither, also where a process dies.
+
+        Returns `session`, the new one, or None; `origin`, that of the prompt; `prompt`, its first
+        line; `later`, how many came after it; `restored` and `snapshot`, the ids of what came back
+        and of what was before, or None; `files`, how many have changed, and `changes`, each `path`
+        and `change`; `notes`; `differs`, the paths that another program changed meanwhile; and of a
+        turn `decided`, as `reject` returns it.
+
+        Raises ConfigError while a run is open, but for a turn (code `run_open`), where agents of
+        other sessions write in the folder (`agents_write`), and for a prompt of which nothing is
+        kept (`unknown_prompt`).
+        """
+        ...
+
+    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
+        """Keep the files as they are, and return that as `snapshots` tells it.
+
+        Agents that write are waited for, 10 seconds long; those that still do are `unquiet`. Raises
+        ConfigError where files are not kept (code `no_snapshots`).
+        """
+        ...
+
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of files that were taken for the session, oldest first.
 

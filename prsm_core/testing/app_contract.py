@@ -356,6 +356,39 @@ class AppContract(ABC):
                     await decide(["nothing"])
                 assert unknown.value.code == "unknown_change"
 
+    async def test_nothing_is_taken_back_below_a_run_that_is_open(self, tmp_path: Path) -> None:
+        """But for a turn's changes; what there is nothing of is refused by its code."""
+        async with self.open_scene(tmp_path) as scene:
+            app = scene.app
+            run = await _start(scene)
+            assert list((await app.undo("turn"))["decided"]) == []
+            codes = []
+            for what in ("prompt", "restore", "everything"):
+                with pytest.raises(ConfigError) as refused:
+                    await app.undo(what)
+                codes.append(refused.value.code)
+            assert codes == ["run_open", "run_open", "unknown_undo"]
+            await scene.finish("done")
+            await run.result()
+            with pytest.raises(ConfigError) as unknown:
+                await app.undo()
+            assert unknown.value.code == "unknown_prompt"
+
+    async def test_a_snapshot_is_taken_or_it_is_said_that_files_are_not_kept(
+        self, tmp_path: Path
+    ) -> None:
+        """By the code of the error; one that is taken is among the session's."""
+        async with self.open_scene(tmp_path) as scene:
+            await _start(scene)
+            taken, code = None, ""
+            try:
+                taken = await scene.app.take_snapshot("as it is")
+            except ConfigError as error:
+                code = error.code
+            known = {one["id"] for one in await scene.app.snapshots()}
+            assert code == "no_snapshots" if taken is None else taken["id"] in known
+            await scene.finish("done")
+
     async def test_what_is_not_there_yet_says_so(self, tmp_path: Path) -> None:
         """A frontend can offer it once it is there."""
         async with self.open_scene(tmp_path) as scene:

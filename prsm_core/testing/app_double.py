@@ -175,6 +175,11 @@ class ScriptedApp(ScriptedChanges):
         self._is_closed = True
         self._wake()
 
+    @property
+    def has_open_run(self) -> bool:
+        """Whether a run is open."""
+        return self.run is not None and not self.run.ended.done()
+
     async def started(self) -> ScriptedRun:
         """Wait until the frontend has started its run."""
         while self.run is None:
@@ -191,7 +196,7 @@ class ScriptedApp(ScriptedChanges):
         """Start the one run; raises `refusal` if the test has set one."""
         if self.refusal is not None:
             raise self.refusal
-        if self.run is not None and not self.run.ended.done():
+        if self.has_open_run:
             raise ConfigError("this session runs a task already", hint="wait for its end")
         self.run, self.overrides = ScriptedRun(self.session), overrides
         self.say("run_started", task=task, workspace=self.options.workspace)

@@ -6,7 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.changes import REJECTED, Decision
-from prsm_core.engine.files.deciding import Choice, accepted, choose, told_change, told_decision
+from prsm_core.engine.door.refusals import check_way, not_kept, run_open
+from prsm_core.engine.files.deciding import (
+    Choice,
+    accepted,
+    choose,
+    of_last_turn,
+    told_change,
+    told_decision,
+)
+from prsm_core.engine.undoing import nothing_kept, told
+from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,8 +27,15 @@ if TYPE_CHECKING:
 class ScriptedChanges:
     """The part of a ScriptedApp that is about changes; no file is touched."""
 
+    session: str
+
     def __init__(self) -> None:
         self.change_rows: list[ChangeRow] = []  # which the session has found
+
+    @property
+    def has_open_run(self) -> bool:
+        """Whether a run is open."""
+        raise NotImplementedError
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return the changes that the test has given."""
@@ -36,6 +53,30 @@ class ScriptedChanges:
         """Take changes back: all of them merge."""
         rows = self._chosen(changes, agent, call)
         return self._decide([Decision(r.change.id, r.change.path, REJECTED) for r in rows])
+
+    async def undo(
+        self,
+        what: str = "prompt",
+        wanted: str | None = None,
+        *,
+        files: bool = True,
+        conversation: bool = True,
+    ) -> Mapping[str, Any]:
+        """Take the last turn's changes back; nothing is kept that another undo would need."""
+        check_way(what)
+        if what == "turn":
+            rows = of_last_turn(self.change_rows)
+            made = [Decision(r.change.id, r.change.path, REJECTED) for r in rows]
+            return {**told(None, None, None), "decided": self._decide(made)}
+        if self.has_open_run:
+            raise run_open(self.session)
+        if what == "restore":
+            raise ConfigError("nothing was restored in this folder, so there is nothing to undo")
+        raise nothing_kept(self.session)
+
+    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
+        """Raise ConfigError: no files are kept."""
+        raise not_kept()
 
     def _chosen(
         self, ids: Sequence[str], agent: str | None, call: str | None

@@ -34,6 +34,23 @@ class DirectGit:
         return Output(done.returncode, done.stdout, done.stderr)
 
 
+class FailingGit(DirectGit):
+    """Fails the n-th checkout as git does on a full disk, with half of the files written."""
+
+    def __init__(self, scene):
+        super().__init__()
+        self.scene = scene
+        self.fails = 1
+
+    def __call__(self, args, **more):
+        if "read-tree" in args and self.fails:
+            self.fails -= 1
+            self.scene.write("d0/f0", "half")
+            (self.scene.folder / "d1/f1").unlink(missing_ok=True)
+            raise OSError(28, "No space left on device")
+        return super().__call__(args, **more)
+
+
 class Scene:
     """A folder below `tmp_path`, with a person's own home, and its shadow."""
 

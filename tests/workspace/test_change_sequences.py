@@ -149,7 +149,6 @@ class ChangePlay(Play):
         ids = {f"c{n}": one for n, one in enumerate(things)}
         rejection = self.scene.rejecter().reject("s", wanted([one.found for one in things]))
         self.scene.rejecter().finish()
-        self.tracker.adopt(rejection.written)
         decided = [(ids[one.id].found.path, one.state, one.why) for one in rejection.decided]
         expected_of = [(one.found.path, state) for one, state in states.items()]
         assert sorted(one[:2] for one in decided) == sorted(expected_of), decided
@@ -161,15 +160,34 @@ class ChangePlay(Play):
         assert self.ignored() == ignored
         for thing, state in states.items():
             thing.state = state
-        assert {one.path for one in rejection.written} == {
+        assert set(rejection.written) == {
             path for path in {*before, *now} if seen_as(before.get(path)) != seen_as(now.get(path))
         }
-        for one in rejection.written:
-            was, found = seen_as(self.last.get(one.path)), seen_as(before.get(one.path))
-            if was != found:
-                self.owed.setdefault(one.path, []).append((was, found))
-            self.last = {**self.last, one.path: now.get(one.path)}
+        self.know(rejection.written, before, now)
         self.before = None  # an undo goes back behind it
+
+    def know(self, written, before, now):
+        """What PRSM itself writes is no change; what was there before is one, if not told yet."""
+        for path in written:
+            was, found = seen_as(self.last.get(path)), seen_as(before.get(path))
+            if was != found:
+                self.owed.setdefault(path, []).append((was, found))
+            self.last = {**self.last, path: now.get(path)}
+
+    def restore(self):
+        self.put_back(super().restore)
+
+    def undo(self):
+        self.put_back(super().undo)
+
+    def put_back(self, act):
+        before = self.tree()
+        act()
+        now = self.tree()
+        written = [
+            path for path in {*before, *now} if seen_as(before.get(path)) != seen_as(now.get(path))
+        ]
+        self.know(written, before, now)
 
 
 def taken_back(tree, newest_first, scene):

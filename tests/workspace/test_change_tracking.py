@@ -6,11 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.attribution import attribute, may_write
 from prsm_core.workspace.changes.forgetting import forget
 from prsm_core.workspace.changes.merging import find_side
-from prsm_core.workspace.changes.records import Written
-from tests.workspace.changes_scene import Tracked, call, found_by, told
+from prsm_core.workspace.shadow.written import note
+from tests.workspace.changes_scene import Tracked, call, found_by, told, wanted
+from tests.workspace.shadow_scene import FailingGit
 
 
 @pytest.fixture
@@ -195,27 +197,37 @@ def test_what_prsm_wrote_itself_is_nobodys_and_what_was_there_before_is_told(sce
     scene.write("b", "1\n")
     tracker = scene.begin()
     scene.write("a", "2\n")  # by an agent, and no look has found it yet
-    written = [ours(scene, "a", "3\n"), ours(scene, "deep/er/b", "3\n"), ours(scene, "b", None)]
+    written = dict(
+        [ours(scene, "a", "3\n"), ours(scene, "deep/er/b", "3\n"), ours(scene, "b", None)]
+    )
     scene.write("b", "a person's\n")
-    tracker.adopt(written)
-    again = scene.tracker()  # whoever goes on after a crash knows the same
-    again.go_on(lambda _: False)
+    for _ in range(2):  # one that was cut off tells it again
+        note(tracker.shadow.place, "once", {"": written})
+    tracker.observe([])
+    note(tracker.shadow.place, "once", {"": written})
+    again = scene.tracker()  # whoever goes on after a crash knows the same, however far it came
+    for _ in range(2):
+        again.go_on(lambda _: False)
     for one in (tracker, again):
         scan = one.scan()
         assert told(scan) == {"a": ("modified", 1, 1), "b": ("added", 1, 0)}
-        assert scan.found[0].after == written[0].before
+        assert blob_of(scan.found[0].after) == written["a"][0]
     tracker.settle(scan)
     scene.write("a", "4\n")
     [last] = found_by(tracker).found
-    assert last.before == written[0].after
+    assert blob_of(last.before) == written["a"][1]
+
+
+def blob_of(entry):
+    return None if entry is None else (entry.mode, entry.blob)
 
 
 def ours(scene, path, text):
-    """Write a file, or remove it, as PRSM does; return what was written."""
+    """Write a file, or remove it, as PRSM does; return its path and what was written."""
 
     def entry():
         with shadow.at_work():
-            return find_side(shadow.root(""), path).entry
+            return blob_of(find_side(shadow.root(""), path).entry)
 
     shadow = scene.shadow()
     before = entry()
@@ -223,7 +235,7 @@ def ours(scene, path, text):
         (scene.folder / path).unlink()
     else:
         scene.write(path, text)
-    return Written(path=path, before=before, after=entry())
+    return path, (before, entry())
 
 
 def test_a_path_of_a_call_is_found_from_the_top_of_the_folder(scene):
@@ -348,3 +360,66 @@ class _Town:
         shadow = self.scene.shadow()
         with shadow.at_work():
             return find_side(shadow.root(""), path).entry
+
+
+@pytest.mark.parametrize("looks_first", [False, True], ids=["at-once", "file-named-before"])
+@pytest.mark.parametrize("dies", [False, True], ids=["goes-on", "goes-on-after-a-crash"])
+def test_what_a_restore_writes_is_nobodys_change(scene, looks_first, dies):
+    """A restore is by another process, which knows no tracker; what comes after it is a change."""
+    scene.write("a", "one\n")
+    scene.write("gone", "old\n")
+    taken = scene.take()
+    scene.write("a", "two\n")
+    (scene.folder / "gone").unlink()
+    scene.write("new", "n\n")
+    tracker = scene.begin()
+    scene.write("mine", "kept\n")
+    scene.shadow().restore(taken.id)
+    if dies:
+        tracker = scene.tracker()
+        tracker.go_on(lambda _: False)
+    if looks_first:
+        tracker.observe(["a", "new"])
+    assert told(found_by(tracker)) == {"mine": ("added", 1, 0)}  # and that was before
+    scene.write("a", "one\nthree\n")
+    assert told(found_by(tracker)) == {"a": ("modified", 1, 0)}
+    scene.shadow().undo()
+    again = scene.tracker()
+    again.go_on(lambda _: False)
+    assert told(found_by(again)) == {}
+
+
+def test_a_restore_that_is_taken_back_leaves_what_is_known(scene):
+    """Nothing is told of what it was to write: the files are as they were."""
+    scene.write("a", "one\n")
+    taken = scene.take()
+    scene.write("a", "two\n")
+    tracker = scene.begin()
+    git = FailingGit(scene)
+    with pytest.raises(ConfigError, match="all files are as they were"):
+        scene.shadow(git=git).restore(taken.id)
+    assert told(found_by(tracker)) == {}
+
+
+def test_what_one_session_takes_back_is_no_change_of_another(scene):
+    scene.write("a", "one\n")
+    mine, other = scene.tracker("mine"), scene.tracker("other")
+    mine.begin()
+    other.begin()
+    scene.write("a", "two\n")
+    found = found_by(mine).found
+    assert told(found_by(other)) == {"a": ("modified", 1, 1)}
+    scene.rejecter().reject("mine", wanted(found))
+    assert scene.read("a") == "one\n"
+    assert told(found_by(other)) == {}
+    assert told(found_by(mine)) == {}
+    scene.write("a", "three\n")
+    assert set(told(found_by(other))) == {"a"}
+
+
+def test_a_tracker_that_has_ended_is_told_nothing(scene):
+    tracker = scene.begin()
+    tracker.end()
+    scene.write("a", "one\n")
+    scene.shadow().restore(scene.take().id)
+    assert not list(tracker.place.glob("*.json"))

@@ -16,7 +16,7 @@ from prsm_core.workspace.shadow.hindrances import HinderedError
 from prsm_core.workspace.shadow.root import Limits
 from prsm_core.workspace.shadow.worktree import KEPT_SAFETY, Shadow
 from tests.sources import ROOT
-from tests.workspace.shadow_scene import DirectGit, Scene, every_byte
+from tests.workspace.shadow_scene import FailingGit, Scene, every_byte
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 WORKER = Path(__file__).with_name("restore_worker.py")
@@ -133,23 +133,6 @@ def _reads(path, text):
         return path.read_text().startswith(text)
     except FileNotFoundError:
         return False
-
-
-class FailingGit(DirectGit):
-    """Fails the n-th checkout as git does on a full disk, with half of the files written."""
-
-    def __init__(self, scene):
-        super().__init__()
-        self.scene = scene
-        self.fails = 1
-
-    def __call__(self, args, **more):
-        if "read-tree" in args and self.fails:
-            self.fails -= 1
-            self.scene.write("d0/f0", "half")
-            (self.scene.folder / "d1/f1").unlink(missing_ok=True)
-            raise OSError(28, "No space left on device")
-        return super().__call__(args, **more)
 
 
 def test_a_restore_that_fails_halfway_is_taken_back(scene):

@@ -15,13 +15,13 @@ import click
 from prsm_core.cli.changes.knowing import Known, known_changes, line_of
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
-from prsm_core.cli.snapshots.holding import held, require_quiet
 from prsm_core.cli.snapshots.opening import open_shadow
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import ChangesDecided
 from prsm_core.engine.control.client import open_control
+from prsm_core.engine.control.holding import held, require_quiet
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
 from prsm_core.engine.files.deciding import accepted, decisions, told_decision, wanted
 from prsm_core.engine.processes.launcher import install_child_watcher
@@ -30,15 +30,12 @@ from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.changes.rejecting import Rejecter
-from prsm_core.workspace.changes.tracker import adopt_for
 from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from prsm_core.domain.changes import Decision
-    from prsm_core.workspace.changes.rejecting import Rejection
-    from prsm_core.workspace.shadow.worktree import Shadow
 
 SHOWN = 20  # changes that are asked about one by one
 
@@ -116,7 +113,9 @@ async def _accept(workspace: str, session: str | None, which: Which) -> Sequence
 
 async def _reject(workspace: str, session: str | None, which: Which) -> Sequence[Mapping[str, Any]]:
     known = await _known(workspace, session, which)
-    async with held(workspace, but=known.session) as writers:  # its own engine holds itself
+    state = workspace_paths(workspace).state
+    # The session's own engine holds itself.
+    async with held(state, Path(workspace), but=known.session) as writers:
         require_quiet(writers)
         if (made := await _asked(workspace, known, "reject", which)) is not None:
             return made
@@ -127,44 +126,23 @@ async def _reject(workspace: str, session: str | None, which: Which) -> Sequence
 
 
 async def _take_back(workspace: str, known: Known) -> Sequence[Mapping[str, Any]]:
-    everything = await _everything(workspace, known.session)
-    async with _rejecting(workspace) as (rejecter, shadow):
-
-        def take_back() -> Rejection:
-            return _adopted(shadow, rejecter.reject(known.session, wanted(known.rows)), everything)
-
-        rejection = await asyncio.to_thread(take_back)
+    async with _rejecting(workspace) as rejecter:
+        rejection = await asyncio.to_thread(rejecter.reject, known.session, wanted(known.rows))
         made = await _store(workspace, known, decisions(known.rows, rejection.decided))
         await asyncio.to_thread(rejecter.finish)
         return made
 
 
 async def _finish(workspace: str, session: str) -> None:
-    async with _rejecting(workspace) as (rejecter, shadow):
+    async with _rejecting(workspace) as rejecter:
         if rejecter.session != session:
             return
-        known = await _everything(workspace, session)
-
-        def finish() -> Rejection | None:
-            rejection = rejecter.unfinished()
-            return None if rejection is None else _adopted(shadow, rejection, known)
-
-        rejection = await asyncio.to_thread(finish)
+        rejection = await asyncio.to_thread(rejecter.unfinished)
         if rejection is not None:
+            known = await known_changes(workspace, session, (), None, None, is_all=True)
             await _store(workspace, known, decisions(known.rows, rejection.decided))
             await asyncio.to_thread(rejecter.finish)
             say("prsm: note: a rejection that was cut off is finished", err=True)
-
-
-async def _everything(workspace: str, session: str) -> Known:
-    return await known_changes(workspace, session, (), None, None, is_all=True)
-
-
-def _adopted(shadow: Shadow, rejection: Rejection, known: Known) -> Rejection:
-    """Have the engine that goes on with the session know what was written without it."""
-    stored = {row.change.scan for row in known.rows}
-    adopt_for(shadow, rejection.session, rejection.written, stored.__contains__)
-    return rejection
 
 
 async def _asked(
@@ -188,9 +166,9 @@ def _owned(workspace: str, known: Known) -> SessionLock:
 
 
 @asynccontextmanager
-async def _rejecting(workspace: str) -> AsyncIterator[tuple[Rejecter, Shadow]]:
+async def _rejecting(workspace: str) -> AsyncIterator[Rejecter]:
     async with open_shadow(workspace) as shadow:
-        yield Rejecter(shadow), shadow
+        yield Rejecter(shadow)
 
 
 async def _store(

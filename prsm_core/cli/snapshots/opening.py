@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
-from prsm_core.cli.snapshots.holding import held
+from prsm_core.engine.control.holding import held
 from prsm_core.engine.processes.git import open_git
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.kit.clocks import SystemClock
@@ -44,7 +45,7 @@ def with_held_shadow(workspace: str, work: Callable[[Shadow, Sequence[str]], T])
 
 
 async def _with_held_shadow(workspace: str, work: Callable[[Shadow, Sequence[str]], T]) -> T:
-    async with held(workspace) as writers:
+    async with held(workspace_paths(workspace).state, Path(workspace)) as writers:
         return await _with_shadow(workspace, lambda shadow: work(shadow, writers))
 
 
@@ -59,11 +60,28 @@ async def open_shadow(workspace: str) -> AsyncIterator[Shadow]:
     paths = workspace_paths(workspace)
     clock = SystemClock()
     async with ProcessLauncher(clock) as launcher, open_git(launcher, clock) as git:
-        shadow = Shadows(state=paths.state, data=paths.data, trees=paths.trees).open(
-            git, Path(workspace)
-        )
+        shadows = Shadows(state=paths.state, data=paths.data, trees=paths.trees)
+        shadow = shadows.open(git, Path(workspace))
         try:
+            if shadows.is_cut_off(Path(workspace)):
+                await _finish(shadow, workspace)
             yield shadow
         finally:
             for note in shadow.notes:
                 say(f"prsm: note: {escape_exact(note)}", err=True)
+
+
+async def _finish(shadow: Shadow, workspace: str) -> None:
+    """Finish a restore that was cut off, and what it was a part of. Raises PrsmError."""
+    await asyncio.to_thread(shadow.recover)
+    owed = shadow.owed
+    if owed is None:
+        return
+    from prsm_core.domain.ids import Ids  # few undos are cut off
+    from prsm_core.engine.undoing import finish_owed
+    from prsm_core.store import SqliteStore
+
+    async with await SqliteStore.open(workspace_ledger(workspace)) as store:
+        note = await finish_owed(store, owed, ids=Ids(time.time), now=time.time())
+    await asyncio.to_thread(shadow.settle)
+    say(f"prsm: note: {escape_exact(note)}", err=True)

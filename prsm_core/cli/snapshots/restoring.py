@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from prsm_core.cli.saying import say
-from prsm_core.cli.snapshots.holding import require_quiet
 from prsm_core.cli.snapshots.opening import with_held_shadow, with_shadow
 from prsm_core.cli.snapshots.showing import SHOWN, say_plan, told_plan
+from prsm_core.engine.control.holding import require_quiet
 from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_exact
 
@@ -29,7 +29,7 @@ def restore_snapshot(
     if not is_sure:
         plan = with_shadow(workspace, lambda shadow: shadow.plan(wanted))
         wanted = plan.snapshot.id
-        _ask(plan, f"restore snapshot {wanted}")
+        ask(plan, f"restore snapshot {wanted}")
 
     def restore(shadow: Shadow, writers: Sequence[str]) -> Restored:
         require_quiet(writers)
@@ -44,7 +44,7 @@ def undo_restore(workspace: str, *, is_sure: bool, as_json: bool) -> int:
     Raises PrsmError.
     """
     if not is_sure:
-        _ask(with_shadow(workspace, lambda shadow: shadow.plan_undo()), "undo the last restore")
+        ask(with_shadow(workspace, lambda shadow: shadow.plan_undo()), "undo the last restore")
 
     def undo(shadow: Shadow, writers: Sequence[str]) -> Restored:
         require_quiet(writers)
@@ -57,7 +57,7 @@ def delete_snapshot(workspace: str, wanted: str, *, is_sure: bool, as_json: bool
     """Delete a snapshot, once the person says so. Raises PrsmError."""
     snapshot = with_shadow(workspace, lambda shadow: shadow.find(wanted))
     if not is_sure:
-        _require_terminal(f"snapshot {snapshot.id} is to be deleted")
+        require_terminal(f"snapshot {snapshot.id} is to be deleted")
         click.confirm(f"delete snapshot {snapshot.id} for good?", abort=True, err=True)
     deleted = with_shadow(workspace, lambda shadow: shadow.delete(snapshot.id))
     if as_json:
@@ -75,13 +75,15 @@ def pack_snapshots(workspace: str, *, as_json: bool) -> None:
         say("the snapshots of this folder need nothing of its repository any more")
 
 
-def _ask(plan: Plan, what: str) -> None:
-    _require_terminal(f"{what!r} is what you want")
+def ask(plan: Plan, what: str) -> None:
+    """Ask whether a restore is wanted, with what it changes. Raises ConfigError, click.Abort."""
+    require_terminal(f"{what!r} is what you want")
     say_plan(plan)
     click.confirm(f"{what}? (prsm undo takes it back)", abort=True, err=True)
 
 
-def _require_terminal(what: str) -> None:
+def require_terminal(what: str) -> None:
+    """Raise ConfigError where nobody can be asked."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError(f"nobody can be asked whether {what}", hint="give --yes")
 

@@ -66,6 +66,8 @@ _WHOLE = ("a whole number", _is_whole)
 _MAYBE_WHOLE = ("a whole number or null", lambda value: value is None or _is_whole(value))
 _IMAGES = ("a list of marks or `data:` URLs: no path of yours is read here", _is_images)
 _CHANGES = {"changes": _TEXTS, "agent": _MAYBE_TEXT, "call": _MAYBE_TEXT}
+_FLAG = ("true or false", lambda value: isinstance(value, bool))
+_UNDO = {"what": _TEXT, "wanted": _MAYBE_TEXT, "files": _FLAG, "conversation": _FLAG}
 _VIA, _SHOWN = frozenset({"via"}), frozenset({"images"})
 _OVERRIDES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("provider", "model", "mode", "effort"), _TEXT),
@@ -297,6 +299,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "changes": Operation(_plain("changes")),
     "accept": Operation(_plain("accept"), _CHANGES, acts=True),
     "reject": Operation(_plain("reject"), _CHANGES, acts=True),
+    "undo": Operation(_plain("undo"), _UNDO, acts=True),
+    "take_snapshot": Operation(_plain("take_snapshot"), {"description": _TEXT}, acts=True),
     "snapshots": Operation(_plain("snapshots")),
     "hold_files": Operation(_hold_files, acts=True),
     "rationale": Operation(_plain("rationale"), {"path": _TEXT, "line": _MAYBE_WHOLE}),

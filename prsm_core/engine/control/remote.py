@@ -208,6 +208,24 @@ class RemoteApp:
         told = await self._ask("reject", changes=list(changes), agent=agent, call=call)
         return cast("list[Mapping[str, Any]]", told)
 
+    async def undo(
+        self,
+        what: str = "prompt",
+        wanted: str | None = None,
+        *,
+        files: bool = True,
+        conversation: bool = True,
+    ) -> Mapping[str, Any]:
+        """Take back what a person said, or what agents or a restore did; see AppHandle."""
+        parts = {"files": files, "conversation": conversation}
+        told = await self._ask("undo", what=what, wanted=wanted, **parts)
+        return cast("Mapping[str, Any]", told)
+
+    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
+        """Keep the files as they are; see AppHandle."""
+        told = await self._ask("take_snapshot", description=description)
+        return cast("Mapping[str, Any]", told)
+
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of the session; see AppHandle."""
         return cast("list[Mapping[str, Any]]", await self._ask("snapshots"))

@@ -21,10 +21,11 @@ async def snapshot_rows(store: Store, session: str) -> Sequence[Mapping[str, Any
         if error.code != "unknown_session":
             raise
         return ()
-    return [_row(session, one) for one in state.snapshots]
+    return [snapshot_values(session, one) for one in state.snapshots]
 
 
-def _row(session: str, one: SessionSnapshot) -> Mapping[str, Any]:
+def snapshot_values(session: str | None, one: SessionSnapshot) -> Mapping[str, Any]:
+    """Return a snapshot as JSON values."""
     return {
         "id": one.snapshot_id,
         "kind": one.kind,

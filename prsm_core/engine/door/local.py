@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.door.deciding import Deciding
+    from prsm_core.engine.door.undoing import Undoing
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.engine.state import AgentRecord
@@ -404,6 +405,27 @@ class LocalApp:
     ) -> Sequence[Mapping[str, Any]]:
         """Take changes back, each alone."""
         return await self._deciding.reject(changes, agent, call)
+
+    async def undo(
+        self,
+        what: str = "prompt",
+        wanted: str | None = None,
+        *,
+        files: bool = True,
+        conversation: bool = True,
+    ) -> Mapping[str, Any]:
+        """Take back a prompt, the last turn's changes, or the last restore."""
+        return await self._undoing.undo(what, wanted, files=files, conversation=conversation)
+
+    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
+        """Keep the files as they are, and name that in the session."""
+        return await self._undoing.take_snapshot(description)
+
+    @property
+    def _undoing(self) -> Undoing:
+        from prsm_core.engine.door.undoing import Undoing  # once a person undoes something
+
+        return Undoing(self._engine, self._store, self._session, self._state_dir)
 
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of files that were taken for the session, oldest first."""

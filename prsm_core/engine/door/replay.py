@@ -335,6 +335,21 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
+    async def undo(
+        self,
+        what: str = "prompt",
+        wanted: str | None = None,
+        *,
+        files: bool = True,
+        conversation: bool = True,
+    ) -> Mapping[str, Any]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
+    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Raise PrsmError: this is a replay."""
         self._refuse()

@@ -2,6 +2,7 @@
 
 keeper   git, and the shadows of folders: one thread at a time, told and never silent
 prompts  the snapshots before what persons say
+naming   how the ledger names a snapshot
 quiet    which calls may write now, and the moment in which none does
 calls    those that may have made a change that is found next
 changes  what they changed: found, attributed, written and told

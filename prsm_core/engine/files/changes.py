@@ -227,6 +227,8 @@ class ChangeWatch:
                 await self._look_now()
             self._calls.forget()  # whoever goes on with the run makes them anew
             self._is_open = False
+            if self._tracker is not None:
+                await self._keeper.attempt(self._folder, lambda shadow: self._current(shadow).end())
 
     async def flush(self) -> None:
         """Find what calls that have ended have changed."""
@@ -435,9 +437,7 @@ class ChangeWatch:
 
     async def _reject(self, rows: Sequence[ChangeRow]) -> Sequence[Decision]:
         def take_back(shadow: Shadow) -> Rejection:
-            rejection = Rejecter(shadow).reject(self._session, wanted(rows))
-            self._adopt(shadow, rejection)
-            return rejection
+            return Rejecter(shadow).reject(self._session, wanted(rows))
 
         async with self._one:
             rejection = await self._keeper.use(self._folder, take_back)
@@ -446,21 +446,12 @@ class ChangeWatch:
         self._tell_taken_back(rows, made)
         return made
 
-    def _adopt(self, shadow: Shadow, rejection: Rejection) -> None:
-        if self._tracker is not None and rejection.written:
-            self._current(shadow).adopt(rejection.written)
-
     async def recover(self) -> None:
         """Finish a rejection that a process which has died began for this session."""
 
         def finished(shadow: Shadow) -> Rejection | None:
             rejecter = Rejecter(shadow)
-            if rejecter.session != self._session:
-                return None
-            rejection = rejecter.unfinished()
-            if rejection is not None:
-                self._adopt(shadow, rejection)
-            return rejection
+            return rejecter.unfinished() if rejecter.session == self._session else None
 
         async with self._one:
             rejection = await self._keeper.attempt(self._folder, finished)

@@ -61,6 +61,21 @@ def _is_of(row: ChangeRow, choice: Choice) -> bool:
     return choice.call is None or choice.call in {one.call for one in authors[:1]}
 
 
+def of_last_turn(rows: Sequence[ChangeRow]) -> Sequence[ChangeRow]:
+    """Return the changes of which something can be decided, of the turn that has made the newest.
+
+    What may be of another turn as well is not among them.
+    """
+    mine = [row for row in rows if row.state in OPEN_STATES and _turn(row) is not None]
+    return [row for row in mine if _turn(row) == _turn(mine[-1])]
+
+
+def _turn(row: ChangeRow) -> str | None:
+    """Return the turn of a change; None where that is not sure."""
+    turns = {one.turn for one in row.change.authors}
+    return turns.pop() if len(turns) == 1 else None
+
+
 def _find(rows: Iterable[ChangeRow], wanted: str) -> ChangeRow:
     text = wanted.strip().lower()
     exact = [row for row in rows if row.change.id == text]

@@ -17,7 +17,7 @@ from prsm_core.kit.clocks import first_of
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from prsm_core.engine.journal.unit import Journal
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
     from prsm_core.workspace.shadow.git import Git
+    from prsm_core.workspace.shadow.journal import Owed
     from prsm_core.workspace.shadow.opening import Shadows
     from prsm_core.workspace.shadow.worktree import Shadow
 
@@ -80,14 +81,21 @@ class FilesKeeper:
                 self._tell_failure(folder, error)
             return None
 
-    async def recover(self, folder: Path) -> Sequence[str]:
+    async def recover(
+        self, folder: Path, finish: Callable[[Owed], Awaitable[str]]
+    ) -> Sequence[str]:
         """Finish a restore of a folder that was cut off, or take it back; return what is told.
 
-        Raises PrsmError where neither can be done: the files are neither old nor new.
+        What it owes besides `finish` does. Raises PrsmError where neither can be done: the files
+        are neither old nor new; or where `finish` does.
         """
         if not self._whereabouts.is_cut_off(folder):
             return ()
-        return await self.use(folder, _recovered)
+        notes, owed = await self.use(folder, _recovered)
+        if owed is not None:
+            notes = [*notes, f"{folder}: {await finish(owed)}"]
+            await self.use(folder, lambda shadow: shadow.settle())
+        return notes
 
     async def aclose(self) -> None:
         """End git, and wait for what still uses it; nothing is done from now on."""
@@ -164,11 +172,11 @@ class FilesKeeper:
             self._journal.note("notice", level="warning", text=text)
 
 
-def _recovered(shadow: Shadow) -> Sequence[str]:
+def _recovered(shadow: Shadow) -> tuple[Sequence[str], Owed | None]:
     shadow.recover()
     notes = [f"{shadow.folder}: {note}" for note in shadow.notes]
     shadow.notes.clear()
-    return notes
+    return notes, shadow.owed
 
 
 def _said(error: PrsmError | OSError) -> str:

@@ -37,6 +37,11 @@ class LateWatch:
         if self._made is not None:
             await self._made.finish()
 
+    async def flush(self) -> None:
+        """Find what calls that have ended have changed, before somebody else writes."""
+        if self._made is not None:
+            await self._made.flush()
+
     def get(self) -> ChangeWatch:
         """Return what watches, or would."""
         if self._made is None:

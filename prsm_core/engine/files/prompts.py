@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.steps import Step
-from prsm_core.errors import StoreError
+from prsm_core.engine.files.naming import naming, newest_commit, newest_event, session_snapshot
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from prsm_core.config.schema import WorkspaceSettings
     from prsm_core.domain.events import Event
-    from prsm_core.domain.snapshots import SessionSnapshot
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.quiet import Hold, QuietMoment
     from prsm_core.engine.journal.feed import Feed
@@ -128,18 +126,9 @@ class PromptSnapshots:
     async def _newest_commit(self) -> int:
         """Return the position of the session's newest commit that told something; 0: none has."""
         session = self._journal.session_id
-        try:
-            if self._seq is None:
-                known = {info.session_id: info.last_seq for info in await self._store.sessions()}
-                self._seq = known.get(session, 0)
-            if self._seq == 0:
-                return 0
-            _, position = await self._store.find_commit(session, self._seq)
-        except StoreError as error:
-            if error.code == "unknown_position":
-                return 0  # it was written when commits had no numbers
-            raise
-        return position
+        if self._seq is None:
+            self._seq = await newest_event(self._store, session)
+        return await newest_commit(self._store, session, self._seq)
 
     async def _take(self, hold: Hold, wanted: _Wanted) -> None:
         if wanted.kind == RUN:
@@ -196,25 +185,28 @@ class PromptSnapshots:
         self, wanted: _Wanted, hold: Hold, taken: Snapshot, kept: Sequence[Snapshot]
     ) -> None:
         """Have the ledger name a snapshot, and those that a dead engine took and never named."""
-        from prsm_core.domain.writes import SnapshotTaken
-
         is_first = self._known is None
         if self._known is None:
             state = await self._store.state(self._journal.session_id)
             self._known = {one.snapshot_id for one in state.snapshots}
         lost = [one for one in kept if one.id not in self._known and one.id != taken.id]
-        now = _row(taken, wanted.kind, wanted.description, wanted.agent, wanted.last_commit)
-        rows = [_row(one, one.kind, one.description, one.agent, one.position) for one in lost]
-        self._known |= {taken.id, *(one.id for one in lost)}
-        step = Step(
-            step_id=self._journal.run_step_id(),
-            session_id=self._journal.session_id,
-            run_id=self._journal.run_id,
-            agent_id=None,
-            at=self._clock.time(),
-            writes=tuple(SnapshotTaken(snapshot=one) for one in (*rows[::-1], now)),
+        now = session_snapshot(
+            taken, wanted.kind, wanted.description, wanted.agent, wanted.last_commit
         )
-        await self._journal.commit(step)
+        rows = [
+            session_snapshot(one, one.kind, one.description, one.agent, one.position)
+            for one in lost
+        ]
+        self._known |= {taken.id, *(one.id for one in lost)}
+        journal = self._journal
+        step = naming(
+            (*rows[::-1], now),
+            step_id=journal.run_step_id(),
+            session=journal.session_id,
+            run=journal.run_id,
+            at=self._clock.time(),
+        )
+        await journal.commit(step)
         if is_first:
             await self._retire(wanted.folder)
 
@@ -230,30 +222,6 @@ class PromptSnapshots:
         if count:
             text = f"{count} snapshots of earlier prompts are dropped: workspace.keep_* says so"
             self._journal.note("notice", level="info", text=text)
-
-
-def _row(
-    taken: Snapshot, kind: str, description: str, agent: str | None, position: int | None
-) -> SessionSnapshot:
-    """Return a snapshot as a session names it."""
-    from prsm_core.domain.snapshots import SessionSnapshot
-
-    main = taken.main
-    return SessionSnapshot(
-        snapshot_id=taken.id,
-        last_commit=position or 0,
-        taken_at=taken.created_at,
-        kind=kind,
-        folder=taken.folder,
-        tree=main.tree,
-        staged=None if main.staging is None else main.staging.tree,
-        branch=main.branch,
-        head=main.head,
-        agent_id=agent,
-        description=description,
-        bytes_skipped=taken.bytes_skipped,
-        unquiet=taken.unquiet,
-    )
 
 
 def _description(said: str) -> str:

@@ -7,6 +7,7 @@ its owner has stored what was decided, so that the tree and the ledger agree.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -18,11 +19,12 @@ import msgspec
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.merging import Side, find_side, without
-from prsm_core.workspace.changes.records import Entry, Written, is_inside
+from prsm_core.workspace.changes.records import Entry, is_inside
 from prsm_core.workspace.changes.writing import Operation, write
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.journal import sync
 from prsm_core.workspace.shadow.records import joined
+from prsm_core.workspace.shadow.written import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from prsm_core.workspace.changes.merging import Wanted
     from prsm_core.workspace.shadow.root import Root
     from prsm_core.workspace.shadow.worktree import Shadow
+    from prsm_core.workspace.shadow.written import Content, Writing
 
 REJECTED, UNMERGED = "rejected", "unmerged"
 GONE = "its repository is gone"
@@ -44,11 +47,11 @@ class Decided(Record, frozen=True):
 
 
 class Rejection(NamedTuple):
-    """What was decided for a session, and what was written: a tracker is to adopt it."""
+    """What was decided for a session, and the files that were written for it."""
 
     session: str
     decided: tuple[Decided, ...]
-    written: tuple[Written, ...] = ()
+    written: tuple[str, ...] = ()
 
 
 class Rejecter:
@@ -153,17 +156,26 @@ class Rejecter:
     ) -> Rejection:
         """Write what is not written yet; who has changed a file meanwhile keeps it."""
         lost: dict[str, str] = {}
-        written = []
+        written: dict[str, dict[str, Writing]] = {}
         for number, one in enumerate(operations):
             if why := self._write(one, f".prsm-{number}.new"):
                 lost.update(dict.fromkeys(one.ids, why))
             else:
-                path = joined(one.root, one.path)
-                written.append(Written(path=path, before=one.old, after=one.new))
-        all_ = (
-            Decided(one.id, UNMERGED, lost[one.id]) if one.id in lost else one for one in decided
+                writing = (_content(one.old), _content(one.new))
+                written.setdefault(one.root, {})[one.path] = writing
+        note(self._shadow.place, f"reject {self._id()}", written)
+        return Rejection(
+            session,
+            tuple(
+                Decided(one.id, UNMERGED, lost[one.id]) if one.id in lost else one
+                for one in decided
+            ),
+            tuple(joined(root, path) for root, paths in written.items() for path in paths),
         )
-        return Rejection(session, tuple(all_), tuple(written))
+
+    def _id(self) -> str:
+        """Return what tells this rejection from others, also once it is carried out again."""
+        return hashlib.sha256(self._intent.read_bytes()).hexdigest()[:16]
 
     def _write(self, one: Operation, beside: str) -> str:
         """Write one file; return why it stays as it was, "" if it does not.
@@ -255,6 +267,10 @@ def _decide(files: Mapping[tuple[str, str], _File]) -> None:
             for (root, path), one in waiting
             if not one.is_decided_now(rooms.setdefault(root, _Room()))
         ]
+
+
+def _content(entry: Entry | None) -> Content:
+    return None if entry is None else (entry.mode, entry.blob)
 
 
 def _operation(given: dict[str, Any]) -> Operation:

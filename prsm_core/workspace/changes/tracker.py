@@ -17,19 +17,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.workspace.changes.forgetting import REFS, name_of
 from prsm_core.workspace.changes.looking import Known, RootLook
-from prsm_core.workspace.changes.records import FILE_BYTES, Entry, Found
+from prsm_core.workspace.changes.records import FILE_BYTES, Entry, Found, Written
 from prsm_core.workspace.changes.storing import hold, kept
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.nested import MOST, roots_among
 from prsm_core.workspace.shadow.records import joined
+from prsm_core.workspace.shadow.written import (
+    KNOWN,
+    TRACKERS,
+    WRITTEN,
+    parsed,
+    read_written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from prsm_core.workspace.changes.records import Written
     from prsm_core.workspace.shadow.worktree import Shadow
+    from prsm_core.workspace.shadow.written import Acts, Content, Writing
 
 _REFRESH_EVERY = 50  # scans: files that were written anew as they were are else read by each
+_LEARNED = 50  # acts of PRSM that are kept in mind
 MUCH = 2000  # paths beside an index, from which on they are taken into it
 
 
@@ -84,7 +92,7 @@ class Tracker:
         much: int = MUCH,
     ) -> None:
         self.shadow = shadow
-        self.place = shadow.place / "trackers" / name_of(name)
+        self.place = shadow.place / TRACKERS / name_of(name)
         self._tick = tick
         self._new_id = new_id
         self._file_bytes = file_bytes
@@ -92,7 +100,9 @@ class Tracker:
         self._roots: dict[str, _Root] = {}
         self._looked = 0  # when the last scan began
         self._count = 0  # scans
-        self._known, self._pending = self.place / "known.json", self.place / "pending.json"
+        self._known, self._pending = self.place / KNOWN, self.place / "pending.json"
+        self._written = self.place / WRITTEN
+        self._learned: list[str] = []  # what PRSM itself wrote, by acts: each is learned once
 
     @property
     def has_begun(self) -> bool:
@@ -115,6 +125,7 @@ class Tracker:
         self._looked = self._tick()
         self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._pending.unlink(missing_ok=True)
+        self._written.unlink(missing_ok=True)
         self._roots.clear()
         for state in self.shadow.now().roots:
             one = self._add(state.path)
@@ -137,6 +148,7 @@ class Tracker:
                 self._begin()
                 return
             self._looked = 0
+            self._learned = list(given.get("learned", ()))
             self._roots.clear()
             for path, known in given["roots"].items():
                 if (self.shadow.folder / path).is_dir():
@@ -147,12 +159,61 @@ class Tracker:
                         (p, [_moment(one) for one in all_]) for p, all_ in seen.items()
                     )
                     root.unsure.update(given.get("unsure", {}).get(path, ()))
+            self._learn(parsed(given.get("written", {})))
+
+    def end(self) -> None:
+        """Know nothing any more: all that was found is stored, and nobody goes on with it."""
+        with self.shadow.at_work():
+            for file in (self._known, self._pending, self._written):
+                file.unlink(missing_ok=True)
+
+    def _learn(self, before: Acts | None = None) -> None:
+        """Know what PRSM itself has written since: that is nobody's change.
+
+        What was there before, and whatever others have written since, is told by the next scan.
+        What is learned stands beside what is known, for whoever goes on after a crash: it had
+        learned that `before`, and learns it again.
+        """
+        new = read_written(self._written)
+        if new:
+            known = _read(self._known)
+            if known is not None:
+                self._put(self._known, {**known, "written": {**known.get("written", {}), **new}})
+        for act, written in {**(before or {}), **new}.items():
+            if act not in self._learned:
+                self._learned = [*self._learned[-_LEARNED:], act]
+                for path, contents in written.items():
+                    if path in self._roots:
+                        self._adopt(self._roots[path], contents)
+        if new:
+            self._written.unlink()
+
+    def _adopt(self, root: _Root, written: Mapping[str, Writing]) -> None:
+        ours = [
+            Written(path=name, before=_content(old), after=_content(new))
+            for name, (old, new) in written.items()
+        ]
+        hold(root.look.root.shadow, f"{self._ref}/ours", ours)
+        for one in ours:
+            moment = self._tick()
+            self._saw(root, one.path, _Moment(moment, moment, one.before))
+            self._saw(root, one.path, _Moment(moment, moment, one.after, is_ours=True))
+            root.known[one.path] = Known(one.after, None, is_young=True)
+        began = self._tick()
+        now = root.look.now(written, root.known)
+        ended = self._tick()
+        for path, known in now.items():
+            self._saw(root, path, _Moment(began, ended, known.entry, known.written_at))
+            root.known[path] = known
 
     def observe(self, paths: Iterable[str]) -> None:
         """Look at some files now, so that what was before is told from what comes after.
 
         Paths are from the top of the folder. What git ignores is not looked at. Raises PrsmError.
         """
+        if self._written.exists():
+            with self.shadow.at_work():
+                self._learn()
         for root, names in self._by_root(paths).items():
             self._observe(root, names)
 
@@ -185,6 +246,7 @@ class Tracker:
         """
         with self.shadow.at_work():
             try:
+                self._learn()
                 return self._scan()
             except GitFailedError as error:
                 self._begin()
@@ -258,34 +320,6 @@ class Tracker:
         if scan.found:
             self._pending.replace(self._known)
 
-    def adopt(self, written: Iterable[Written]) -> None:
-        """Know what PRSM itself has written: that is nobody's change.
-
-        What was there before, and whatever others have written since, is told by the next scan.
-        """
-        given = {one.path: one for one in written}
-        with self.shadow.at_work():
-            for root, names in self._by_root(given).items():
-                mine = [given[joined(root.look.root.path, name)] for name in names]
-                hold(root.look.root.shadow, f"{self._ref}/ours", mine)
-                now = root.look.now(names, root.known)
-                for name in names:
-                    self._adopt(root, name, given[joined(root.look.root.path, name)])
-                    if name in now:
-                        moment = self._tick()
-                        entry, at = now[name].entry, now[name].written_at
-                        self._saw(root, name, _Moment(moment, moment, entry, at))
-                        root.known[name] = now[name]
-            self._pending.unlink(missing_ok=True)
-            self._write(self._known, "")
-
-    def _adopt(self, root: _Root, name: str, one: Written) -> None:
-        if name in root.known and root.known[name].entry == one.after:
-            return  # a process that has died knew it already
-        moment = self._tick()
-        self._saw(root, name, _Moment(moment, moment, one.before))
-        self._saw(root, name, _Moment(moment, moment, one.after, is_ours=True))
-
     def place_of(self, path: str) -> str | None:
         """Return a path, absolute, from the top of the folder; None: it is not in it."""
         top = os.path.realpath(self.shadow.folder)
@@ -315,38 +349,32 @@ class Tracker:
         return f"{REFS}/{self.place.name}"
 
     def _write(self, file: Path, scan: str) -> None:
-        told = {
-            "scan": scan,
-            "roots": {
-                path: {name: _told(known) for name, known in root.known.items()}
-                for path, root in self._roots.items()
+        roots = self._roots.items()
+        self._put(
+            file,
+            {
+                "scan": scan,
+                "roots": {
+                    path: {name: _told(known) for name, known in root.known.items()}
+                    for path, root in roots
+                },
+                "seen": {
+                    path: {
+                        name: [_told_moment(one) for one in all_]
+                        for name, all_ in root.seen.items()
+                    }
+                    for path, root in roots
+                },
+                "unsure": {path: sorted(root.unsure) for path, root in roots},
+                "learned": self._learned,
             },
-            "seen": {
-                path: {
-                    name: [_told_moment(one) for one in all_] for name, all_ in root.seen.items()
-                }
-                for path, root in self._roots.items()
-            },
-            "unsure": {path: sorted(root.unsure) for path, root in self._roots.items()},
-        }
+        )
+
+    def _put(self, file: Path, told: Mapping[str, Any]) -> None:
         descriptor, name = tempfile.mkstemp(dir=self.place, prefix=f".{file.stem}-")
         with os.fdopen(descriptor, "wb") as new:
             new.write(json.dumps(told).encode("ascii"))
         Path(name).replace(file)
-
-
-def adopt_for(
-    shadow: Shadow, name: str, written: Sequence[Written], is_stored: Callable[[str], bool]
-) -> None:
-    """Have whoever goes on with a tracker know what was written while nobody has it.
-
-    Else it would be of the calls that a process which has died had at work. Raises PrsmError.
-    """
-    moments = itertools.count(1)
-    tracker = Tracker(shadow, name, tick=lambda: next(moments), new_id=lambda: "")
-    if written and tracker.has_begun:
-        tracker.go_on(is_stored)
-        tracker.adopt(written)
 
 
 def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]:
@@ -377,6 +405,10 @@ def _told_entry(entry: Entry | None) -> list[str] | None:
 
 def _told_moment(one: _Moment) -> list[Any]:
     return [_told_entry(one.entry), one.written_at, one.is_ours]
+
+
+def _content(given: Content) -> Entry | None:
+    return None if given is None else Entry(*given)
 
 
 def _known(told: Sequence[Any]) -> Known:

@@ -14,9 +14,9 @@ from prsm_core.workspace.shadow.git import ContentGoneError
 from prsm_core.workspace.shadow.place import find_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from prsm_core.workspace.shadow.records import Change
+    from prsm_core.workspace.shadow.records import Change, Plan
     from prsm_core.workspace.shadow.root import Root
 
 MOST_IN_THE_WAY = 10_000  # files that git ignores, where a file of the snapshot would be
@@ -89,6 +89,14 @@ def check_stored(forced: Sequence[str], skipped: Iterable[str]) -> None:
             f"the restore would overwrite what no snapshot can hold: {_some(lost)}",
             hint="it is too large, or cannot be read: move it away, then restore once more",
         )
+
+
+def check_plan(root_of: Callable[[str], Root], plan: Plan) -> None:
+    """Raise HinderedError where a restore would stop halfway."""
+    for one in plan.roots:
+        root = root_of(one.path)
+        check_writable(root, one.changes)
+        check_room(root, check_content(root, one.changes))
 
 
 def check_content(root: Root, changes: Sequence[Change]) -> int:

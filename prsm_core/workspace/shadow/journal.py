@@ -1,6 +1,8 @@
 """What a folder's restores have written of themselves: the one that is under way, and the last.
 
-An intent is on the disk before the first file changes, and gone after the last one did.
+An intent is on the disk before the first file changes, and gone after the last one did. What is to
+be done besides, once the files are there, is in it from the beginning; it is owed from the end of
+the restore until whoever restores has done it.
 """
 
 from __future__ import annotations
@@ -9,13 +11,18 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.shadow.whereabouts import INTENT
+from prsm_core.workspace.shadow.whereabouts import INTENT, OWED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Owed: TypeAlias = "Mapping[str, Any]"  # JSON values, of which only their owner knows what they mean
 
 
 class Intent(Record, frozen=True):
@@ -25,6 +32,7 @@ class Intent(Record, frozen=True):
     safety: str
     begun_at: float  # Unix seconds
     with_staging: bool = True
+    then: Owed | None = None  # what is owed once the files are there: JSON values
 
 
 class Done(Record, frozen=True):
@@ -36,10 +44,11 @@ class Done(Record, frozen=True):
 
 
 class Journal:
-    """Owns the two files, in the folder of a shadow."""
+    """Owns the files, in the folder of a shadow."""
 
     def __init__(self, folder: Path) -> None:
         self._intent = folder / INTENT
+        self._owed = folder / OWED
         self._done = folder / "undo.json"
 
     def intent(self) -> Intent | None:
@@ -66,10 +75,30 @@ class Journal:
         """Write the intent, durably. Raises OSError."""
         _write(self._intent, intent)
 
-    def finish(self, done: Done) -> None:
-        """Write what takes the restore back, then end it. Raises OSError."""
+    def finish(self, done: Done, then: Owed | None = None) -> None:
+        """Write what takes the restore back, and what is owed; then end it. Raises OSError."""
         _write(self._done, done)
+        if then is not None:
+            _write(self._owed, then)
         self.abandon()
+
+    def owed(self) -> Owed | None:
+        """Return what is to be done besides for a restore that is over; None: nothing."""
+        return _read(self._owed)
+
+    def require_nothing_owed(self) -> None:
+        """Raise ConfigError while something is owed: another restore would forget it."""
+        if self._owed.exists():
+            raise ConfigError(
+                "what an undo of a prompt was to do with the conversation is not done yet",
+                hint="`prsm undo --prompt` does it first, and tells",
+                code="owed",
+            )
+
+    def settle(self) -> None:
+        """Note that what was owed is done. Raises OSError."""
+        self._owed.unlink(missing_ok=True)
+        sync(self._owed.parent)
 
     def abandon(self) -> None:
         """End a restore that was taken back."""
@@ -85,7 +114,7 @@ def _read(file: Path) -> dict[str, Any] | None:
     return given
 
 
-def _write(file: Path, value: Record) -> None:
+def _write(file: Path, value: Record | Mapping[str, Any]) -> None:
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}-")
     try:
         with os.fdopen(descriptor, "wb") as new:

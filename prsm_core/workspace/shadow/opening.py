@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from prsm_core.workspace.identity import repo_identity
-from prsm_core.workspace.shadow.whereabouts import INTENT, place_of
+from prsm_core.workspace.shadow.whereabouts import INTENT, OWED, place_of
 from prsm_core.workspace.worktrees.whereabouts import Where
 
 if TYPE_CHECKING:
@@ -36,8 +36,12 @@ class Shadows:
         self._limits = limits
 
     def is_cut_off(self, folder: Path) -> bool:
-        """Return whether a restore of the working tree around a folder is not over."""
-        return (place_of(repo_identity(folder), self._state) / INTENT).exists()
+        """Return whether a restore of the working tree around a folder is not over.
+
+        It is over once all is done that it was a part of.
+        """
+        place = place_of(repo_identity(folder), self._state)
+        return (place / INTENT).exists() or (place / OWED).exists()
 
     def open(self, git: Git, folder: Path) -> Shadow:
         """Return the shadow of the working tree around a folder; it blocks. Raises ConfigError."""

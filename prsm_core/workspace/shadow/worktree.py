@@ -34,17 +34,20 @@ from prsm_core.workspace.shadow.retention import newest_like, too_many
 from prsm_core.workspace.shadow.root import Limits, Root
 from prsm_core.workspace.shadow.whereabouts import PRUNE, place_of
 from prsm_core.workspace.shadow.writing import (
+    count_strange,
     not_as_planned,
-    plan_root,
+    plan_all,
     put_staging_back,
     write_root,
 )
+from prsm_core.workspace.shadow.written import note_restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.workspace.shadow.git import Git
+    from prsm_core.workspace.shadow.journal import Owed
     from prsm_core.workspace.shadow.records import RootPlan
     from prsm_core.workspace.shadow.retention import Retention
 
@@ -135,16 +138,28 @@ class Shadow:
         """Return what a restore would change now; nothing is changed. Raises PrsmError."""
         with self._open():
             target = self._find(wanted)
-            return self._plan(target, self._mended(lambda: self._capture(target)))
+            return plan_all(self._root, target, self._mended(lambda: self._capture(target)))
 
-    def restore(self, wanted: str, *, with_staging: bool = True) -> Restored:
+    def restore(
+        self, wanted: str, *, with_staging: bool = True, then: Owed | None = None
+    ) -> Restored:
         """Let the files, and the staging area if HEAD is the same, be as in a snapshot.
 
         A snapshot of what there was is taken first. Raises PrsmError, and then the files are as
-        they were, or the next call of any method finishes what was begun.
+        they were, or the next call of any method finishes what was begun. From the moment at which
+        the files are there `then` is `owed`, also if this process dies.
         """
         with self._open():
-            return self._restore(self._find(wanted), with_staging=with_staging)
+            return self._restore(self._find(wanted), with_staging=with_staging, then=then)
+
+    @property
+    def owed(self) -> Owed | None:
+        """What is to be done besides for a restore that is over; None: nothing."""
+        return self._journal.owed()
+
+    def settle(self) -> None:
+        """Note that what was owed is done. Raises OSError."""
+        self._journal.settle()
 
     def undo(self) -> Restored:
         """Take back the last restore; twice takes back the first undo. Raises ConfigError."""
@@ -354,47 +369,29 @@ class Shadow:
                 hindrances.check_stored(forced, [one.path for one in captured.skipped])
         return captured.state, captured.nested, captured.skipped, captured.notes
 
-    def _plan(self, target: Snapshot, now: Snapshot) -> Plan:
-        """Return what leads from `now` to the target."""
-        roots, notes = [], []
-        for state in target.roots:
-            before = now.root(state.path)
-            if before is not None:
-                roots.append(plan_root(self._root(state.path), before, state))
-            else:
-                notes.append(
-                    f"{state.path} was a repository; its files come back, its .git does not"
-                )
-        notes += [
-            f"{state.path} is a repository the snapshot does not know: it stays"
-            for state in now.roots
-            if target.root(state.path) is None
-        ]
-        return Plan(snapshot=target, roots=tuple(roots), notes=tuple(notes))
-
-    def _restore(self, target: Snapshot, *, with_staging: bool) -> Restored:
+    def _restore(
+        self, target: Snapshot, *, with_staging: bool, then: Owed | None = None
+    ) -> Restored:
+        self._journal.require_nothing_owed()
         for state in target.roots:
             if (self.folder / state.path).is_dir():
                 hindrances.check_index(self._root(state.path))
         about = About(kind=SAFETY, description=f"before {target.id} was restored")
         safety = self._mended(lambda: self._take(about, target))
         target = self._find(target.id)  # it may have been set aside
-        self._check(self._plan(target, safety))
-        self._journal.begin(Intent(target.id, safety.id, self._now(), with_staging))
+        hindrances.check_plan(self._root, plan_all(self._root, target, safety))
+        self._journal.begin(Intent(target.id, safety.id, self._now(), with_staging, then))
         try:
             restored = self._write(target, safety, with_staging=with_staging)
         except (PrsmError, OSError) as error:
             raise self._taken_back(safety, error) from error
-        self._journal.finish(Done(target.id, safety.id, self._now()))
+        self._finish(target, safety, then)
         self._drop_old()
         return restored
 
-    def _check(self, plan: Plan) -> None:
-        """Raise HinderedError where the restore would stop halfway."""
-        for one in plan.roots:
-            root = self._root(one.path)
-            hindrances.check_writable(root, one.changes)
-            hindrances.check_room(root, hindrances.check_content(root, one.changes))
+    def _finish(self, target: Snapshot, safety: Snapshot, then: Owed | None) -> None:
+        note_restored(self.place, self._root, safety, target)  # first: a crash does it once more
+        self._journal.finish(Done(target.id, safety.id, self._now()), then)
 
     def _write(self, target: Snapshot, now: Snapshot, *, with_staging: bool) -> Restored:
         """Let all roots be as the target; the folder itself first, since others lie in it."""
@@ -409,7 +406,7 @@ class Shadow:
             note = put_staging_back(root, state) if with_staging else None
             notes += [] if note is None else [note]
             differs += not_as_planned(root, plans[-1])
-        plan = self._plan(target, now)
+        plan = plan_all(self._root, target, now)
         return Restored(
             plan=Plan(snapshot=target, roots=tuple(plans), notes=plan.notes),
             safety=now,
@@ -461,19 +458,12 @@ class Shadow:
                 raise self._taken_back(safety, error) from error
             else:
                 break
-        self._journal.finish(Done(target.id, safety.id, self._now()))
+        self._finish(target, safety, intent.then)
         self.notes.append(f"a restore of {target.id} that was cut off is finished{rescue}")
 
     def _rescued(self, now: Snapshot, target: Snapshot, safety: Snapshot) -> str:
         """Keep a snapshot of what a cut-off restore has left, if it is neither old nor new."""
-        strange = 0
-        for state in now.roots:
-            old, new = safety.root(state.path), target.root(state.path)
-            if old is not None and new is not None:
-                root = self._root(state.path)
-                from_old = {one.path for one in root.compare(old.tree, state.tree)}
-                from_new = {one.path for one in root.compare(new.tree, state.tree)}
-                strange += len(from_old & from_new)
+        strange = count_strange(self._root, now, (safety, target))
         if not strange:
             return ""
         what = f"what a cut-off restore of {target.id} had left"

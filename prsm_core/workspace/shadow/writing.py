@@ -11,14 +11,14 @@ from prsm_core.workspace.shadow.files import status
 from prsm_core.workspace.shadow.modes import mode_of
 from prsm_core.workspace.shadow.nested import RealFolders
 from prsm_core.workspace.shadow.place import read_head
-from prsm_core.workspace.shadow.records import RootPlan, joined
+from prsm_core.workspace.shadow.records import Plan, RootPlan, joined
 from prsm_core.workspace.shadow.staging import StagingError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_core.workspace.shadow.modes import Modes
-    from prsm_core.workspace.shadow.records import Change, RootState
+    from prsm_core.workspace.shadow.records import Change, RootState, Snapshot
     from prsm_core.workspace.shadow.root import Root
 
 _LINK = "120000"
@@ -34,6 +34,23 @@ def plan_root(root: Root, now: RootState, target: RootState) -> RootPlan:
         changes=tuple(changes),
         permissions=tuple(_only_modes(root, now, target, changes)),
     )
+
+
+def plan_all(root_of: Callable[[str], Root], target: Snapshot, now: Snapshot) -> Plan:
+    """Return what leads from a snapshot that was just taken to the target."""
+    roots, notes = [], []
+    for state in target.roots:
+        before = now.root(state.path)
+        if before is not None:
+            roots.append(plan_root(root_of(state.path), before, state))
+        else:
+            notes.append(f"{state.path} was a repository; its files come back, its .git does not")
+    notes += [
+        f"{state.path} is a repository the snapshot does not know: it stays"
+        for state in now.roots
+        if target.root(state.path) is None
+    ]
+    return Plan(snapshot=target, roots=tuple(roots), notes=tuple(notes))
 
 
 def _only_modes(
@@ -104,6 +121,21 @@ def put_staging_back(root: Root, target: RootState) -> str | None:
 
 def _short(commit: str | None) -> str:
     return "no commit" if commit is None else commit[:12]
+
+
+def count_strange(
+    root_of: Callable[[str], Root], now: Snapshot, known: tuple[Snapshot, Snapshot]
+) -> int:
+    """Return how many files are neither as in the one snapshot nor as in the other."""
+    strange = 0
+    for state in now.roots:
+        old, new = (one.root(state.path) for one in known)
+        if old is not None and new is not None:
+            root = root_of(state.path)
+            from_old = {one.path for one in root.compare(old.tree, state.tree)}
+            from_new = {one.path for one in root.compare(new.tree, state.tree)}
+            strange += len(from_old & from_new)
+    return strange
 
 
 def not_as_planned(root: Root, plan: RootPlan) -> list[str]:

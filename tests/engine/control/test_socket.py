@@ -118,6 +118,8 @@ ARGUMENTS: dict[str, dict] = {
     "rationale": {"path": "a.py", "line": None},
     "accept": {"changes": [], "agent": None, "call": None},
     "reject": {"changes": [], "agent": None, "call": None},
+    "undo": {"what": "turn", "wanted": None, "files": True, "conversation": True},
+    "take_snapshot": {"description": ""},
 }
 LOOKS = {"ping", "tree", "requests", "outcome"}
 

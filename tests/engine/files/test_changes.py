@@ -16,12 +16,15 @@ import pytest
 
 from prsm_core.domain.changes import PENDING
 from prsm_core.domain.permissions import PermissionRequest
+from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.files.deciding import Choice
 from prsm_core.errors import ConfigError
+from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.workspace.shadow.opening import Shadows
 from prsm_core.workspace.shadow.worktree import Shadow
 from tests.engine.deaths import die, go_on, run_to_death
-from tests.engine.harness import DEADLINE, open_team
+from tests.engine.harness import DEADLINE, SESSION, open_team
+from tests.workspace.shadow_scene import DirectGit
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -357,3 +360,30 @@ async def test_without_git_the_run_goes_on_and_says_so_once(opened, folder, tmp_
         monkeypatch.setitem(team.engine.files._launcher._environ, "PATH", str(empty))
         assert (await team.run(master=master)).status == "completed"
     assert found(team, "a") == []
+
+
+async def test_what_a_person_restores_during_a_run_is_nobodys_change(opened, folder):
+    """Another process does it while the agent waits; what was changed before is found first."""
+
+    async def master(agent):
+        hand = Hand(agent, folder)
+        await hand.shell(lambda: (folder / "made").write_text("1\n"))
+        door = LocalApp(team.engine, RunOptions(), team.store, SESSION)
+        held = door.hold_files()
+        assert await anext(held) == []
+        await asyncio.to_thread(lambda: shadow.restore(shadow.snapshots()[0].id))
+        await held.aclose()
+        assert not (folder / "made").exists()
+        await hand.shell(lambda: (folder / "b").write_text("1\n"))
+        await agent.complete()
+
+    shadow = CountedShadows(state=folder.parent / "state", data=folder.parent / "data").open(
+        DirectGit(), folder
+    )
+    async with opened() as team:
+        assert (await team.run(master=master)).status == "completed"
+        found = [(row.change.path, *whose(row, team)) for row in await team.store.changes(SESSION)]
+    assert found == [
+        ("made", "sole", ["master"], "master-1"),
+        ("b", "sole", ["master"], "master-2"),
+    ]

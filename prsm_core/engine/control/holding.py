@@ -1,4 +1,4 @@
-"""Holds the files of a folder: agents that run there do not begin to write meanwhile."""
+"""Holds the files of a working tree: agents of all engines there do not begin to write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.cli.places import workspace_paths
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.errors import ConfigError, ControlError
@@ -20,14 +19,16 @@ _OVER = frozenset({"no_owner", "closing"})  # codes of errors: its agents write 
 
 
 @asynccontextmanager
-async def held(workspace: str, *, but: str | None = None) -> AsyncIterator[Sequence[str]]:
+async def held(
+    state: Path, folder: Path, *, but: str | None = None
+) -> AsyncIterator[Sequence[str]]:
     """Hold the files that a folder is part of; yield the agents that may write all the same.
 
-    Every engine that works there is asked, but that of the session `but`, and waits for its agents,
-    for ten seconds. What this process dies of releases the files. Raises ControlError for an engine
+    Every engine that works there is asked, `but` that of one session, and waits for its agents, for
+    ten seconds. What this process dies of releases the files. Raises ControlError for an engine
     that does not answer.
     """
-    state, root = workspace_paths(workspace).state, repo_identity(Path(workspace)).root
+    root = repo_identity(folder).root
     known = sorted(lock.stem for lock in (state / "runs").glob("*.lock"))
     running = [one for one in known if one != but and find_owner(state, one) is not None]
     async with AsyncExitStack() as stack:

@@ -1,0 +1,196 @@
+"""Takes a prompt back: the files, by the snapshot before it, and the conversation, by a fork."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prsm_core.cli.ledger import open_session
+from prsm_core.cli.places import workspace_ledger, workspace_paths
+from prsm_core.cli.saying import say
+from prsm_core.cli.snapshots.opening import open_shadow
+from prsm_core.cli.snapshots.restoring import require_terminal
+from prsm_core.cli.snapshots.showing import SHOWN, say_plan
+from prsm_core.domain.ids import Ids
+from prsm_core.domain.record import Record
+from prsm_core.engine.control.client import open_control
+from prsm_core.engine.control.holding import held, require_quiet
+from prsm_core.engine.control.session_lock import SessionLock, find_owner
+from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.engine.undoing import Prompt, find_prompt, fork_before, told
+from prsm_core.errors import ConfigError, PrsmError
+from prsm_core.kit.text import escape_exact
+from prsm_core.loop.run import run_to_end
+from prsm_core.store import SqliteStore
+from prsm_core.workspace.identity import repo_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core.workspace.shadow.records import Plan, Restored
+
+_OPEN = frozenset({"running", "interrupted"})  # states of a run that can be resumed
+
+
+class Undoing(Record, frozen=True, kw_only=True):
+    """The command line of `prsm undo --prompt`."""
+
+    workspace: str
+    session: str | None
+    wanted: str  # a number, or a snapshot
+    files: bool  # go back
+    conversation: bool  # goes back
+    is_sure: bool
+    as_json: bool
+
+
+def undo_prompt(request: Undoing) -> int:
+    """Take a prompt back, once the person says so; return the exit code. Raises PrsmError."""
+    install_child_watcher()
+    prompt, plan = run_to_end(_look(request))
+    if not request.conversation:
+        prompt = _without_conversation(prompt)
+    if request.conversation and not request.files and prompt.owner is None:
+        raise ConfigError(
+            "nothing was said before that prompt, so there is no conversation to go back to",
+            hint='`prsm run "…"` begins another one',
+        )
+    if not request.is_sure:
+        _ask(request, prompt, plan)
+    made, runs = run_to_end(_undo(request, prompt))
+    return _tell(request, made, runs=runs)
+
+
+def _without_conversation(prompt: Prompt) -> Prompt:
+    from msgspec.structs import replace
+
+    return replace(prompt, owner=None)
+
+
+async def _look(request: Undoing) -> tuple[Prompt, Plan | None]:
+    async with open_session(request.workspace, request.session) as (store, info):
+        prompt = await find_prompt(store, info.session_id, request.wanted)
+    folder = Path(prompt.snapshot.folder)
+    if repo_identity(Path(request.workspace)).root != folder:
+        raise ConfigError(
+            f"session {prompt.session} works in another folder: {folder}",
+            hint=f"take it back there: prsm undo --prompt --workspace {folder}",
+        )
+    if request.is_sure or not request.files:
+        return prompt, None
+    async with open_shadow(request.workspace) as shadow:
+        return prompt, await asyncio.to_thread(shadow.plan, prompt.snapshot.snapshot_id)
+
+
+def _ask(request: Undoing, prompt: Prompt, plan: Plan | None) -> None:
+    said = escape_exact(prompt.snapshot.description)
+    require_terminal(f"the prompt {said!r} is to be taken back")
+    if plan is not None:
+        say_plan(plan)
+    what = " and ".join(
+        name
+        for name, goes in (("files", request.files), ("conversation", request.conversation))
+        if goes
+    )
+    more = f", with {prompt.later} later ones" if prompt.later else ""
+    click.confirm(f"take back the prompt {said!r}{more}: {what}?", abort=True, err=True)
+
+
+async def _undo(request: Undoing, prompt: Prompt) -> tuple[Mapping[str, Any], bool]:
+    """Take it back; return what was done, and whether the fork has a run that can be resumed."""
+    made = await _asked(request, prompt)
+    if made is None:
+        state = workspace_paths(request.workspace).state
+        with SessionLock.take(state, prompt.session, since=time.time()):  # nobody goes on with it
+            made = await (_with_files if request.files else _conversation)(request, prompt)
+    if made["session"] is None:
+        return made, False
+    async with open_session(request.workspace, made["session"]) as (store, info):
+        state_now = await store.state(info.session_id)
+    return made, state_now.runs[-1].status in _OPEN
+
+
+async def _asked(request: Undoing, prompt: Prompt) -> Mapping[str, Any] | None:
+    """Have the session's engine do it; None where it has none."""
+    state = workspace_paths(request.workspace).state
+    if find_owner(state, prompt.session) is None:
+        return None
+    async with open_control(state, prompt.session) as client:
+        made: Mapping[str, Any] = await client.ask(
+            "undo",
+            what="prompt",
+            wanted=prompt.pinned,
+            files=request.files,
+            conversation=request.conversation,
+        )
+        return made
+
+
+async def _conversation(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
+    owed = prompt.owed(Ids(time.time).ulid())
+    return told(prompt, None if owed is None else await _fork(request, owed), None)
+
+
+async def _with_files(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
+    state, folder = workspace_paths(request.workspace).state, Path(request.workspace)
+    async with held(state, folder, but=prompt.session) as writers:
+        require_quiet(writers)
+        async with open_shadow(request.workspace) as shadow:
+            owed = prompt.owed(Ids(time.time).ulid())
+            restore = partial(shadow.restore, prompt.snapshot.snapshot_id, then=owed)
+            restored: Restored = await asyncio.to_thread(restore)
+            fork = None
+            if owed is not None:
+                fork = await _fork(request, owed)
+                await asyncio.to_thread(shadow.settle)
+            return told(prompt, fork, restored)
+
+
+async def _fork(request: Undoing, owed: Mapping[str, Any]) -> str:
+    try:
+        async with await SqliteStore.open(workspace_ledger(request.workspace)) as store:
+            return await fork_before(store, owed, Ids(time.time), time.time())
+    except PrsmError as error:
+        if not request.files:
+            raise
+        raise ConfigError(
+            f"the files are as before the prompt, the conversation is not yet: {error.message}",
+            hint="mend the cause; the next command about snapshots of this folder does the rest",
+        ) from error
+
+
+def _tell(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> int:
+    if request.as_json:
+        click.echo(json.dumps(made))
+    else:
+        say(f"taken back: {escape_exact(made['prompt'])}")
+        if made["later"]:
+            say(f"with it, prompts that came later: {made['later']}")
+        for line in _lines(request, made, runs=runs):
+            say(line)
+    for note in made["notes"]:
+        say(f"prsm: note: {escape_exact(note)}", err=True)
+    for path in made["differs"][:SHOWN]:
+        say(f"prsm: {escape_exact(path)} was changed by another program meanwhile", err=True)
+    return 1 if made["differs"] else 0
+
+
+def _lines(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> list[str]:
+    lines = []
+    if request.files:
+        back = "; back to what they were: prsm undo" if made["files"] else ""
+        lines.append(f"files that went back: {made['files']}{back}")
+    if made["session"] is not None:
+        session = made["session"]
+        how = f"prsm resume {session}" if runs else f'prsm run --continue --session {session} "…"'
+        lines.append(f"the conversation goes on in session {session}: {how}")
+        lines.append(f"as it was it stays in session {made['origin']}")
+    elif request.conversation:
+        lines.append('nothing was said before it: prsm run "…" begins anew')
+    return lines

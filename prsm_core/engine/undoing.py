@@ -1,0 +1,193 @@
+"""Takes back what a person has said: which prompt that is, and where the conversation goes then.
+
+The files go back to the snapshot before the prompt, and the conversation by a fork of the session
+at the commit before it: the fork is the newest session, and so the one that is gone on with. The
+restore comes first and owes the fork: what cuts it off leaves both undone, or has the next command
+do both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.record import Record
+from prsm_core.engine.forking import ForkRequest, fork_session
+from prsm_core.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.domain.ids import Ids
+    from prsm_core.domain.sessions import SessionState
+    from prsm_core.domain.snapshots import SessionSnapshot
+    from prsm_core.interfaces.store import Store
+    from prsm_core.workspace.shadow.records import Restored
+
+PROMPTS = frozenset({"run", "prompt"})  # kinds of snapshots: before a task, before a prompt
+MOST_DIGITS = 3  # of the number of a prompt; what is longer is the beginning of an id
+# Codes of errors: what was owed can never be done.
+_GONE = frozenset({"unknown_session", "unknown_position", "no_master"})
+
+
+class Prompt(Record, frozen=True, kw_only=True):
+    """A prompt of a person that is to be taken back, with all that came after it.
+
+    Attributes:
+        session: That it was said in.
+        snapshot: The files before it.
+        number: 1 for the newest prompt of which the files are kept, 2 for the one before it …
+        later: How many prompts came after it, and go with it.
+        owner: Whose commit the conversation goes back to, which may be an origin of the session;
+            None: nothing was said before.
+    """
+
+    session: str
+    snapshot: SessionSnapshot
+    number: int
+    later: int
+    owner: str | None
+
+    @property
+    def pinned(self) -> str:
+        """What finds just this prompt again, whatever is said meanwhile."""
+        return f"{self.snapshot.snapshot_id}@{self.snapshot.last_commit}"
+
+    def owed(self, fork: str) -> Mapping[str, Any] | None:
+        """Return what a restore of its files owes; None: there is no conversation to go back to."""
+        if self.owner is None:
+            return None
+        position = self.snapshot.last_commit
+        return {"session": self.owner, "position": position, "fork": fork}
+
+
+async def find_prompt(store: Store, session: str, wanted: str | None = None) -> Prompt:
+    """Return the prompt that is meant: a number, the id of the snapshot before it; else the newest.
+
+    Raises ConfigError where there is none (code `unknown_prompt`), or several are meant.
+    """
+    state = await store.state(session)
+    kept = [one for one in reversed(state.snapshots) if one.kind in PROMPTS]
+    if not kept:
+        raise nothing_kept(session)
+    snapshot = _chosen(kept, wanted)
+    owner, seq = await _before(store, state, snapshot.last_commit)
+    return Prompt(
+        session=session,
+        snapshot=snapshot,
+        number=kept.index(snapshot) + 1,
+        later=max(0, await _said(store, session, seq) - 1),
+        owner=owner,
+    )
+
+
+def nothing_kept(session: str) -> ConfigError:
+    """Return the error of a session without any prompt that can be taken back."""
+    return ConfigError(
+        f"of no prompt in session {session} the files before it are kept",
+        hint="none was said, it ended before it changed any, or `workspace.snapshots` is off; "
+        f"`prsm fork {session} --at EVENT` takes the conversation back alone",
+        code="unknown_prompt",
+    )
+
+
+def _chosen(kept: Sequence[SessionSnapshot], wanted: str | None) -> SessionSnapshot:
+    """Return the snapshot that is meant of those before prompts, newest first."""
+    text = (wanted or "1").strip().lower()
+    if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS:
+        if not 0 < int(text) <= len(kept):
+            raise ConfigError(
+                f"there is no prompt {text}: those that can be taken back are 1 to {len(kept)}",
+                hint="1 is the newest one",
+                code="unknown_prompt",
+            )
+        return kept[int(text) - 1]
+    name, _, position = text.partition("@")
+    fits = [one for one in kept if name and one.snapshot_id.startswith(name)]
+    if position:
+        fits = [one for one in fits if str(one.last_commit) == position]
+    if not fits:
+        raise ConfigError(
+            f"{wanted!r} is no snapshot before a prompt of this session",
+            hint="`prsm snapshot list` shows those of kind run and prompt, with the session",
+            code="unknown_prompt",
+        )
+    if len({one.snapshot_id for one in fits}) > 1:
+        raise ConfigError(
+            f"several snapshots begin with {wanted!r}",
+            hint="give more of the id",
+            code="ambiguous_prompt",
+        )
+    return fits[0]
+
+
+async def _before(store: Store, state: SessionState, position: int) -> tuple[str | None, int]:
+    """Return whose commit comes before a prompt, if anybody lived then, and the newest event."""
+    if position <= 0:
+        return None, 0
+    shared = (one.session_id for one in state.origins if position <= one.position)
+    owner = next(shared, state.session_id)
+    before = await store.state(owner, position)
+    return (owner if before.agents else None), before.seq
+
+
+async def _said(store: Store, session: str, after: int) -> int:
+    """Return how many tasks and prompts a session has told of behind an event."""
+    count = 0
+    async for event in store.events(session, after=after):
+        is_prompt = event.type == "message_routed" and event.data["kind"] == MessageType.USER_PROMPT
+        count += event.type == "run_started" or is_prompt
+    return count
+
+
+async def fork_before(store: Store, owed: Mapping[str, Any], ids: Ids, now: float) -> str:
+    """Fork a session as a restore owes it, once, however often it is tried; return the fork.
+
+    Raises StoreError; then the fork is there, or it is not.
+    """
+    fork = str(owed["fork"])
+    if all(info.session_id != fork for info in await store.sessions()):
+        request = ForkRequest(position=int(owed["position"]), session_id=fork)
+        await fork_session(store, str(owed["session"]), request, ids, now)
+    return fork
+
+
+async def finish_owed(store: Store, owed: Mapping[str, Any], *, ids: Ids, now: float) -> str:
+    """Do what a process that has died still owed; return what is told of it. Raises StoreError."""
+    try:
+        fork = await fork_before(store, owed, ids, now)
+    except StoreError as error:
+        if error.code not in _GONE:
+            raise
+        return (
+            "an undo of a prompt was cut off: the files are as before it, and the conversation "
+            f"stays: {error.message}"
+        )
+    return (
+        "an undo of a prompt that was cut off is finished: the files are as before it, and session "
+        f"{fork} has the conversation before it"
+    )
+
+
+def told(prompt: Prompt | None, fork: str | None, restored: Restored | None) -> Mapping[str, Any]:
+    """Return what was taken back as JSON values, as `AppHandle.undo` tells it."""
+    changes = () if restored is None else restored.plan.files()
+    return {
+        "session": fork,
+        "origin": None if prompt is None else prompt.session,
+        "prompt": None if prompt is None else prompt.snapshot.description,
+        "later": 0 if prompt is None else prompt.later,
+        "restored": None if restored is None else restored.plan.snapshot.id,
+        "snapshot": None if restored is None else restored.safety.id,
+        "files": len(changes),
+        "changes": [{"path": path, "change": kind} for kind, path in changes],
+        "notes": [] if restored is None else list(_notes(restored)),
+        "differs": [] if restored is None else list(restored.differs),
+        "decided": [],
+    }
+
+
+def _notes(restored: Restored) -> Sequence[str]:
+    unquiet = restored.plan.snapshot.unquiet
+    wrote = [f"an agent wrote while that snapshot was taken: {one}" for one in unquiet]
+    return [*restored.plan.notes, *restored.notes, *wrote]

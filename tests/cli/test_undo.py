@@ -1,0 +1,227 @@
+"""prsm undo --prompt, --turn and of an id: over real runs of the script provider, with real git."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.workspace.shadow_scene import every_byte
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+WORK = "work"
+EDITS = {
+    "w1": [{"edit": {"path": "a", "content": "one\n"}}],
+    "w2": [
+        {"edit": {"path": "a", "content": "two\n"}},
+        {"edit": {"path": "b", "content": "new\n"}},
+    ],
+    "w3": [{"edit": {"path": "c", "content": "three\n"}}],
+}
+LANES = {
+    "master": [
+        step
+        for name in EDITS
+        for step in (
+            {
+                "call": {
+                    "tool": "spawn_child",
+                    "arguments": {"name": name, "prompt": WORK, "wait": True},
+                }
+            },
+            {"call": {"tool": "task_complete", "arguments": {"summary": "done"}}},
+        )
+    ],
+    **{name: [*steps, {"say": "done"}] for name, steps in EDITS.items()},
+}
+
+
+def git(*args):
+    who = ("-c", "user.name=n", "-c", "user.email=e@x")
+    return subprocess.run(["git", *who, *args], check=True, capture_output=True, text=True).stdout
+
+
+class Told:
+    """A session in a repository, and what is said in it."""
+
+    def __init__(self, prsm, workspace, tmp_path):
+        self.prsm, self.workspace = prsm, workspace
+        git("init", "-q", "-b", "main")
+        (workspace / "a").write_text("zero\n")
+        (workspace / "notes.md").write_text("what @notes shows\n")
+        git("add", "a", "notes.md")
+        git("commit", "-q", "-m", "first")
+        scenario = tmp_path / "scenario.json"
+        setting = f"providers.script.scenario={scenario}"
+        self.given = ("--mode", "accept_edits", "--provider", "script", "--set", setting)
+        scenario.write_text(
+            json.dumps({"lanes": {name: {"steps": steps} for name, steps in LANES.items()}})
+        )
+
+    def say(self, text, *more):
+        given = self.given[4:] if "--continue" in more else self.given
+        done = self.prsm("run", text, "--json", *given, *more)
+        assert done.code == 0, done.out
+        return json.loads(done.out.splitlines()[0])["session"]
+
+    def undo(self, *more):
+        done = self.prsm("undo", "--prompt", *more, "--yes", "--json")
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    def sessions(self):
+        return [one["session"] for one in json.loads(self.prsm("sessions", "list", "--json").out)]
+
+    def history(self, session):
+        done = self.prsm("events", session, "--json")
+        events = [json.loads(line) for line in done.out.splitlines()]
+        said = [one["text"] for one in events if one.get("role") == "user"]
+        return [text for text in said if text != WORK]
+
+    def now(self):
+        return every_byte(self.workspace), git("ls-files", "-s")
+
+
+@pytest.fixture
+def told(prsm, workspace, tmp_path):
+    return Told(prsm, workspace, tmp_path)
+
+
+@pytest.mark.requirement("U2")
+def test_a_prompt_is_taken_back_with_files_and_conversation_and_nothing_is_lost(told):
+    session = told.say("look at @notes.md")
+    (told.workspace / "staged").write_text("s\n")
+    git("add", "staged")
+    before, heard = told.now(), told.history(session)
+    assert "what @notes shows" in heard[0]
+    told.say("more", "--continue")
+    git("reset", "-q")
+    after, whole = told.now(), told.history(session)
+    assert after != before
+    made = told.undo()
+    assert (made["origin"], made["prompt"], made["later"]) == (session, "more", 0)
+    assert told.now() == before
+    assert told.sessions() == [made["session"], session]
+    assert told.history(made["session"]) == heard
+    assert told.history(session) == whole, "the session of the prompt stays as it is"
+    assert told.prsm("undo", "--yes").code == 0
+    assert told.now() == after
+    assert told.prsm("undo", "--yes").code == 0
+    assert told.now() == before
+    assert told.say("other", "--continue") == made["session"], "it is the one that is gone on with"
+    assert len(told.history(made["session"])) == 2
+
+
+@pytest.mark.requirement("U2")
+def test_files_or_conversation_are_kept_if_the_person_says_so(told):
+    session = told.say("one")
+    told.say("two", "--continue")
+    after = told.now()
+    made = told.undo("--keep-files")
+    assert (made["snapshot"], made["files"]) == (None, 0)
+    assert told.now() == after
+    assert len(told.history(made["session"])) == 1
+    made = told.undo("--files-only", "--session", session)
+    assert made["session"] is None
+    assert made["changes"] == [
+        {"path": "a", "change": "modified"},
+        {"path": "b", "change": "deleted"},
+    ]
+    assert len(told.sessions()) == 2
+    assert not (told.workspace / "b").exists()
+
+
+def test_prompts_have_numbers_and_snapshots_and_the_first_has_nothing_before_it(told):
+    before = told.now()
+    session = told.say("one")
+    told.say("two", "--continue")
+    told.say("three", "--continue")
+    kept = json.loads(told.prsm("snapshot", "list", "--json").out)
+    assert [one["kind"] for one in kept] == ["run"] * 3
+    made = told.undo("2")
+    assert (made["prompt"], made["later"]) == ("two", 1)
+    assert not (told.workspace / "c").exists()
+    assert (told.workspace / "a").read_text() == "one\n"
+    again = told.undo()
+    assert (again["prompt"], again["session"]) == ("one", None)
+    assert told.now() == before
+    made = told.undo(kept[0]["id"][:7], "--session", session)
+    assert (made["prompt"], made["later"]) == ("three", 0)
+    shown = told.prsm("undo", "--prompt", "3", "--session", session, "--yes")
+    assert 'prsm run "…" begins anew' in shown.out
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--prompt", "9"], "there is no prompt 9: those that can be taken back are 1 to 1"),
+        (["--prompt", "0"], "there is no prompt 0"),
+        (["--prompt", "abcdef"], "is no snapshot before a prompt"),
+        (["--prompt", "../../x"], "is no snapshot before a prompt"),
+        (["--prompt", "--keep-files", "--files-only"], "leave nothing to take back"),
+        (["--prompt", "--turn"], "give one of ID, --prompt and --turn"),
+        (["--keep-files"], "are of --prompt"),
+        (["--session", "x"], "is of ID, --prompt and --turn"),
+        (["nothing"], "there is no change and no snapshot 'nothing'"),
+        (["--prompt", "--session", "nosuch"], "there is no session"),
+        (["--prompt", "--keep-files"], "nothing was said before that prompt"),
+    ],
+)
+def test_what_cannot_be_undone_is_told_with_the_cure_and_changes_nothing(told, args, said):
+    told.say("one")
+    before = told.now()
+    done = told.prsm("undo", *args, "--yes")
+    assert done.code != 0
+    assert said in done.err
+    assert (told.now(), len(told.sessions())) == (before, 1)
+
+
+def test_nobody_is_asked_without_a_terminal(told, prsm_process):
+    told.say("one")
+    before = told.now()
+    for words in (["--prompt"], ["--turn"]):
+        done = prsm_process("undo", *words)
+        assert done.code != 0
+        assert "give --yes" in done.err
+    assert told.now() == before
+
+
+def test_a_session_of_another_folder_is_named(told, tmp_path):
+    told.say("one")
+    git("worktree", "add", "-q", str(tmp_path / "other"))
+    done = told.prsm("undo", "--prompt", "--yes", "--workspace", str(tmp_path / "other"))
+    assert done.code != 0
+    assert f"works in another folder: {told.workspace}" in done.err
+
+
+@pytest.mark.requirement("U6")
+def test_the_changes_of_the_last_turn_are_taken_back_together_then_those_before(told):
+    told.say("one")
+    told.say("two", "--continue")
+    done = json.loads(told.prsm("undo", "--turn", "--yes", "--json").out)
+    assert {(one["path"], one["state"]) for one in done["changes"]} == {
+        ("a", "rejected"),
+        ("b", "rejected"),
+    }
+    assert (told.workspace / "a").read_text() == "one\n"
+    assert told.prsm("undo", "--turn", "--yes").code == 0
+    assert (told.workspace / "a").read_text() == "zero\n"
+    assert told.prsm("undo", "--turn", "--yes").out == "nothing is pending\n"
+
+
+def test_an_id_is_of_a_change_or_of_a_snapshot(told):
+    told.say("one")
+    told.say("two", "--continue")
+    changes = {
+        one["path"]: one["change"] for one in json.loads(told.prsm("changes", "list", "--json").out)
+    }
+    assert told.prsm("undo", changes["b"], "--yes").code == 0
+    assert not (told.workspace / "b").exists()
+    kept = json.loads(told.prsm("snapshot", "list", "--json").out)[-1]
+    assert told.prsm("undo", kept["id"], "--yes").code == 0
+    assert (told.workspace / "a").read_text() == "zero\n"
+    assert os.listdir(told.workspace).count("b") == 0  # noqa: PTH208

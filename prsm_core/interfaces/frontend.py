@@ -334,9 +334,16 @@ class AppHandle(Protocol):
         ...
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Return why an agent changed a file, or a line of it. Not there yet.
+        """Return why an agent changed a file, or the line of it that has this number now, from 1.
 
-        What is not there yet raises PrsmError of the code `not_built`.
+        The file is one that `changes` tells of, by its path there, or from the workspace. It is of
+        its newest change that was not taken back, or of that one which made the line: `change`,
+        `path`, `agent`, `name`, `call`, `turn`, `how`, `state` and `at`, as `changes` tells them,
+        and `reason`: what the agent said before the call, as `text`, its `kind` (text or
+        thinking), how much it speaks of reasons, `score`, and the event that has it, `seq`; None
+        where it gave none. Raises ConfigError: the session has changed no such file (code
+        `unchanged_path`), or not that line (`unchanged_line`); it has no such line
+        (`no_such_line`), or contents were not kept (`unknown_content`, `no_changes`).
         """
         ...
 

@@ -356,14 +356,17 @@ class AppContract(ABC):
                     await decide(["nothing"])
                 assert unknown.value.code == "unknown_change"
 
-    async def test_what_is_not_there_yet_says_so(self, tmp_path: Path) -> None:
-        """A frontend can offer it once it is there."""
+    async def test_of_a_file_that_nobody_changed_no_reason_is_told(self, tmp_path: Path) -> None:
+        """Neither of it nor of a line; the code says which, and the hint what to do."""
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
             assert list(await app.snapshots()) == []  # of a session that has not begun
-            with pytest.raises(PrsmError) as missing:
-                await app.rationale("a.py")
-            assert missing.value.code == "not_built"
+            await _start(scene)
+            for line in (None, 1):
+                with pytest.raises(PrsmError) as missing:
+                    await app.rationale("a.py", line)
+                assert missing.value.code == "unchanged_path"
+                assert missing.value.hint
 
     async def test_readers_may_come_and_go(self, tmp_path: Path) -> None:
         """One that leaves takes nothing from another."""

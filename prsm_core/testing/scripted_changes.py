@@ -7,18 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.changes import REJECTED, Decision
 from prsm_core.engine.files.deciding import Choice, accepted, choose, told_change, told_decision
+from prsm_core.engine.files.reasons import of_path, told_reason
+from prsm_core.engine.journal.views import conversation
+from prsm_core.workspace.rationale import find_reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.domain.changes import ChangeRow
+    from prsm_core.domain.events import Event
+    from prsm_core.interfaces.frontend import RunOptions
 
 
 class ScriptedChanges:
     """The part of a ScriptedApp that is about changes; no file is touched."""
 
+    options: RunOptions
+
     def __init__(self) -> None:
         self.change_rows: list[ChangeRow] = []  # which the session has found
+        self._log: list[Event] = []  # all that was said
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return the changes that the test has given."""
@@ -36,6 +44,15 @@ class ScriptedChanges:
         """Take changes back: all of them merge."""
         rows = self._chosen(changes, agent, call)
         return self._decide([Decision(r.change.id, r.change.path, REJECTED) for r in rows])
+
+    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+        """Return why a change that the test has given was made; all lines are of the newest."""
+        row = of_path(self.change_rows, self.options.workspace, path)[0]
+        author, reason = row.change.author, None
+        if author is not None:
+            said = [event for event in self._log if event.agent == author.agent]
+            reason = find_reason(conversation(said, numbered=True), author.call)
+        return told_reason(row, {}, reason)
 
     def _chosen(
         self, ids: Sequence[str], agent: str | None, call: str | None

@@ -60,6 +60,22 @@ def show(change_id: str, session: str | None, workspace: str, as_json: bool) -> 
     print_change(workspace, session, change_id, as_json=as_json)
 
 
+@changes.command(short_help="Show why a file, or a line of it, was changed.")
+@click.argument("place", metavar="PATH[:LINE]")
+@session_option
+@workspace_option
+@json_option
+def why(place: str, session: str | None, workspace: str, as_json: bool) -> None:
+    """Show why a file was changed last, or who made a line of it, and why.
+
+    LINE is the number that the line has now. It is followed back through the changes of the session
+    to the one that made it. The reason is what the agent said, or thought, before its call.
+    """
+    from prsm_core.cli.changes.showing import print_why
+
+    print_why(workspace, session, place, as_json=as_json)
+
+
 @changes.command(short_help="Print changes as a patch.")
 @ids_argument
 @agent_option

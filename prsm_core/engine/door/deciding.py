@@ -11,12 +11,14 @@ from prsm_core.engine.files.deciding import (
     told_change,
     told_decision,
 )
+from prsm_core.engine.files.reasons import of_line, of_path, reason_of, told_reason
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.files.late import LateWatch
     from prsm_core.interfaces.store import Store
@@ -25,20 +27,36 @@ if TYPE_CHECKING:
 class Deciding:
     """The part of an AppHandle that is about changes; without a watch none are found."""
 
-    def __init__(self, watch: LateWatch | None, store: Store, session: str) -> None:
+    def __init__(self, watch: LateWatch | None, store: Store, session: str, workspace: str) -> None:
         self._watch = watch
         self._store = store
         self._session = session
+        self._workspace = workspace
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return all changes of the session, oldest first."""
-        if self._watch is not None:
-            rows = await self._watch.get().rows()
-        else:
-            rows = await self._store.changes(self._session)
-        agents = await self._store.agents(self._session)
-        names = {row.descriptor.agent_id: row.descriptor.name for row in agents}
+        rows, names = await self._rows(), await self._names()
         return [told_change(row, names) for row in rows]
+
+    async def rationale(self, path: str, line: int | None) -> Mapping[str, Any]:
+        """Return why a file, or a line of it, was changed; see AppHandle."""
+        rows = of_path(await self._rows(), self._workspace, path)
+        row = rows[0]
+        if line is not None:
+            if self._watch is None:
+                raise _not_kept()
+            row = of_line(rows, await self._watch.get().origin(rows, line), line)
+        reason = await reason_of(self._store, self._session, row)
+        return told_reason(row, await self._names(), reason)
+
+    async def _rows(self) -> Sequence[ChangeRow]:
+        if self._watch is not None:
+            return await self._watch.get().rows()
+        return await self._store.changes(self._session)
+
+    async def _names(self) -> Mapping[str, str]:
+        agents = await self._store.agents(self._session)
+        return {row.descriptor.agent_id: row.descriptor.name for row in agents}
 
     async def accept(
         self, ids: Sequence[str], agent: str | None, call: str | None
@@ -59,11 +77,7 @@ class Deciding:
     async def _able(self, choice: Choice) -> ChangeWatch | None:
         """Return who decides; None: there is nothing to decide. Raises ConfigError."""
         if self._watch is None and choose(await self._store.changes(self._session), choice):
-            raise ConfigError(
-                "changes of files are not kept here",
-                hint="let `workspace.snapshots` be something else than off",
-                code="no_changes",
-            )
+            raise _not_kept()
         return None if self._watch is None else self._watch.get()
 
     async def _choice(self, ids: Sequence[str], agent: str | None, call: str | None) -> Choice:
@@ -73,3 +87,11 @@ class Deciding:
             parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in rows}
             agents = family_of(ConversationStore.resolve_agent_id(agent, rows), parents)
         return Choice(ids=tuple(ids), agents=agents, call=call)
+
+
+def _not_kept() -> ConfigError:
+    return ConfigError(
+        "changes of files are not kept here",
+        hint="let `workspace.snapshots` be something else than off",
+        code="no_changes",
+    )

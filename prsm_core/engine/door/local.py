@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
-from prsm_core.engine.door.refusals import known_mode, not_built
+from prsm_core.engine.door.refusals import known_mode
 from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.files.quiet import HOLD_SECONDS
 from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
@@ -396,7 +396,8 @@ class LocalApp:
     def _deciding(self) -> Deciding:
         from prsm_core.engine.door.deciding import Deciding  # once a person decides
 
-        return Deciding(self._engine.changes, self._store, self._session)
+        engine = self._engine
+        return Deciding(engine.changes, self._store, self._session, engine.workspace)
 
     async def reject(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
@@ -417,8 +418,9 @@ class LocalApp:
             await asyncio.get_running_loop().create_future()  # until it is closed
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Raise PrsmError: it is not there yet."""
-        raise not_built("say why a line was changed")
+        """Return why an agent changed a file, or a line of it."""
+        await self._engine.journal.flush()
+        return await self._deciding.rationale(path, line)
 
     async def aclose(self) -> None:
         """Shut the engine down; who waits for the result of a run that has begun is given it."""

@@ -24,6 +24,7 @@ from prsm_core.engine.files.deciding import accepted, choose, decisions, taken_b
 from prsm_core.errors import PrsmError
 from prsm_core.workspace.changes.attribution import NOBODY, Hands, attribute, is_below
 from prsm_core.workspace.changes.rejecting import Rejecter
+from prsm_core.workspace.changes.tracing import find_origin
 from prsm_core.workspace.changes.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.background import Background
     from prsm_core.workspace.changes.records import Attributed, Found
     from prsm_core.workspace.changes.rejecting import Rejection
+    from prsm_core.workspace.changes.tracing import Origin
     from prsm_core.workspace.changes.tracker import Scan
     from prsm_core.workspace.shadow.worktree import Shadow
 
@@ -357,6 +359,14 @@ class ChangeWatch:
         """Return all changes of the session, oldest first; those of calls that have ended too."""
         await self.flush()
         return await self._store.changes(self._session)
+
+    async def origin(self, rows: Sequence[ChangeRow], line: int) -> Origin:
+        """Return which of the changes of a file, newest first, made a line of it as it is now.
+
+        Raises ConfigError as `find_origin` does, PrsmError where git or the folder is not fit.
+        """
+        asked = wanted(rows[::-1])
+        return await self._keeper.use(self._folder, lambda shadow: find_origin(shadow, asked, line))
 
     async def accept(self, choice: Choice) -> Sequence[Decision]:
         """Accept changes: nothing else becomes of them. Raises ConfigError for wrong ids."""

@@ -31,6 +31,11 @@ class Wanted(Record, frozen=True, kw_only=True):
     before: Entry | None
     after: Entry | None
 
+    @property
+    def inner(self) -> str:
+        """The path from the top of its root."""
+        return self.path[len(self.root) :].lstrip("/") if self.root else self.path
+
 
 class Side(NamedTuple):
     """What is at a path, or would be; `why` says why the rest is not looked at."""

@@ -116,10 +116,10 @@ class Rejecter:
             if root is None:
                 decided.append(Decided(change.id, UNMERGED, "its repository is gone"))
                 continue
-            path = change.path[len(change.root) :].lstrip("/") if change.root else change.path
-            if (change.root, path) not in files:
-                files[change.root, path] = _File(find_side(root, path))
-            decided.append(files[change.root, path].take_back(root, change))
+            place = change.root, change.inner
+            if place not in files:
+                files[place] = _File(find_side(root, change.inner))
+            decided.append(files[place].take_back(root, change))
         operations = [
             Operation(root, path, file.was, file.side.entry, tuple(file.ids))
             for (root, path), file in files.items()

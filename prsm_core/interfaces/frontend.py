@@ -285,9 +285,9 @@ class AppHandle(Protocol):
         known whose it is: named (its call said the path), sole, region, shared (several may have
         made it) or outside; `agent`, `name`, `call` and `turn` of the likeliest author, and
         `authors`, all of them; `beside`, who else is on the file, which is a conflict: an agent
-        None is a person or another program; `state`: pending, accepted, rejected, or unmerged,
-        which is one that could not be taken back because of `why`; `at` and `decided_at` in Unix
-        seconds.
+        None is a person or another program; `state`: pending, accepted, committed (`why` is the
+        commit then), rejected, or unmerged, which is one that could not be taken back because of
+        `why`; `at` and `decided_at` in Unix seconds.
         """
         ...
 
@@ -312,6 +312,33 @@ class AppHandle(Protocol):
         if they are still at work. Changes are named as for `accept`; one that may be of another
         agent, too, is not among those of an agent. Raises ConfigError as that does, and PrsmError
         where git is not there or the folder cannot be written.
+        """
+        ...
+
+    async def commit_changes(
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        by: str = "agent",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Commit accepted changes, one commit `by` each agent, or by each task; nobody is asked.
+
+        They are those of the ids, or of an agent and all below it, or else all accepted ones. Only
+        they are committed, merged onto HEAD: what else differs in the files, and what is
+        staged, stays as it is, and no file is written. The `message` takes the place of what is
+        made of their reasons; trailers name agents, providers, models and the session. No hook
+        runs. With `dry_run` it is only said what would be done.
+
+        Returns `commits`, each with `commit`, its id (None in a dry run), `repository`, `subject`,
+        `message`, `agents` (`agent`, `name`), `changes` (ids) and `files`; `left`, each a `change`,
+        its `path`, and `why` it is in none; and `held`: each a `change`, its `path`, and the
+        `commit` that has it already, HEAD. Raises ConfigError, with nothing done, for ids as
+        `accept` does, or for one that is not accepted yet (code `not_accepted`); where git does
+        not know the person (`no_identity`), a merge or the like is under way (`under_way`), git is
+        at work (`index_locked`), or HEAD moved meanwhile (`moved`).
         """
         ...
 

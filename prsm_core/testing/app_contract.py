@@ -355,6 +355,16 @@ class AppContract(ABC):
                 with pytest.raises(PrsmError) as unknown:
                     await decide(["nothing"])
                 assert unknown.value.code == "unknown_change"
+            for dry_run in (True, False):
+                told = await app.commit_changes(dry_run=dry_run)
+                assert (list(told["commits"]), list(told["left"])) == ([], [])
+            with pytest.raises(PrsmError) as unknown:
+                await app.commit_changes(["nothing"])
+            assert unknown.value.code == "unknown_change"
+            with pytest.raises(ConfigError):
+                await app.commit_changes(by="moon")
+            with pytest.raises(ConfigError):
+                await app.commit_changes(message=" ")
 
     async def test_of_a_file_that_nobody_changed_no_reason_is_told(self, tmp_path: Path) -> None:
         """Neither of it nor of a line; the code says which, and the hint what to do."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.cli.changes.deciding import finish_cut_off
+from prsm_core.cli.changes.finishing import finish_cut_off
 from prsm_core.cli.changes.knowing import MARKS, known_changes, who
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.saying import say
@@ -18,7 +18,7 @@ from prsm_core.cli.table import print_table
 from prsm_core.domain.changes import OPEN_STATES, UNMERGED
 from prsm_core.engine.files.deciding import Choice, choose, told_change
 from prsm_core.engine.files.deciding import wanted as in_order
-from prsm_core.engine.files.reasons import of_line, of_path, reason_of, reason_values, told_reason
+from prsm_core.engine.files.reasons import Reasons, of_line, of_path, reason_values, told_reason
 from prsm_core.kit.text import escape_exact, escape_prose, first_line
 from prsm_core.loop.run import run_to_end
 from prsm_core.workspace.changes.diffing import patch
@@ -123,7 +123,7 @@ def print_change(workspace: str, session: str | None, wanted: str, *, as_json: b
 
 async def _reason(workspace: str, session: str, row: ChangeRow) -> Reason | None:
     async with open_session(workspace, session) as (store, _):
-        return await reason_of(store, session, row)
+        return await Reasons(store, session).of(row)
 
 
 def print_why(workspace: str, session: str | None, wanted: str, *, as_json: bool) -> None:

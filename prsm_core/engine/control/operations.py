@@ -64,8 +64,16 @@ _TEXTS = ("a list of texts", _is_texts)
 _MAYBE_TEXT = ("a text or null", lambda value: value is None or _is_text(value))
 _WHOLE = ("a whole number", _is_whole)
 _MAYBE_WHOLE = ("a whole number or null", lambda value: value is None or _is_whole(value))
+_TRUTH = ("true or false", lambda value: isinstance(value, bool))
 _IMAGES = ("a list of marks or `data:` URLs: no path of yours is read here", _is_images)
 _CHANGES = {"changes": _TEXTS, "agent": _MAYBE_TEXT, "call": _MAYBE_TEXT}
+_COMMITTING = {
+    "changes": _TEXTS,
+    "agent": _MAYBE_TEXT,
+    "by": _TEXT,
+    "message": _MAYBE_TEXT,
+    "dry_run": _TRUTH,
+}
 _VIA, _SHOWN = frozenset({"via"}), frozenset({"images"})
 _OVERRIDES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("provider", "model", "mode", "effort"), _TEXT),
@@ -297,6 +305,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "changes": Operation(_plain("changes")),
     "accept": Operation(_plain("accept"), _CHANGES, acts=True),
     "reject": Operation(_plain("reject"), _CHANGES, acts=True),
+    "commit_changes": Operation(_plain("commit_changes"), _COMMITTING, acts=True),
     "snapshots": Operation(_plain("snapshots")),
     "hold_files": Operation(_hold_files, acts=True),
     "rationale": Operation(_plain("rationale"), {"path": _TEXT, "line": _MAYBE_WHOLE}),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.changes import ACCEPTED, OPEN_STATES
+from prsm_core.engine.files.committing import Wording, told_outcome
 from prsm_core.engine.files.deciding import (
     Choice,
     choose,
@@ -11,12 +13,13 @@ from prsm_core.engine.files.deciding import (
     told_change,
     told_decision,
 )
-from prsm_core.engine.files.reasons import of_line, of_path, reason_of, told_reason
+from prsm_core.engine.files.reasons import Reasons, of_line, of_path, told_reason
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.commits.records import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.engine.files.changes import ChangeWatch
@@ -46,7 +49,7 @@ class Deciding:
             if self._watch is None:
                 raise _not_kept()
             row = of_line(rows, await self._watch.get().origin(rows, line), line)
-        reason = await reason_of(self._store, self._session, row)
+        reason = await Reasons(self._store, self._session).of(row)
         return told_reason(row, await self._names(), reason)
 
     async def _rows(self) -> Sequence[ChangeRow]:
@@ -74,9 +77,30 @@ class Deciding:
         watch = await self._able(choice)
         return [] if watch is None else [told_decision(one) for one in await watch.reject(choice)]
 
-    async def _able(self, choice: Choice) -> ChangeWatch | None:
+    async def commit(
+        self,
+        ids: Sequence[str],
+        agent: str | None,
+        by: str,
+        message: str | None,
+        *,
+        is_dry: bool,
+    ) -> Mapping[str, Any]:
+        """Commit accepted changes; see AppHandle."""
+        choice, wording = await self._choice(ids, agent, None), Wording(by=by, message=message)
+        wording.check()
+        watch = await self._able(choice, {ACCEPTED})
+        if watch is None:
+            return told_outcome(Outcome(), (), {})
+        outcome, rows = await watch.commit(choice, wording, is_dry=is_dry)
+        return told_outcome(outcome, rows, await self._names())
+
+    async def _able(
+        self, choice: Choice, states: Collection[str] = OPEN_STATES
+    ) -> ChangeWatch | None:
         """Return who decides; None: there is nothing to decide. Raises ConfigError."""
-        if self._watch is None and choose(await self._store.changes(self._session), choice):
+        rows = await self._store.changes(self._session)
+        if self._watch is None and choose(rows, choice, states):
             raise _not_kept()
         return None if self._watch is None else self._watch.get()
 

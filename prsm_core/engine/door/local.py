@@ -405,6 +405,19 @@ class LocalApp:
         """Take changes back, each alone."""
         return await self._deciding.reject(changes, agent, call)
 
+    async def commit_changes(
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        by: str = "agent",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Commit accepted changes in the person's repository, or say how that would be done."""
+        await self._engine.journal.flush()
+        return await self._deciding.commit(changes, agent, by, message, is_dry=dry_run)
+
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of files that were taken for the session, oldest first."""
         from prsm_core.engine.door.files import snapshot_rows  # once somebody asks

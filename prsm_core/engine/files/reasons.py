@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.changes import REJECTED, path_text, text_path
-from prsm_core.engine.journal.views import conversation
+from prsm_core.engine.journal.views import TALK, conversation
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.rationale import find_reason
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.domain.changes import ChangeRow
+    from prsm_core.domain.events import Event
     from prsm_core.interfaces.store import Store
     from prsm_core.workspace.changes.tracing import Origin
     from prsm_core.workspace.rationale import Reason
@@ -62,14 +63,25 @@ def _place(path: str) -> str:
     return os.path.join(os.path.realpath(parent), name)  # noqa: PTH118
 
 
-async def reason_of(store: Store, session: str, row: ChangeRow) -> Reason | None:
-    """Return why a change was made, by what its agent said before the call."""
-    author = row.change.author
-    if author is None or not author.call:
-        return None
-    told = store.events(session, agent=author.agent)
-    events = [event async for event in told if event.ts <= row.at]
-    return find_reason(conversation(events, numbered=True), author.call)
+class Reasons:
+    """Reads why changes of a session were made; each agent's events once."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store = store
+        self._session = session
+        self._events: dict[str, list[Event]] = {}
+
+    async def of(self, row: ChangeRow) -> Reason | None:
+        """Return why a change was made, by what its agent said before the call."""
+        author = row.change.author
+        if author is None or not author.call:
+            return None
+        agent = author.agent
+        if agent not in self._events:
+            told = self._store.events(self._session, agent=agent)
+            self._events[agent] = [event async for event in told if event.type in TALK]
+        events = [event for event in self._events[agent] if event.ts <= row.at]
+        return find_reason(conversation(events, numbered=True), author.call)
 
 
 def told_reason(

@@ -163,7 +163,7 @@ async def test_a_frontend_is_told_why_a_file_and_a_line_of_it_were_changed(opene
     )
     assert (line["call"], line["name"], line["how"]) == ("master-1", "master", "named")
     assert line["reason"]["text"] == "I fix the bug in the first line."
-    said = [event for event in team.ledger.events("message_completed", "master")]
+    said = list(team.ledger.events("message_completed", "master"))
     assert [e["text"] for e in said if e["seq"] == line["reason"]["seq"]] == [
         "I fix the bug in the first line."
     ]

@@ -288,11 +288,11 @@ def _moved(person: PersonsRepository) -> ConfigError:
 
 
 def _move_of(given: dict[str, Any]) -> _Move:
-    commits = tuple(
-        Commit(**{name: tuple(v) if isinstance(v, list) else v for name, v in one.items()})
-        for one in given["commits"]
-    )
-    return _Move(given["root"], given["ref"], given["old"], tuple(given["stamp"]), commits)
+    commits = []
+    for one in given["commits"]:
+        values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in one.items()}
+        commits.append(Commit(**values))
+    return _Move(given["root"], given["ref"], given["old"], tuple(given["stamp"]), tuple(commits))
 
 
 def _last(move: _Move) -> str:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PENDING, ACCEPTED, REJECTED, UNMERGED = "pending", "accepted", "rejected", "unmerged"
+COMMITTED = "committed"  # accepted, and in a commit of the person's repository
 OPEN_STATES = frozenset({PENDING, UNMERGED})  # in which something can be decided
 
 _ESCAPED = re.compile(r"\\(?:\\|x([0-9a-f]{2}))")
@@ -71,17 +72,21 @@ class ChangeRow(Record, frozen=True, gc=False, kw_only=True):
 
     change: FileChange
     at: float  # Unix seconds, when it was found
-    state: str = PENDING  # pending | accepted | rejected | unmerged: it could not be taken back
-    why: str | None = None  # … because
+    # pending | accepted | committed | rejected | unmerged: it could not be taken back
+    state: str = PENDING
+    why: str | None = None  # … because; of one that is committed the id of the commit
     decided_at: float | None = None
 
 
 class Decision(Record, frozen=True, gc=False):
-    """What was decided about a change; `why` says why one stays that was to be taken back."""
+    """What was decided about a change.
+
+    `why` says why one stays that was to be taken back, or in which commit one is.
+    """
 
     id: str
     path: str
-    state: str  # accepted | rejected | unmerged
+    state: str  # accepted | committed | rejected | unmerged
     why: str | None = None
 
 

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.engine.agents.resuming import Resumption
+    from prsm_core.engine.evidence.witness import Witness
     from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.journal.feed import Feed
@@ -393,6 +394,22 @@ class Assembly:
             journal=self._journal,
             clock=config.clock,
             refusals=config.settings.engine.gate_refusals,
+            witness=self._make_witness(),
+        )
+
+    def _make_witness(self) -> Witness | None:
+        if self.changes is None or self.files is None:
+            return None
+        from prsm_core.engine.evidence.witness import Witness  # where files are watched
+
+        config = self._config
+        return Witness(
+            self.changes,
+            self.files,
+            config.store,
+            self._roster,
+            session=config.session_id,
+            workspace=config.workspace,
         )
 
     def _turn_parts(self) -> TurnParts:

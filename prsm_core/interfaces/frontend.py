@@ -285,9 +285,9 @@ class AppHandle(Protocol):
         known whose it is: named (its call said the path), sole, region, shared (several may have
         made it) or outside; `agent`, `name`, `call` and `turn` of the likeliest author, and
         `authors`, all of them; `beside`, who else is on the file, which is a conflict: an agent
-        None is a person or another program; `state`: pending, accepted, rejected, or unmerged,
-        which is one that could not be taken back because of `why`; `at` and `decided_at` in Unix
-        seconds.
+        None is a person or another program; `state`: pending, accepted, committed (`why` is the
+        commit then), rejected, or unmerged, which is one that could not be taken back because of
+        `why`; `at` and `decided_at` in Unix seconds.
         """
         ...
 
@@ -350,6 +350,33 @@ class AppHandle(Protocol):
         """
         ...
 
+    async def commit_changes(
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        by: str = "agent",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Commit accepted changes, one commit `by` each agent, or by each task; nobody is asked.
+
+        They are those of the ids, or of an agent and all below it, or else all accepted ones. Only
+        they are committed, merged onto HEAD: what else differs in the files, and what is
+        staged, stays as it is, and no file is written. The `message` takes the place of what is
+        made of their reasons; trailers name agents, providers, models and the session. No hook
+        runs. With `dry_run` it is only said what would be done.
+
+        Returns `commits`, each with `commit`, its id (None in a dry run), `repository`, `subject`,
+        `message`, `agents` (`agent`, `name`), `changes` (ids) and `files`; `left`, each a `change`,
+        its `path`, and `why` it is in none; and `held`: each a `change`, its `path`, and the
+        `commit` that has it already, HEAD. Raises ConfigError, with nothing done, for ids as
+        `accept` does, or for one that is not accepted yet (code `not_accepted`); where git does
+        not know the person (`no_identity`), a merge or the like is under way (`under_way`), git is
+        at work (`index_locked`), or HEAD moved meanwhile (`moved`).
+        """
+        ...
+
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of files that were taken for the session, oldest first.
 
@@ -369,9 +396,16 @@ class AppHandle(Protocol):
         ...
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Return why an agent changed a file, or a line of it. Not there yet.
+        """Return why an agent changed a file, or the line of it that has this number now, from 1.
 
-        What is not there yet raises PrsmError of the code `not_built`.
+        The file is one that `changes` tells of, by its path there, or from the workspace. It is of
+        its newest change that was not taken back, or of that one which made the line: `change`,
+        `path`, `agent`, `name`, `call`, `turn`, `how`, `state` and `at`, as `changes` tells them,
+        and `reason`: what the agent said before the call, as `text`, its `kind` (text or
+        thinking), how much it speaks of reasons, `score`, and the event that has it, `seq`; None
+        where it gave none. Raises ConfigError: the session has changed no such file (code
+        `unchanged_path`), or not that line (`unchanged_line`); it has no such line
+        (`no_such_line`), or contents were not kept (`unknown_content`, `no_changes`).
         """
         ...
 

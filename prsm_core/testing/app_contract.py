@@ -355,6 +355,16 @@ class AppContract(ABC):
                 with pytest.raises(PrsmError) as unknown:
                     await decide(["nothing"])
                 assert unknown.value.code == "unknown_change"
+            for dry_run in (True, False):
+                told = await app.commit_changes(dry_run=dry_run)
+                assert (list(told["commits"]), list(told["left"])) == ([], [])
+            with pytest.raises(PrsmError) as unknown:
+                await app.commit_changes(["nothing"])
+            assert unknown.value.code == "unknown_change"
+            with pytest.raises(ConfigError):
+                await app.commit_changes(by="moon")
+            with pytest.raises(ConfigError):
+                await app.commit_changes(message=" ")
 
     async def test_nothing_is_taken_back_below_a_run_that_is_open(self, tmp_path: Path) -> None:
         """But for a turn's changes; what there is nothing of is refused by its code."""
@@ -389,14 +399,17 @@ class AppContract(ABC):
             assert code == "no_snapshots" if taken is None else taken["id"] in known
             await scene.finish("done")
 
-    async def test_what_is_not_there_yet_says_so(self, tmp_path: Path) -> None:
-        """A frontend can offer it once it is there."""
+    async def test_of_a_file_that_nobody_changed_no_reason_is_told(self, tmp_path: Path) -> None:
+        """Neither of it nor of a line; the code says which, and the hint what to do."""
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
             assert list(await app.snapshots()) == []  # of a session that has not begun
-            with pytest.raises(PrsmError) as missing:
-                await app.rationale("a.py")
-            assert missing.value.code == "not_built"
+            await _start(scene)
+            for line in (None, 1):
+                with pytest.raises(PrsmError) as missing:
+                    await app.rationale("a.py", line)
+                assert missing.value.code == "unchanged_path"
+                assert missing.value.hint
 
     async def test_readers_may_come_and_go(self, tmp_path: Path) -> None:
         """One that leaves takes nothing from another."""

@@ -23,7 +23,7 @@ from prsm_core.domain.events import Event
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
-from prsm_core.engine.door.refusals import known_mode, not_built
+from prsm_core.engine.door.refusals import known_mode
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import walk_tree
 from prsm_core.engine.spending.scopes import BudgetScope
@@ -97,7 +97,6 @@ class ScriptedApp(ScriptedChanges):
         self.model_rows: Sequence[Mapping[str, Any]] = ()
         self.readers = 0
         self.attended = 0
-        self._log: list[Event] = []
         self._seq = 0
         self._open: dict[str, Event] = {}
         self._is_closed = False
@@ -421,10 +420,6 @@ class ScriptedApp(ScriptedChanges):
         """Say that nobody writes; nobody does."""
         yield ()
         await asyncio.get_running_loop().create_future()  # until it is closed
-
-    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Raise PrsmError: it is not there yet."""
-        raise not_built("say why a line was changed")
 
     def _show(self, images: Sequence[str]) -> None:
         if images and not self.takes_images:

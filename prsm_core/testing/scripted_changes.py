@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.changes import REJECTED, Decision
+from prsm_core.domain.changes import ACCEPTED, OPEN_STATES, REJECTED, Decision
 from prsm_core.engine.door.refusals import check_way, not_kept, run_open
+from prsm_core.engine.files.committing import Wording, committed, told_outcome
 from prsm_core.engine.files.deciding import (
     Choice,
     accepted,
@@ -15,22 +16,33 @@ from prsm_core.engine.files.deciding import (
     told_change,
     told_decision,
 )
+from prsm_core.engine.files.reasons import of_path, told_reason
+from prsm_core.engine.journal.views import conversation
 from prsm_core.engine.undoing import nothing_kept, told
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.commits.records import Commit, Outcome
+from prsm_core.workspace.rationale import find_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core.domain.changes import ChangeRow
+    from prsm_core.domain.events import Event
+    from prsm_core.interfaces.frontend import RunOptions
+
+
+COMMIT = "c0" * 20  # the id of each
 
 
 class ScriptedChanges:
     """The part of a ScriptedApp that is about changes; no file is touched."""
 
     session: str
+    options: RunOptions
 
     def __init__(self) -> None:
         self.change_rows: list[ChangeRow] = []  # which the session has found
+        self._log: list[Event] = []  # all that was said
 
     @property
     def has_open_run(self) -> bool:
@@ -78,16 +90,55 @@ class ScriptedChanges:
         """Raise ConfigError: no files are kept."""
         raise not_kept()
 
+    async def commit_changes(
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        by: str = "agent",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Note accepted changes as committed, all in one commit; there is no repository."""
+        Wording(by=by, message=message).check()
+        rows = self._chosen(changes, agent, None, {ACCEPTED})
+        commit = Commit(
+            root="",
+            message=message or "changes",
+            changes=tuple(row.change.id for row in rows),
+            files=tuple(row.change.path for row in rows),
+            id="" if dry_run else COMMIT,
+        )
+        outcome = Outcome(commits=(commit,) if rows else ())
+        if not dry_run:
+            self._decide(committed(rows, outcome))
+        return told_outcome(outcome, rows, {})
+
+    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
+        """Return why a change that the test has given was made; all lines are of the newest."""
+        row = of_path(self.change_rows, self.options.workspace, path)[0]
+        author, reason = row.change.author, None
+        if author is not None:
+            said = [event for event in self._log if event.agent == author.agent]
+            reason = find_reason(conversation(said, numbered=True), author.call)
+        return told_reason(row, {}, reason)
+
     def _chosen(
-        self, ids: Sequence[str], agent: str | None, call: str | None
+        self,
+        ids: Sequence[str],
+        agent: str | None,
+        call: str | None,
+        states: Collection[str] = OPEN_STATES,
     ) -> Sequence[ChangeRow]:
         agents = None if agent is None else frozenset({agent})
-        return choose(self.change_rows, Choice(ids=tuple(ids), agents=agents, call=call))
+        return choose(self.change_rows, Choice(ids=tuple(ids), agents=agents, call=call), states)
 
     def _decide(self, made: Sequence[Decision]) -> Sequence[Mapping[str, Any]]:
         by_id = {one.id: one for one in made}
         self.change_rows = [
-            replace(row, state=by_id[row.change.id].state) if row.change.id in by_id else row
+            replace(row, state=by_id[row.change.id].state, why=by_id[row.change.id].why)
+            if row.change.id in by_id
+            else row
             for row in self.change_rows
         ]
         return [told_decision(one) for one in made]

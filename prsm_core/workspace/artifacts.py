@@ -20,12 +20,13 @@ _CHUNK = 2**20
 
 
 class Artifact(Record, frozen=True, kw_only=True):
-    """A claimed file that is there and was touched in time; `path` is relative and resolved."""
+    """A claimed file that is there; `path` is relative and resolved."""
 
     name: str  # as the agent wrote it
     path: str
     size: int
     is_executable: bool
+    changed_at: float  # by the kernel, Unix seconds: unlike that of its content, none can set it
 
 
 class Blob(Record, frozen=True, kw_only=True):
@@ -36,20 +37,16 @@ class Blob(Record, frozen=True, kw_only=True):
     is_executable: bool
 
 
-def find_artifacts(
-    folder: str, names: Sequence[str], since: float
-) -> tuple[list[Artifact], list[str]]:
-    """Return the files below `folder` that were touched since then, and what is wrong with others.
+def find_artifacts(folder: str, names: Sequence[str]) -> tuple[list[Artifact], list[str]]:
+    """Return the files below `folder`, and what is wrong with others that are named.
 
-    Links and `..` are resolved, and what leads out of the folder is not looked at. The kernel's
-    time of the last change to a file is what counts: unlike the time of its content, no program
-    can set it back. `since` is in Unix seconds.
+    Links and `..` are resolved, and what leads out of the folder is not looked at.
     """
     root = Path(os.path.realpath(folder))
     found: list[Artifact] = []
     gaps = [f"{len(names) - MAX_FILES} more files were not checked"] * (len(names) > MAX_FILES)
     for name in names[:MAX_FILES]:
-        artifact = _find(root, name, since - CLOCK_SLACK)
+        artifact = _find(root, name)
         if isinstance(artifact, Artifact):
             found.append(artifact)
         else:
@@ -57,7 +54,7 @@ def find_artifacts(
     return found, gaps
 
 
-def _find(root: Path, name: str, since: float) -> Artifact | str:
+def _find(root: Path, name: str) -> Artifact | str:
     if "\0" in name:
         return "is not a path"
     path = Path(os.path.realpath(root / name))
@@ -71,20 +68,26 @@ def _find(root: Path, name: str, since: float) -> Artifact | str:
         return f"cannot be read: {error.strerror}"
     if not stat.S_ISREG(status.st_mode):
         return "is a folder" if stat.S_ISDIR(status.st_mode) else "is not a file"
-    if status.st_ctime < since:
-        return "was not changed since the agent began"
     return Artifact(
         name=name,
         path=str(path.relative_to(root)),
         size=status.st_size,
         is_executable=bool(status.st_mode & stat.S_IXUSR),
+        changed_at=status.st_ctime,
     )
+
+
+def touched_since(artifacts: Sequence[Artifact], since: float) -> tuple[list[Artifact], list[str]]:
+    """Return the files that were touched since then, in Unix seconds, and what others lack."""
+    touched = [one for one in artifacts if one.changed_at >= since - CLOCK_SLACK]
+    untouched = [one for one in artifacts if one.changed_at < since - CLOCK_SLACK]
+    return touched, [f"{one.name!r} was not changed since the agent began" for one in untouched]
 
 
 def find_unchanged(
     folder: str, artifacts: Sequence[Artifact], before: Mapping[str, Blob]
 ) -> list[str]:
-    """Return what is wrong with files that are as git knew them `before` the agent began."""
+    """Return what is wrong with files that are as they were `before` the agent began."""
     root = Path(os.path.realpath(folder))
     gaps = []
     room = MAX_BYTES

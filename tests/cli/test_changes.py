@@ -73,6 +73,32 @@ def test_changes_are_listed_with_their_agents_and_shown_as_a_patch(prsm, ran):
     subprocess.run(["git", "apply", "-R"], input=prsm("changes", "diff").out, text=True, check=True)
 
 
+@pytest.mark.requirement("E42")
+def test_why_a_file_or_a_line_of_it_is_as_it_is(prsm, ran, workspace):
+    found = listed(prsm)
+    for place in ("a", "a:2", str(workspace / "a")):
+        told = json.loads(prsm("changes", "why", place, "--json").out)
+        assert (told["change"], told["name"], told["how"]) == (found["a"]["change"], "w1", "named")
+        assert told["reason"]["text"] == "I fix the bug that a line is missing."
+        assert told["reason"]["kind"] == "text"
+        assert told["call"] == found["a"]["call"]
+    text = prsm("changes", "why", "a:2").out
+    assert "a:2: modified by w1 (named)" in text
+    assert "I fix the bug that a line is missing." in text
+    (workspace / "a").write_text("mine\none\ntwo\n")
+    assert json.loads(prsm("changes", "why", "a:3", "--json").out)["name"] == "w1"
+    for place, said in (
+        ("a:1", "a person, or another program, has made it"),
+        ("a:2", "is as it was before this session"),
+        ("a:4", "has no line 4"),
+        ("nosuch.py", "no change of 'nosuch.py' was found"),
+    ):
+        done = prsm("changes", "why", place)
+        assert done.code != 0
+        assert said in done.err
+        assert "prsm:" in done.err
+
+
 def test_the_end_of_a_run_tells_what_is_pending_and_the_command_that_takes_it_back(
     prsm, ran, workspace
 ):

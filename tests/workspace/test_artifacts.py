@@ -9,7 +9,7 @@ import time
 import pytest
 
 from prsm_core.workspace import artifacts
-from prsm_core.workspace.artifacts import Blob, find_artifacts, find_unchanged
+from prsm_core.workspace.artifacts import Blob, find_artifacts, find_unchanged, touched_since
 
 LONG_AGO = 0.0
 
@@ -24,7 +24,8 @@ def folder(tmp_path):
 
 
 def gaps_of(folder, *names, since=LONG_AGO):
-    return find_artifacts(str(folder), names, since)[1]
+    found, gaps = find_artifacts(str(folder), names)
+    return gaps + touched_since(found, since)[1]
 
 
 def blob_of(content: bytes, *, name="sha1", is_executable=False) -> Blob:
@@ -34,9 +35,9 @@ def blob_of(content: bytes, *, name="sha1", is_executable=False) -> Blob:
 
 @pytest.mark.parametrize("name", ["a.py", "./a.py", "sub/../a.py"])
 def test_a_file_of_the_folder_is_found_however_it_is_named(folder, name):
-    [found], gaps = find_artifacts(str(folder), [name], LONG_AGO)
+    [found], gaps = find_artifacts(str(folder), [name])
     assert (found.name, found.path, found.size, gaps) == (name, "a.py", 6, [])
-    assert find_artifacts(str(folder), [str(folder / "a.py")], LONG_AGO)[0][0].path == "a.py"
+    assert find_artifacts(str(folder), [str(folder / "a.py")])[0][0].path == "a.py"
 
 
 @pytest.mark.parametrize("name", ["../outside.txt", "link", "linked/outside.txt", "/etc/passwd"])
@@ -72,13 +73,13 @@ def test_a_file_from_before_was_not_changed_whatever_its_times_say(folder):
 
 
 def test_no_more_files_are_looked_at_than_anybody_makes(folder):
-    found, gaps = find_artifacts(str(folder), ["a.py"] * (artifacts.MAX_FILES + 2), LONG_AGO)
+    found, gaps = find_artifacts(str(folder), ["a.py"] * (artifacts.MAX_FILES + 2))
     assert (len(found), gaps) == (artifacts.MAX_FILES, ["2 more files were not checked"])
 
 
 @pytest.mark.parametrize("name", ["sha1", "sha256"])
 def test_content_that_git_knew_already_is_no_change(folder, name):
-    found, _ = find_artifacts(str(folder), ["a.py"], LONG_AGO)
+    found, _ = find_artifacts(str(folder), ["a.py"])
     before = {"a.py": blob_of(b"x = 1\n", name=name)}
     assert find_unchanged(str(folder), found, before) == [
         "'a.py' is as it was before the agent began"
@@ -89,14 +90,14 @@ def test_content_that_git_knew_already_is_no_change(folder, name):
 
 def test_a_file_that_was_only_made_executable_has_changed(folder):
     (folder / "a.py").chmod(0o755)
-    found, _ = find_artifacts(str(folder), ["a.py"], LONG_AGO)
+    found, _ = find_artifacts(str(folder), ["a.py"])
     assert find_unchanged(str(folder), found, {"a.py": blob_of(b"x = 1\n")}) == []
 
 
 def test_a_huge_file_is_not_read(folder):
     with (folder / "huge").open("wb") as file:
         file.truncate(2**40)
-    found, gaps = find_artifacts(str(folder), ["huge"], LONG_AGO)
+    found, gaps = find_artifacts(str(folder), ["huge"])
     assert gaps == []
     assert find_unchanged(str(folder), found, {"huge": blob_of(b"small")}) == []
     same_size = {"huge": Blob(id="0" * 40, size=2**40, is_executable=False)}
@@ -104,7 +105,7 @@ def test_a_huge_file_is_not_read(folder):
 
 
 def test_a_file_that_vanishes_before_it_is_compared_is_named(folder):
-    found, _ = find_artifacts(str(folder), ["a.py"], LONG_AGO)
+    found, _ = find_artifacts(str(folder), ["a.py"])
     (folder / "a.py").unlink()
     assert find_unchanged(str(folder), found, {"a.py": blob_of(b"x = 1\n")}) == [
         "'a.py' cannot be read: No such file or directory"

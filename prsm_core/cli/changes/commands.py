@@ -60,6 +60,22 @@ def show(change_id: str, session: str | None, workspace: str, as_json: bool) -> 
     print_change(workspace, session, change_id, as_json=as_json)
 
 
+@changes.command(short_help="Show why a file, or a line of it, was changed.")
+@click.argument("place", metavar="PATH[:LINE]")
+@session_option
+@workspace_option
+@json_option
+def why(place: str, session: str | None, workspace: str, as_json: bool) -> None:
+    """Show why a file was changed last, or who made a line of it, and why.
+
+    LINE is the number that the line has now. It is followed back through the changes of the session
+    to the one that made it. The reason is what the agent said, or thought, before its call.
+    """
+    from prsm_core.cli.changes.showing import print_why
+
+    print_why(workspace, session, place, as_json=as_json)
+
+
 @changes.command(short_help="Print changes as a patch.")
 @ids_argument
 @agent_option
@@ -134,3 +150,48 @@ def reject(
 
     which = Which(ids=ids, agent=agent, call=call, is_all=all_)
     ctx.exit(reject_changes(workspace, session, which, is_sure=yes, as_json=as_json))
+
+
+@changes.command(short_help="Commit accepted changes, one commit for each agent or task.")
+@ids_argument
+@agent_option
+@click.option(
+    "--by",
+    type=click.Choice(["agent", "task"]),
+    default="agent",
+    show_default=True,
+    help="One commit for each agent, or for each task.",
+)
+@click.option("--message", "-m", metavar="TEXT", help="Says this, in place of their reasons.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be committed.")
+@yes_option
+@session_option
+@workspace_option
+@json_option
+@click.pass_context
+def commit(
+    ctx: click.Context,
+    ids: tuple[str, ...],
+    agent: str | None,
+    by: str,
+    message: str | None,
+    dry_run: bool,
+    yes: bool,
+    session: str | None,
+    workspace: str,
+    as_json: bool,
+) -> None:
+    """Commit changes that are accepted in the repository, as you: all of them, or those named.
+
+    A commit holds these changes alone, merged onto HEAD. What is pending, what you have edited in
+    the same files, and what is staged stays as it is; no file is written. What does not merge is
+    left out and told, and the exit code is 1 then. The subject is the best reason that the agent
+    gave; trailers name agents, providers, models and the session. No hook runs, and nothing is
+    signed: `git commit --amend` does both.
+    """
+    from prsm_core.cli.changes.committing import Wanted, commit_changes
+    from prsm_core.engine.files.committing import Wording
+
+    wording = Wording(by=by, message=message)
+    wanted = Wanted(workspace=workspace, session=session, ids=ids, agent=agent, wording=wording)
+    ctx.exit(commit_changes(wanted, is_dry=dry_run, is_sure=yes, as_json=as_json))

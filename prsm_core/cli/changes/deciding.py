@@ -5,37 +5,28 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from prsm_core.cli.changes.finishing import finish, owned, rejecting, store_decisions
 from prsm_core.cli.changes.knowing import Known, known_changes, line_of
-from prsm_core.cli.places import workspace_ledger, workspace_paths
+from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import say
-from prsm_core.cli.snapshots.opening import open_shadow
-from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
-from prsm_core.domain.steps import Step
-from prsm_core.domain.writes import ChangesDecided
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.holding import held, require_quiet
-from prsm_core.engine.control.session_lock import SessionLock, find_owner
-from prsm_core.engine.files.deciding import accepted, decisions, told_decision, wanted
+from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.files.deciding import accepted, decisions, wanted
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
-from prsm_core.store import SqliteStore
-from prsm_core.workspace.changes.rejecting import Rejecter
-from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from prsm_core.domain.changes import Decision
 
 SHOWN = 20  # changes that are asked about one by one
 
@@ -78,27 +69,6 @@ def reject_changes(
     return int(any(one["state"] == "unmerged" for one in made))
 
 
-def finish_cut_off(workspace: str, session: str) -> bool:
-    """Finish what a process that has died began to take back in a session; whether it did.
-
-    The session's engine does so itself, if there is one. Raises PrsmError.
-    """
-    paths = workspace_paths(workspace)
-    shadow = Shadows(state=paths.state, data=paths.data, trees=paths.trees).open(
-        _no_git, Path(workspace)
-    )
-    if Rejecter(shadow).session != session or find_owner(paths.state, session) is not None:
-        return False
-    install_child_watcher()
-    with SessionLock.take(paths.state, session, since=time.time()):
-        run_to_end(_finish(workspace, session))
-    return True
-
-
-def _no_git(*_: object, **__: object) -> NoReturn:
-    raise RuntimeError("nobody runs git here")
-
-
 async def _known(workspace: str, session: str | None, which: Which) -> Known:
     return await known_changes(workspace, session, which.ids, which.agent, which.call)
 
@@ -107,8 +77,8 @@ async def _accept(workspace: str, session: str | None, which: Which) -> Sequence
     known = await _known(workspace, session, which)
     if (made := await _asked(workspace, known, "accept", which)) is not None:
         return made
-    with _owned(workspace, known):
-        return await _store(workspace, known, accepted(known.rows))
+    with owned(workspace, known):
+        return await store_decisions(workspace, known, accepted(known.rows))
 
 
 async def _reject(workspace: str, session: str | None, which: Which) -> Sequence[Mapping[str, Any]]:
@@ -119,30 +89,18 @@ async def _reject(workspace: str, session: str | None, which: Which) -> Sequence
         require_quiet(writers)
         if (made := await _asked(workspace, known, "reject", which)) is not None:
             return made
-        with _owned(workspace, known):
-            await _finish(workspace, known.session)
+        with owned(workspace, known):
+            await finish(workspace, known.session)
             known = await _known(workspace, known.session, which)
             return await _take_back(workspace, known) if known.rows else []
 
 
 async def _take_back(workspace: str, known: Known) -> Sequence[Mapping[str, Any]]:
-    async with _rejecting(workspace) as rejecter:
+    async with rejecting(workspace) as rejecter:
         rejection = await asyncio.to_thread(rejecter.reject, known.session, wanted(known.rows))
-        made = await _store(workspace, known, decisions(known.rows, rejection.decided))
+        made = await store_decisions(workspace, known, decisions(known.rows, rejection.decided))
         await asyncio.to_thread(rejecter.finish)
         return made
-
-
-async def _finish(workspace: str, session: str) -> None:
-    async with _rejecting(workspace) as rejecter:
-        if rejecter.session != session:
-            return
-        rejection = await asyncio.to_thread(rejecter.unfinished)
-        if rejection is not None:
-            known = await known_changes(workspace, session, (), None, None, is_all=True)
-            await _store(workspace, known, decisions(known.rows, rejection.decided))
-            await asyncio.to_thread(rejecter.finish)
-            say("prsm: note: a rejection that was cut off is finished", err=True)
 
 
 async def _asked(
@@ -158,35 +116,6 @@ async def _asked(
             return []
         made: list[Mapping[str, Any]] = await client.ask(op, changes=ids, agent=None, call=None)
         return made
-
-
-def _owned(workspace: str, known: Known) -> SessionLock:
-    """Own the session, so that no engine goes on with it meanwhile."""
-    return SessionLock.take(workspace_paths(workspace).state, known.session, since=time.time())
-
-
-@asynccontextmanager
-async def _rejecting(workspace: str) -> AsyncIterator[Rejecter]:
-    async with open_shadow(workspace) as shadow:
-        yield Rejecter(shadow)
-
-
-async def _store(
-    workspace: str, known: Known, made: Sequence[Decision]
-) -> Sequence[Mapping[str, Any]]:
-    if made:
-        async with await SqliteStore.open(workspace_ledger(workspace)) as store:
-            await store.commit(
-                Step(
-                    step_id=f"{known.session}:decided:{Ids(time.time).ulid()}",
-                    session_id=known.session,
-                    run_id=known.run,
-                    agent_id=None,
-                    at=time.time(),
-                    writes=(ChangesDecided(decisions=tuple(made)),),
-                )
-            )
-    return [told_decision(one) for one in made]
 
 
 def _ask(known: Known) -> None:

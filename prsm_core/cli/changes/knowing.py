@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.ledger import open_session
+from prsm_core.domain.changes import OPEN_STATES
 from prsm_core.domain.record import Record
 from prsm_core.engine.files.deciding import Choice, choose, family_of
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.kit.text import escape_exact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core.domain.changes import ChangeRow
 
@@ -36,8 +37,12 @@ async def known_changes(
     call: str | None,
     *,
     is_all: bool = False,
+    states: Collection[str] = OPEN_STATES,
 ) -> Known:
-    """Read the changes that are meant; with `is_all` also what is decided. Raises PrsmError."""
+    """Read the changes that are meant, which are in some states; with `is_all` those in any.
+
+    Raises PrsmError.
+    """
     async with open_session(workspace, session) as (store, info):
         rows = await store.changes(info.session_id)
         agents = await store.agents(info.session_id)
@@ -48,7 +53,7 @@ async def known_changes(
     if is_all:
         found = [row for row in rows if family is None or _may_be_of(row, family)]
     else:
-        found = list(choose(rows, Choice(ids=tuple(ids), agents=family, call=call)))
+        found = list(choose(rows, Choice(ids=tuple(ids), agents=family, call=call), states))
     return Known(
         session=info.session_id,
         run=info.run_id or "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.cli.changes.deciding import finish_cut_off
+from prsm_core.cli.changes.finishing import finish_cut_off
 from prsm_core.cli.changes.knowing import MARKS, known_changes, who
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.saying import say
@@ -17,11 +17,13 @@ from prsm_core.cli.snapshots.opening import with_shadow
 from prsm_core.cli.table import print_table
 from prsm_core.domain.changes import OPEN_STATES, UNMERGED
 from prsm_core.engine.files.deciding import Choice, choose, told_change
-from prsm_core.engine.journal.views import conversation
+from prsm_core.engine.files.deciding import wanted as in_order
+from prsm_core.engine.files.reasons import Reasons, of_line, of_path, reason_values, told_reason
 from prsm_core.kit.text import escape_exact, escape_prose, first_line
 from prsm_core.loop.run import run_to_end
 from prsm_core.workspace.changes.diffing import patch
-from prsm_core.workspace.rationale import LONGEST, find_reason
+from prsm_core.workspace.changes.tracing import find_origin
+from prsm_core.workspace.rationale import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,8 +101,8 @@ def print_change(workspace: str, session: str | None, wanted: str, *, as_json: b
     text = with_shadow(workspace, lambda shadow: patch(shadow, [row.change]))
     reason = run_to_end(_reason(workspace, known.session, row))
     if as_json:
-        why = None if reason is None else {"text": reason.text, "seq": reason.seq}
-        click.echo(json.dumps({**told_change(row, known.names), "rationale": why, "diff": text}))
+        told = {**told_change(row, known.names), "rationale": reason_values(reason), "diff": text}
+        click.echo(json.dumps(told))
         return
     change = row.change
     say(f"change {change.id}: {change.kind} {escape_exact(change.path)}, {_lines_of([row])}")
@@ -120,14 +122,41 @@ def print_change(workspace: str, session: str | None, wanted: str, *, as_json: b
 
 
 async def _reason(workspace: str, session: str, row: ChangeRow) -> Reason | None:
-    """Return why a change was made, by what its agent said before the call."""
-    author = row.change.author
-    if author is None or not author.call:
-        return None
     async with open_session(workspace, session) as (store, _):
-        told = store.events(session, agent=author.agent)
-        events = [event async for event in told if event.ts <= row.at]
-    return find_reason(conversation(events, numbered=True), author.call)
+        return await Reasons(store, session).of(row)
+
+
+def print_why(workspace: str, session: str | None, wanted: str, *, as_json: bool) -> None:
+    """Print why a file, or a line of it, was changed. Raises PrsmError."""
+    known = run_to_end(known_changes(workspace, session, (), None, None, is_all=True))
+    path, line = _place(known.rows, wanted)
+    rows = of_path(known.rows, workspace, path)
+    row = rows[0]
+    if line is not None:
+        asked = in_order(rows[::-1])
+        row = of_line(
+            rows, with_shadow(workspace, lambda shadow: find_origin(shadow, asked, line)), line
+        )
+    reason = run_to_end(_reason(workspace, known.session, row))
+    if as_json:
+        click.echo(json.dumps(told_reason(row, known.names, reason)))
+        return
+    change, who_ = row.change, escape_exact(who(row, known.names))
+    where = escape_exact(change.path) + ("" if line is None else f":{line}")
+    say(f"{where}: {change.kind} by {who_} ({change.how}), change {change.id}, {row.state}")
+    if reason is None:
+        say("  why is not known: nothing that was said before the call gives a reason")
+    else:
+        said = "said" if reason.kind == "text" else "thought"
+        say(f"  why, as it {said} before: {first_line(reason.text, LONGEST)}")
+
+
+def _place(rows: Sequence[ChangeRow], wanted: str) -> tuple[str, int | None]:
+    """Return the path and the line of PATH[:LINE]; a file may be called so, too."""
+    path, colon, number = wanted.rpartition(":")
+    if colon and number.isdecimal() and not any(row.change.path == wanted for row in rows):
+        return path, int(number)
+    return wanted, None
 
 
 def print_diff(

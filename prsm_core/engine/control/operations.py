@@ -64,10 +64,17 @@ _TEXTS = ("a list of texts", _is_texts)
 _MAYBE_TEXT = ("a text or null", lambda value: value is None or _is_text(value))
 _WHOLE = ("a whole number", _is_whole)
 _MAYBE_WHOLE = ("a whole number or null", lambda value: value is None or _is_whole(value))
+_TRUTH = ("true or false", lambda value: isinstance(value, bool))
 _IMAGES = ("a list of marks or `data:` URLs: no path of yours is read here", _is_images)
 _CHANGES = {"changes": _TEXTS, "agent": _MAYBE_TEXT, "call": _MAYBE_TEXT}
-_FLAG = ("true or false", lambda value: isinstance(value, bool))
-_UNDO = {"what": _TEXT, "wanted": _MAYBE_TEXT, "files": _FLAG, "conversation": _FLAG}
+_UNDO = {"what": _TEXT, "wanted": _MAYBE_TEXT, "files": _TRUTH, "conversation": _TRUTH}
+_COMMITTING = {
+    "changes": _TEXTS,
+    "agent": _MAYBE_TEXT,
+    "by": _TEXT,
+    "message": _MAYBE_TEXT,
+    "dry_run": _TRUTH,
+}
 _VIA, _SHOWN = frozenset({"via"}), frozenset({"images"})
 _OVERRIDES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("provider", "model", "mode", "effort"), _TEXT),
@@ -301,6 +308,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "reject": Operation(_plain("reject"), _CHANGES, acts=True),
     "undo": Operation(_plain("undo"), _UNDO, acts=True),
     "take_snapshot": Operation(_plain("take_snapshot"), {"description": _TEXT}, acts=True),
+    "commit_changes": Operation(_plain("commit_changes"), _COMMITTING, acts=True),
     "snapshots": Operation(_plain("snapshots")),
     "hold_files": Operation(_hold_files, acts=True),
     "rationale": Operation(_plain("rationale"), {"path": _TEXT, "line": _MAYBE_WHOLE}),

@@ -226,6 +226,20 @@ class RemoteApp:
         told = await self._ask("take_snapshot", description=description)
         return cast("Mapping[str, Any]", told)
 
+    async def commit_changes(
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        by: str = "agent",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Commit accepted changes; see AppHandle."""
+        how: dict[str, Any] = {"by": by, "message": message, "dry_run": dry_run}
+        told = await self._ask("commit_changes", changes=list(changes), agent=agent, **how)
+        return cast("Mapping[str, Any]", told)
+
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of the session; see AppHandle."""
         return cast("list[Mapping[str, Any]]", await self._ask("snapshots"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.changes import ACCEPTED, OPEN_STATES
+from prsm_core.engine.files.committing import Wording, told_outcome
 from prsm_core.engine.files.deciding import (
     Choice,
     choose,
@@ -11,12 +13,15 @@ from prsm_core.engine.files.deciding import (
     told_change,
     told_decision,
 )
+from prsm_core.engine.files.reasons import Reasons, of_line, of_path, told_reason
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.commits.records import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.files.late import LateWatch
     from prsm_core.interfaces.store import Store
@@ -25,20 +30,36 @@ if TYPE_CHECKING:
 class Deciding:
     """The part of an AppHandle that is about changes; without a watch none are found."""
 
-    def __init__(self, watch: LateWatch | None, store: Store, session: str) -> None:
+    def __init__(self, watch: LateWatch | None, store: Store, session: str, workspace: str) -> None:
         self._watch = watch
         self._store = store
         self._session = session
+        self._workspace = workspace
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return all changes of the session, oldest first."""
-        if self._watch is not None:
-            rows = await self._watch.get().rows()
-        else:
-            rows = await self._store.changes(self._session)
-        agents = await self._store.agents(self._session)
-        names = {row.descriptor.agent_id: row.descriptor.name for row in agents}
+        rows, names = await self._rows(), await self._names()
         return [told_change(row, names) for row in rows]
+
+    async def rationale(self, path: str, line: int | None) -> Mapping[str, Any]:
+        """Return why a file, or a line of it, was changed; see AppHandle."""
+        rows = of_path(await self._rows(), self._workspace, path)
+        row = rows[0]
+        if line is not None:
+            if self._watch is None:
+                raise _not_kept()
+            row = of_line(rows, await self._watch.get().origin(rows, line), line)
+        reason = await Reasons(self._store, self._session).of(row)
+        return told_reason(row, await self._names(), reason)
+
+    async def _rows(self) -> Sequence[ChangeRow]:
+        if self._watch is not None:
+            return await self._watch.get().rows()
+        return await self._store.changes(self._session)
+
+    async def _names(self) -> Mapping[str, str]:
+        agents = await self._store.agents(self._session)
+        return {row.descriptor.agent_id: row.descriptor.name for row in agents}
 
     async def accept(
         self, ids: Sequence[str], agent: str | None, call: str | None
@@ -56,14 +77,31 @@ class Deciding:
         watch = await self._able(choice)
         return [] if watch is None else [told_decision(one) for one in await watch.reject(choice)]
 
-    async def _able(self, choice: Choice) -> ChangeWatch | None:
+    async def commit(
+        self,
+        ids: Sequence[str],
+        agent: str | None,
+        by: str,
+        message: str | None,
+        *,
+        is_dry: bool,
+    ) -> Mapping[str, Any]:
+        """Commit accepted changes; see AppHandle."""
+        choice, wording = await self._choice(ids, agent, None), Wording(by=by, message=message)
+        wording.check()
+        watch = await self._able(choice, {ACCEPTED})
+        if watch is None:
+            return told_outcome(Outcome(), (), {})
+        outcome, rows = await watch.commit(choice, wording, is_dry=is_dry)
+        return told_outcome(outcome, rows, await self._names())
+
+    async def _able(
+        self, choice: Choice, states: Collection[str] = OPEN_STATES
+    ) -> ChangeWatch | None:
         """Return who decides; None: there is nothing to decide. Raises ConfigError."""
-        if self._watch is None and choose(await self._store.changes(self._session), choice):
-            raise ConfigError(
-                "changes of files are not kept here",
-                hint="let `workspace.snapshots` be something else than off",
-                code="no_changes",
-            )
+        rows = await self._store.changes(self._session)
+        if self._watch is None and choose(rows, choice, states):
+            raise _not_kept()
         return None if self._watch is None else self._watch.get()
 
     async def _choice(self, ids: Sequence[str], agent: str | None, call: str | None) -> Choice:
@@ -73,3 +111,11 @@ class Deciding:
             parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in rows}
             agents = family_of(ConversationStore.resolve_agent_id(agent, rows), parents)
         return Choice(ids=tuple(ids), agents=agents, call=call)
+
+
+def _not_kept() -> ConfigError:
+    return ConfigError(
+        "changes of files are not kept here",
+        hint="let `workspace.snapshots` be something else than off",
+        code="no_changes",
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
-from prsm_core.engine.door.refusals import known_mode, not_built
+from prsm_core.engine.door.refusals import known_mode
 from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.files.quiet import HOLD_SECONDS
 from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
@@ -398,7 +398,8 @@ class LocalApp:
     def _deciding(self) -> Deciding:
         from prsm_core.engine.door.deciding import Deciding  # once a person decides
 
-        return Deciding(self._engine.changes, self._store, self._session)
+        engine = self._engine
+        return Deciding(engine.changes, self._store, self._session, engine.workspace)
 
     async def reject(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
@@ -427,6 +428,19 @@ class LocalApp:
 
         return Undoing(self._engine, self._store, self._session, self._state_dir)
 
+    async def commit_changes(
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        by: str = "agent",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Commit accepted changes in the person's repository, or say how that would be done."""
+        await self._engine.journal.flush()
+        return await self._deciding.commit(changes, agent, by, message, is_dry=dry_run)
+
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of files that were taken for the session, oldest first."""
         from prsm_core.engine.door.files import snapshot_rows  # once somebody asks
@@ -444,8 +458,9 @@ class LocalApp:
             await asyncio.get_running_loop().create_future()  # until it is closed
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Raise PrsmError: it is not there yet."""
-        raise not_built("say why a line was changed")
+        """Return why an agent changed a file, or a line of it."""
+        await self._engine.journal.flush()
+        return await self._deciding.rationale(path, line)
 
     async def aclose(self) -> None:
         """Shut the engine down; who waits for the result of a run that has begun is given it."""

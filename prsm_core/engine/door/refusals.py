@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.errors import ConfigError, PrsmError
+from prsm_core.errors import ConfigError
 
+# The code of what an AppHandle cannot do yet. All is there by now; frontends know the name.
 NOT_BUILT = "not_built"
 WAYS = ("prompt", "turn", "restore")  # of an undo
-
-
-def not_built(what: str) -> PrsmError:
-    """Return the error of an operation that is not there yet."""
-    return PrsmError(
-        f"this version of prsm cannot do that yet: {what}",
-        hint="a later version of prsm-core can",
-        code=NOT_BUILT,
-    )
 
 
 def check_way(what: str) -> None:

@@ -346,6 +346,18 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
+    async def commit_changes(
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        by: str = "agent",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> Mapping[str, Any]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
     async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
         """Raise PrsmError: this is a replay."""
         self._refuse()

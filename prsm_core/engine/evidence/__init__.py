@@ -1,7 +1,8 @@
 """Evidence: what an agent's claim to be done is worth.
 
 evidence     looks into what it claims
-baseline     the files as they were before
+witness      what files were before, and who changed them, by the changes of the session
+baseline     what git had of them before, where nobody watches
 command_log  the commands that were run
 gates        commands of the configuration that must pass
 """

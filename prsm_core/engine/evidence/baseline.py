@@ -1,4 +1,4 @@
-"""What git knew of some files before an agent began."""
+"""What git knew of some files before an agent began: where no change of them is known."""
 
 from __future__ import annotations
 

@@ -15,17 +15,19 @@ from prsm_core.engine.evidence.command_log import CommandLog
 from prsm_core.engine.state import Evidence, Level
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.quotation import quote
-from prsm_core.workspace.artifacts import find_artifacts, find_unchanged
+from prsm_core.workspace.artifacts import find_artifacts, find_unchanged, touched_since
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.engine.evidence.gates import GateRunner, GateVerdict
+    from prsm_core.engine.evidence.witness import Seen, Witness
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.workspace.artifacts import Artifact
 
 
 class Sources(Record, frozen=True, kw_only=True):
@@ -38,6 +40,7 @@ class Sources(Record, frozen=True, kw_only=True):
     journal: Journal
     clock: Clock
     refusals: int
+    witness: Witness | None = None  # None: nobody watches the files
 
 
 class Proof:
@@ -76,13 +79,30 @@ class Proof:
             return []
         agent, began = self._record.descriptor, self._record.notes.began_at
         folder, since = agent.cwd, agent.created_at if began is None else began
-        found, gaps = await asyncio.to_thread(find_artifacts, folder, names, since)
-        has_git = bool(found) and await asyncio.to_thread(is_in_repository, folder)
+        found, gaps = await asyncio.to_thread(find_artifacts, folder, names)
+        seen = await self._seen(found)
+        gaps += [
+            f"{one.name!r} {_whose(seen[one.path])}"
+            for one in found
+            if one.path in seen and seen[one.path].others
+        ]
+        before = {path: one.before for path, one in seen.items() if one.before is not None}
+        touched, more = touched_since([one for one in found if one.path not in seen], since)
+        gaps += more
+        has_git = bool(touched) and await asyncio.to_thread(is_in_repository, folder)
         if has_git:
-            paths = [artifact.path for artifact in found]
-            before = await blobs_before(self._from.launcher, self._from.clock, folder, paths, since)
-            gaps += await asyncio.to_thread(find_unchanged, folder, found, before)
+            paths = [artifact.path for artifact in touched]
+            clock = self._from.clock
+            before |= await blobs_before(self._from.launcher, clock, folder, paths, since)
+        gaps += await asyncio.to_thread(find_unchanged, folder, found, before)
         return gaps
+
+    async def _seen(self, found: Sequence[Artifact]) -> Mapping[str, Seen]:
+        """Return what is known of files without asking a clock, or what was committed."""
+        witness = self._from.witness
+        if witness is None or not found:
+            return {}
+        return await witness.of(self._record, [one.path for one in found])
 
     async def _command_log(self, commands: Sequence[str]) -> CommandLog:
         """Read the calls of the agent and all below it in the ledger, which is up to date.
@@ -111,6 +131,13 @@ class Proof:
             hint="mend it, then call task_complete again",
             code="gate_failed",
         )
+
+
+def _whose(seen: Seen) -> str:
+    names = ", ".join(one for one in seen.others if one)
+    if not names:
+        return "was changed, but by no call of the agent that is known of"
+    return f"was changed by {names}, and not by the agent"
 
 
 def _told(verdict: GateVerdict) -> str:

@@ -7,5 +7,6 @@ quiet    which calls may write now, and the moment in which none does
 calls    those that may have made a change that is found next
 changes  what they changed: found, attributed, written and told
 late     … from the first call on that may write
+reasons  why a file, or a line of it, is as it is
 deciding which changes a person means, and what becomes of them
 """

@@ -16,23 +16,27 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from prsm_core.domain.changes import ACCEPTED, FileChange, path_text, text_path
 from prsm_core.domain.changes import Author as ChangeAuthor
-from prsm_core.domain.changes import FileChange, path_text, text_path
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import ChangesDecided, FileChanged
 from prsm_core.engine.files.calls import OpenCalls
+from prsm_core.engine.files.committing import commits_of, committed
 from prsm_core.engine.files.deciding import accepted, choose, decisions, taken_back_text, wanted
 from prsm_core.engine.files.quiet import HOLD_SECONDS
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.workspace.changes.attribution import NOBODY, Hands, attribute, is_below
 from prsm_core.workspace.changes.rejecting import Rejecter
+from prsm_core.workspace.changes.tracing import find_origin
 from prsm_core.workspace.changes.tracker import Tracker
+from prsm_core.workspace.commits.carrying import Committer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.changes import ChangeRow, Decision
+    from prsm_core.engine.files.committing import Wording
     from prsm_core.engine.files.deciding import Choice
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.quiet import Hold, WritingCall
@@ -43,7 +47,9 @@ if TYPE_CHECKING:
     from prsm_core.kit.background import Background
     from prsm_core.workspace.changes.records import Attributed, Found
     from prsm_core.workspace.changes.rejecting import Rejection
+    from prsm_core.workspace.changes.tracing import Origin
     from prsm_core.workspace.changes.tracker import Scan
+    from prsm_core.workspace.commits.records import Outcome
     from prsm_core.workspace.shadow.worktree import Shadow
 
 APART_SECONDS = 0.25  # between two looks
@@ -401,6 +407,14 @@ class ChangeWatch:
         await self.flush()
         return await self._store.changes(self._session)
 
+    async def origin(self, rows: Sequence[ChangeRow], line: int) -> Origin:
+        """Return which of the changes of a file, newest first, made a line of it as it is now.
+
+        Raises ConfigError as `find_origin` does, PrsmError where git or the folder is not fit.
+        """
+        asked = wanted(rows[::-1])
+        return await self._keeper.use(self._folder, lambda shadow: find_origin(shadow, asked, line))
+
     async def accept(self, choice: Choice) -> Sequence[Decision]:
         """Accept changes: nothing else becomes of them. Raises ConfigError for wrong ids."""
         await self.recover()
@@ -446,8 +460,44 @@ class ChangeWatch:
         self._tell_taken_back(rows, made)
         return made
 
+    async def commit(
+        self, choice: Choice, wording: Wording, *, is_dry: bool = False
+    ) -> tuple[Outcome, Sequence[ChangeRow]]:
+        """Commit accepted changes, or with `is_dry` only say how; return it, and those changes.
+
+        Raises ConfigError for wrong ids and where nothing can be committed now, PrsmError where git
+        or the folder is not fit.
+        """
+        await self.recover()
+        rows = choose(await self.rows(), choice, {ACCEPTED})
+        asked = await commits_of(self._store, self._session, rows, wording)
+        if is_dry:
+            plan = await self._keeper.use(self._folder, lambda at: Committer(at).plan(asked))
+            return plan, rows
+        async with self._one:
+            outcome = await self._keeper.use(
+                self._folder, lambda shadow: Committer(shadow).commit(self._session, asked)
+            )
+            await self._note_committed(rows, outcome)
+        return outcome, rows
+
+    async def _note_committed(self, rows: Sequence[ChangeRow], outcome: Outcome) -> None:
+        await self._decide(committed(rows, outcome))
+        await self._keeper.use(self._folder, lambda shadow: Committer(shadow).finish())
+
     async def recover(self) -> None:
-        """Finish a rejection that a process which has died began for this session."""
+        """Finish what a process that has died began for this session: a rejection, commits."""
+        await self._recover_rejection()
+
+        def ended(shadow: Shadow) -> Outcome | None:
+            committer = Committer(shadow)
+            return committer.unfinished() if committer.session == self._session else None
+
+        outcome = await self._keeper.attempt(self._folder, ended)
+        if outcome is not None:
+            await self._note_committed(await self._store.changes(self._session), outcome)
+
+    async def _recover_rejection(self) -> None:
 
         def finished(shadow: Shadow) -> Rejection | None:
             rejecter = Rejecter(shadow)

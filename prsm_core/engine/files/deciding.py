@@ -33,23 +33,37 @@ class Choice(Record, frozen=True, kw_only=True):
     call: str | None = None
 
 
-def choose(rows: Sequence[ChangeRow], choice: Choice) -> Sequence[ChangeRow]:
-    """Return the changes that are meant, oldest first, and of which something can be decided.
+def choose(
+    rows: Sequence[ChangeRow], choice: Choice, states: Collection[str] = OPEN_STATES
+) -> Sequence[ChangeRow]:
+    """Return the changes that are meant, oldest first, of which something can be decided.
 
-    Raises ConfigError for an id that is of none, of several, or of one that is decided.
+    These are those in some states. Raises ConfigError for an id that is of none, of several, or of
+    one in another state.
     """
     if choice.ids:
         found = [_find(rows, wanted) for wanted in dict.fromkeys(choice.ids)]
         for row in found:
-            if row.state not in OPEN_STATES:
-                raise ConfigError(
-                    f"change {row.change.id} of {row.change.path} is {row.state} already",
-                    hint="`prsm changes list` shows what is pending",
-                    code="already_decided",
-                )
+            if row.state not in states:
+                raise _in_another_state(row)
         ids = {row.change.id for row in found}
         return [row for row in rows if row.change.id in ids]
-    return [row for row in rows if row.state in OPEN_STATES and _is_of(row, choice)]
+    return [row for row in rows if row.state in states and _is_of(row, choice)]
+
+
+def _in_another_state(row: ChangeRow) -> ConfigError:
+    what = f"change {row.change.id} of {row.change.path} is"
+    if row.state in OPEN_STATES:
+        return ConfigError(
+            f"{what} not accepted yet",
+            hint=f"accept it first: prsm changes accept {row.change.id}",
+            code="not_accepted",
+        )
+    return ConfigError(
+        f"{what} {row.state} already",
+        hint="`prsm changes list` shows what is pending",
+        code="already_decided",
+    )
 
 
 def _is_of(row: ChangeRow, choice: Choice) -> bool:

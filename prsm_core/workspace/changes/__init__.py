@@ -9,6 +9,7 @@ storing      contents of changes kept, and their lines counted
 attribution  whose a change is, from the calls that could have made it
 rejecting    changes taken back, each alone; an intent first
 merging      what a file would be without one change
+tracing      which change a line of a file is from
 writing      one file written whole
 diffing      changes as a patch
 forgetting   what was kept for a session, removed with it

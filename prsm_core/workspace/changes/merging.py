@@ -1,6 +1,6 @@
-"""What a file would be without one change: decided from what it was before, after, and is now.
+"""What a file would be without one change, or with it: from what it was before, after, and is now.
 
-Where later edits touched the file it is merged three ways, as `git merge-file` does. What does not
+Where other edits touched the file it is merged three ways, as `git merge-file` does. What does not
 merge stays as it is.
 """
 
@@ -33,6 +33,11 @@ class Wanted(Record, frozen=True, kw_only=True):
     root: str
     before: Entry | None
     after: Entry | None
+
+    @property
+    def inner(self) -> str:
+        """The path from the top of its root."""
+        return self.path[len(self.root) :].lstrip("/") if self.root else self.path
 
 
 class Side(NamedTuple):
@@ -98,38 +103,67 @@ def _holds_only(root: Root, top: str, going: Collection[str]) -> bool:
     return found
 
 
+class Words(Record, frozen=True, kw_only=True):
+    """Why something does not merge, for people."""
+
+    gone: str  # nothing is there
+    removing: str  # what is there is another than that which is to go
+    adding: str  # … and nothing should have been
+    link: str
+    binary: str
+    lines: str
+
+
+TAKING_BACK = Words(
+    gone="the file is gone since",
+    removing="the file that it made is another since",
+    adding="the file that it deleted is another since",
+    link="it is, or was, a link, and is another since",
+    binary="it is no text, and is another since",
+    lines="later edits touched the same lines",
+)
+
+
 def without(root: Root, side: Side, change: Wanted) -> Side:
     """Return what is left of a side without a change; its `why` tells why it stays."""
-    now, before, after = side.entry, change.before, change.after
-    if side.why or now == before:  # taken back already, by whomever
+    return merged(root, side, base=change.after, other=change.before, words=TAKING_BACK)
+
+
+def merged(
+    root: Root, side: Side, *, base: Entry | None, other: Entry | None, words: Words
+) -> Side:
+    """Return a side with what leads from `base` to `other`; its `why` tells why it stays."""
+    now = side.entry
+    if side.why or now == other:  # it is there already, by whomever
         return side
-    for one in (before, after):
+    for one in (other, base):
         if one is not None and not one.blob:
             return Side(now, f"its content is not kept: {one.why}")
-    if now == after:
-        if before is None or _is_there(root, before):
-            return Side(before)
+    if now == base:
+        if other is None or _is_there(root, other):
+            return Side(other)
         return Side(now, "what was there before is gone: the repository has thrown it away")
     if now is None:
-        return Side(now, "the file is gone since")
-    if before is None or after is None:
-        what = "made" if before is None else "deleted"
-        return Side(now, f"the file that it {what} is another since")
-    if LINK in {now.mode, before.mode, after.mode}:
-        return Side(now, "it is, or was, a link, and is another since")
-    mode = before.mode if now.mode == after.mode else now.mode
-    return merged(root, now, before, after, mode)
+        return Side(now, words.gone)
+    if other is None or base is None:
+        return Side(now, words.removing if other is None else words.adding)
+    if {now.mode, other.mode, base.mode} - {FILE, PROGRAM}:
+        return Side(now, words.link)
+    mode = other.mode if now.mode == base.mode else now.mode
+    return merged_lines(root, now, other, base, mode, words)
 
 
-def merged(root: Root, now: Entry, before: Entry, after: Entry, mode: str) -> Side:
-    """Return what is left of a file without what led from `before` to `after`, by lines."""
-    if before.blob == after.blob:
+def merged_lines(
+    root: Root, now: Entry, other: Entry, base: Entry, mode: str, words: Words = TAKING_BACK
+) -> Side:
+    """Return a file with what led from `base` to `other`, by lines, and this mode."""
+    if other.blob == base.blob:
         return Side(Entry(mode, now.blob))
-    if now.blob == after.blob:
-        return Side(Entry(mode, before.blob))
+    if now.blob == base.blob:
+        return Side(Entry(mode, other.blob))
     with tempfile.TemporaryDirectory(dir=root.place, prefix="merge-") as folder:
         files = []
-        for name, entry in (("now", now), ("after", after), ("before", before)):
+        for name, entry in (("now", now), ("base", base), ("other", other)):
             data = root.shadow.ask("cat-file", "blob", entry.blob)
             if data.code:
                 return Side(now, "what it held is gone: the repository has thrown it away")
@@ -137,9 +171,9 @@ def merged(root: Root, now: Entry, before: Entry, after: Entry, mode: str) -> Si
             Path(files[-1]).write_bytes(data.out)
         said = root.shadow.ask("merge-file", "-p", "-q", *files)
         if said.code > _MOST_CONFLICTS:
-            return Side(now, "it is no text, and is another since")
+            return Side(now, words.binary)
         if said.code:
-            return Side(now, "later edits touched the same lines")
+            return Side(now, words.lines)
     blob = root.shadow.word("hash-object", "-w", "--stdin", stdin=said.out)
     return Side(Entry(mode, blob))
 

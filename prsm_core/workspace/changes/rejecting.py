@@ -117,7 +117,7 @@ class Rejecter:
         """Decide about all; a path that only others of them leave free is looked at after those."""
         files: dict[tuple[str, str], _File] = {}
         for change in wanted:
-            path = change.path[len(change.root) :].lstrip("/") if change.root else change.path
+            path = change.inner
             one = files.setdefault((change.root, path), _File(self._root(change.root), path))
             one.changes.append(change)
         _decide(files)

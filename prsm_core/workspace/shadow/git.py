@@ -38,6 +38,11 @@ _OF_PERSON = (
     *("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"),
     "GIT_CONFIG_NOSYSTEM",
 )
+_CONFIGURED = ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_GLOBAL")
+_WHO = tuple(
+    f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE")
+)
+_AS_NOBODY = frozenset({*_CONFIGURED, *_WHO, "GIT_ATTR_NOSYSTEM"})
 
 
 class Output(NamedTuple):
@@ -99,10 +104,12 @@ class GitDir:
         *,
         objects: Sequence[Path] = (),
         settings: Sequence[str] = (),
+        env: Mapping[str, str] = _FIXED,
     ) -> None:
         self.path = git_dir
         self.work_tree = work_tree
         self._git = git
+        self._env = env
         self._objects = ":".join(map(_quoted, objects))
         self._settings = [word for one in settings for word in ("-c", one)]
 
@@ -125,7 +132,7 @@ class GitDir:
         Paths are names, unless they are not `is_literal`, which some commands do not know.
         """
         env = {
-            **_FIXED,
+            **self._env,
             "GIT_LITERAL_PATHSPECS": str(int(is_literal)),
             "GIT_DIR": str(self.path),
             "GIT_WORK_TREE": str(self.work_tree),
@@ -150,13 +157,21 @@ class GitDir:
         return self.run(*args, stdin=stdin, index=index).decode("ascii").strip()
 
 
+def persons_env(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return an environment in which git has the person's own settings, and makes commits as them.
+
+    That no hook and no monitor runs, `GitDir` sees to; a filter is whoever asks for one.
+    """
+    env = {name: value for name, value in _FIXED.items() if name not in _AS_NOBODY}
+    names = (*_OF_PERSON, *_WHO, "EMAIL")
+    return env | {name: environ[name] for name in names if name in environ}
+
+
 def excludes_file(
     git: Git, git_dir: Path | None, work_tree: Path, environ: Mapping[str, str]
 ) -> str | None:
     """Return the file of the person's own patterns of what git ignores; None: there is none."""
-    env = {**_FIXED}
-    for name in ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_GLOBAL"):
-        del env[name]
+    env = {name: value for name, value in _FIXED.items() if name not in _CONFIGURED}
     env |= {name: environ[name] for name in _OF_PERSON if name in environ}
     if git_dir is not None:
         env["GIT_DIR"] = str(git_dir)

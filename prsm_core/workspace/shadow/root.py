@@ -110,6 +110,7 @@ class Root:
         self.place = place
         self._git = git
         self._limits = limits
+        self.environ = environ
         self.hidden = tuple(f"{one}/" for one in hidden)
         self.repository = find_repository(folder)
         objects: list[Path] = []
@@ -125,6 +126,22 @@ class Root:
         self._forced = place / "forced.json"
         self._borrowed = place / "borrowed"
         self._compared: dict[tuple[str, str], list[Change]] = {}  # what trees differ in stays so
+
+    def own_git(
+        self, env: Mapping[str, str], settings: Sequence[str] = (), *, writes_here: bool = False
+    ) -> GitDir:
+        """Return git on the repository of the root, in an environment that its caller answers for.
+
+        With `writes_here` what it stores lies in the shadow. Raises ConfigError for no repository.
+        """
+        if self.repository is None:
+            raise ConfigError(f"{self.folder} is no repository any more", code="no_repository")
+        objects: Sequence[Path] = ()
+        if writes_here:
+            env = {**env, "GIT_OBJECT_DIRECTORY": str(self.shadow.path / "objects")}
+            objects = [self.repository.common_dir / "objects"]
+        git_dir = self.repository.git_dir
+        return GitDir(self._git, git_dir, self.folder, objects=objects, settings=settings, env=env)
 
     def prepare(self) -> None:
         """Make the git directory, if it is not there; free it of a lock that a dead one left."""

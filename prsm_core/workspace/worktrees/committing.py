@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from prsm_core.workspace.changes.merging import merged
+from prsm_core.workspace.changes.merging import merged_lines
 from prsm_core.workspace.changes.records import LINK, Entry
 from prsm_core.workspace.shadow.git import listed
 from prsm_core.workspace.worktrees.making import own_index
@@ -78,7 +78,7 @@ def _own(root: Root, tree: Tree, change: Changed, head: Entry | None) -> Entry |
         return Left(change.path, AMONG_OTHERS)
     has_own_mode = change.before.mode == change.after.mode
     mode = plain.mode if has_own_mode else change.after.mode
-    side = merged(root, plain, change.after, change.before, mode)
+    side = merged_lines(root, plain, change.after, change.before, mode)
     return Left(change.path, AMONG_OTHERS) if side.why else side.entry
 
 

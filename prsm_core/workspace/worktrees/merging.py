@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.workspace.changes.merging import find_side, merged
+from prsm_core.workspace.changes.merging import find_side, merged_lines
 from prsm_core.workspace.changes.records import LINK
 from prsm_core.workspace.changes.writing import Operation, write
 from prsm_core.workspace.worktrees.records import Left
@@ -56,7 +56,7 @@ def _merged(root: Root, side: Side, change: Changed) -> Side | Left:
     if LINK in {now.mode, before.mode, after.mode}:
         return Left(change.path, "it is, or was, a link, and was changed meanwhile")
     mode = after.mode if now.mode == before.mode else now.mode
-    new = merged(root, now, after, before, mode)
+    new = merged_lines(root, now, after, before, mode)
     return Left(change.path, _why(new.why)) if new.why else new
 
 

@@ -116,6 +116,13 @@ ARGUMENTS: dict[str, dict] = {
     "complete": {"text": "t"},
     "fork": {"at": None},
     "rationale": {"path": "a.py", "line": None},
+    "commit_changes": {
+        "changes": [],
+        "agent": None,
+        "by": "agent",
+        "message": None,
+        "dry_run": True,
+    },
     "accept": {"changes": [], "agent": None, "call": None},
     "reject": {"changes": [], "agent": None, "call": None},
     "undo": {"what": "turn", "wanted": None, "files": True, "conversation": True},

@@ -120,6 +120,7 @@ ACTS = {
     "snapshots": (),
     "hold_files": (),
     "rationale": ("a.py",),
+    "commit_changes": (),
     "providers": (),
     "models": (),
 }

@@ -141,6 +141,36 @@ async def test_what_calls_change_is_told_with_the_call_and_kept_once(opened, fol
     assert all(row.change.author.turn for row in found.values())
 
 
+@pytest.mark.requirement("E42")
+async def test_a_frontend_is_told_why_a_file_and_a_line_of_it_were_changed(opened, folder):
+    async def master(agent):
+        hand = Hand(agent, folder)
+        await agent.say("I fix the bug in the first line.")
+        await hand.write("a", "first\nsecond\n")
+        await agent.say("I fix another bug: a third line is missing.")
+        await hand.write("a", "first\nsecond\nthird\n")
+        await agent.complete()
+
+    async with opened() as team:
+        options = RunOptions(workspace=str(team.workspace))
+        app = LocalApp(team.engine, options, team.store, SESSION)
+        await team.run(master=master)
+        whole, line = await app.rationale("a"), await app.rationale(str(folder / "a"), 2)
+        with pytest.raises(ConfigError) as unknown:
+            await app.rationale("a", 4)
+    assert (whole["call"], whole["reason"]["text"]) == (
+        "master-2",
+        "I fix another bug: a third line is missing.",
+    )
+    assert (line["call"], line["name"], line["how"]) == ("master-1", "master", "named")
+    assert line["reason"]["text"] == "I fix the bug in the first line."
+    said = list(team.ledger.events("message_completed", "master"))
+    assert [e["text"] for e in said if e["seq"] == line["reason"]["seq"]] == [
+        "I fix the bug in the first line."
+    ]
+    assert unknown.value.code == "no_such_line"
+
+
 async def test_a_person_beside_an_agent_is_told_from_it_and_both_are_told(opened, folder):
     heard: list[Any] = []
 

@@ -1,0 +1,303 @@
+"""Makes commits of accepted changes: all of a repository or none, also if it is cut off anywhere.
+
+What is to be done is on the disk first, and stays there until its owner has stored what was done.
+The commits are made, and nothing names them. Then the index is locked, the branch moves from where
+it was, if it is still there, and the index takes its place. Whoever comes after a process that died
+finds by the branch whether it was done, and finishes the index or lets it be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from prsm_core.domain.record import Record
+from prsm_core.errors import ConfigError
+from prsm_core.workspace.commits.lock import IndexLock, stamp_of
+from prsm_core.workspace.commits.planning import Planner, copy_index, files_of, only
+from prsm_core.workspace.commits.records import Commit, Held, Left, Outcome
+from prsm_core.workspace.commits.repository import PersonsRepository
+from prsm_core.workspace.shadow.journal import sync
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.workspace.commits.lock import Stamp
+    from prsm_core.workspace.commits.planning import RepositoryPlan
+    from prsm_core.workspace.commits.records import Asked
+    from prsm_core.workspace.shadow.worktree import Shadow
+
+_HINT = "look at `git status`, and try again"
+
+
+class _Move(Record, frozen=True):
+    """One repository's branch that moves; `ref` is None for a detached HEAD."""
+
+    root: str
+    ref: str | None
+    old: str | None
+    stamp: Stamp  # of the index before
+    commits: tuple[Commit, ...]
+
+
+class _Made(NamedTuple):
+    """Commits that no branch has yet, and the index that belongs to them."""
+
+    person: PersonsRepository
+    lock: IndexLock
+    move: _Move
+    staged: bytes  # what the index becomes
+
+
+class Committer:
+    """Commits accepted changes of a folder; every method blocks. Raises PrsmError, and OSError."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self._shadow = shadow
+        self._intent = shadow.place / "commit.json"
+
+    @property
+    def session(self) -> str | None:
+        """Whose commits were cut off; None: nobody's were."""
+        given = self._read()
+        return None if given is None else str(given["session"])
+
+    def plan(self, asked: Sequence[Asked]) -> Outcome:
+        """Return what would be committed; the repository is only read."""
+        with self._shadow.at_work():
+            plans, left = self._plans(asked)
+            commits = [one for person, plan in plans for one in _commits(person, plan, ())]
+            return _outcome(commits, plans, left)
+
+    def commit(self, session: str, asked: Sequence[Asked]) -> Outcome:
+        """Commit changes. What was done is to be stored, then `finish`.
+
+        What was cut off is to be finished before: see `unfinished`. Raises ConfigError, and then
+        nothing is done: where git does not know the person (code `no_identity`), a merge or the
+        like is under way (`under_way`), git is at work (`index_locked`), or HEAD or the index
+        moved meanwhile (`moved`).
+        """
+        with self._shadow.at_work():
+            if self._intent.exists():
+                raise ConfigError(
+                    f"commits of session {self.session} were cut off, and are to be finished",
+                    hint=f"finish them: prsm changes list --session {self.session}",
+                    code="cut_off",
+                )
+            plans, left = self._plans(asked)
+            made = [self._made(person, plan) for person, plan in plans if plan.layers]
+            if not made:
+                return _outcome((), plans, left)
+            self._write(session, [one.move for one in made])
+            try:
+                self._lock(made)
+                moved, failed = self._move(made)
+            except BaseException:
+                self._give_up(made)
+                raise
+            return _outcome(moved, plans, (*left, *failed))
+
+    def unfinished(self) -> Outcome | None:
+        """End what a process that has died began; what it had done is to be stored anew.
+
+        None where there is nothing to store: it had not come so far, or nobody was cut off.
+        """
+        with self._shadow.at_work():
+            given = self._read()
+            if given is None:
+                return None
+            done: list[Commit] = []
+            for one in given["moves"]:
+                done += self._ended(_move_of(one))
+            if not done:
+                self.finish()
+                return None
+            return Outcome(commits=tuple(done))
+
+    def finish(self) -> None:
+        """Note that what was done is stored."""
+        self._intent.unlink(missing_ok=True)
+        sync(self._intent.parent)
+
+    def _ended(self, move: _Move) -> Sequence[Commit]:
+        if not (self._shadow.folder / move.root).is_dir():
+            return ()
+        person = PersonsRepository(self._shadow.root(move.root))
+        is_done = person.has(_last(move), move.ref)
+        if not IndexLock(person.where).end(move.stamp, is_done=is_done):
+            self._shadow.notes.append(
+                "commits that were cut off are made, but git has gone on with its old staging "
+                "area: `git reset` lets it be as HEAD is"
+            )
+        return move.commits if is_done else ()
+
+    def _plans(
+        self, asked: Sequence[Asked]
+    ) -> tuple[list[tuple[PersonsRepository, RepositoryPlan]], list[Left]]:
+        plans, left = [], []
+        for path in sorted({change.root for one in asked for change in one.changes}):
+            mine = only(asked, path)
+            if not (self._shadow.folder / path).is_dir():
+                left += [Left(c.id, "its repository is gone") for one in mine for c in one.changes]
+                continue
+            root = self._shadow.root(path)
+            if root.repository is None:
+                left += [
+                    Left(c.id, "its folder is no repository: `git init` makes it one")
+                    for one in mine
+                    for c in one.changes
+                ]
+                continue
+            person = PersonsRepository(root)
+            _check(person)
+            plans.append((person, Planner(person, mine).plan()))
+        return plans, left
+
+    def _made(self, person: PersonsRepository, plan: RepositoryPlan) -> _Made:
+        """Make the commits of one repository, and the index that it has then."""
+        scratch = person.root.place / "commit.index"
+        for layer in plan.layers:
+            person.store(layer.entries.values())
+        person.store(plan.staged.values())
+        try:
+            person.begin_tree(scratch)
+            ids: list[str] = []
+            for layer in plan.layers:
+                person.put(scratch, layer.entries)
+                parent = ids[-1] if ids else person.head
+                ids.append(person.commit(scratch, parent, layer.asked.message))
+            copy_index(person, scratch)
+            person.put(scratch, plan.staged)
+            staged = scratch.read_bytes()
+        finally:
+            scratch.unlink(missing_ok=True)
+        commits = tuple(_commits(person, plan, ids))
+        move = _Move(person.root.path, person.ref, person.head, person.stamp, commits)
+        return _Made(person, IndexLock(person.where), move, staged)
+
+    def _lock(self, made: Sequence[_Made]) -> None:
+        """Lock all indexes, and see that nothing has moved since. Raises ConfigError."""
+        for one in made:
+            one.lock.take(one.staged)
+            person = one.person
+            now = person.read_ref(), person.tip(None), stamp_of(person.where.index)
+            if now != (one.move.ref, one.move.old, one.move.stamp):
+                raise _moved(person)
+            _check_under_way(person)
+
+    def _move(self, made: Sequence[_Made]) -> tuple[list[Commit], list[Left]]:
+        """Move all branches; the first one that is elsewhere stops it, if none has moved yet."""
+        commits: list[Commit] = []
+        left: list[Left] = []
+        for one in made:
+            if one.person.move(_last(one.move), f"commit (prsm): {_subject(one.move)}"):
+                one.lock.put()
+                commits += one.move.commits
+            elif not commits:
+                raise _moved(one.person)
+            else:
+                one.lock.release()
+                left += [
+                    Left(id_, "HEAD moved meanwhile")
+                    for commit in one.move.commits
+                    for id_ in commit.changes
+                ]
+        return commits, left
+
+    def _give_up(self, made: Sequence[_Made]) -> None:
+        """Free what is not done; what is done is finished by whoever comes next."""
+        is_done = [one.person.has(_last(one.move), one.move.ref) for one in made]
+        for one, done in zip(made, is_done, strict=True):
+            if not done:
+                one.lock.release()
+        if not any(is_done):
+            self.finish()
+
+    def _write(self, session: str, moves: Sequence[_Move]) -> None:
+        told = {"session": session, "moves": [msgspec.to_builtins(one) for one in moves]}
+        descriptor, name = tempfile.mkstemp(dir=self._intent.parent, prefix=".commit-")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(json.dumps(told).encode("ascii"))
+            file.flush()
+            os.fsync(descriptor)
+        Path(name).replace(self._intent)
+        sync(self._intent.parent)
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            given: dict[str, Any] = json.loads(self._intent.read_bytes())
+        except FileNotFoundError:
+            return None
+        return given
+
+
+def _outcome(
+    commits: Sequence[Commit],
+    plans: Sequence[tuple[PersonsRepository, RepositoryPlan]],
+    left: Sequence[Left],
+) -> Outcome:
+    more = [one for _, plan in plans for one in plan.left]
+    held = [Held(id_, person.head or "") for person, plan in plans for id_ in plan.held]
+    return Outcome(commits=tuple(commits), left=(*more, *left), held=tuple(held))
+
+
+def _commits(person: PersonsRepository, plan: RepositoryPlan, ids: Sequence[str]) -> list[Commit]:
+    """Return the commits of a plan; without `ids` they are not made."""
+    return [
+        Commit(
+            root=person.root.path,
+            message=layer.asked.message,
+            changes=tuple(change.id for change in layer.changes),
+            files=files_of(layer),
+            agents=layer.asked.agents,
+            id=id_,
+        )
+        for layer, id_ in zip(plan.layers, ids or [""] * len(plan.layers), strict=True)
+    ]
+
+
+def _check(person: PersonsRepository) -> None:
+    """Raise ConfigError where nothing can be committed now."""
+    _check_under_way(person)
+    IndexLock(person.where).check_free()
+    person.check_identity()
+
+
+def _check_under_way(person: PersonsRepository) -> None:
+    if (what := person.where.under_way) is not None:
+        raise ConfigError(
+            f"a {what} is under way in {person.root.folder}",
+            hint=f"end it first: git {what} --continue, or --abort"
+            if what != "bisect"
+            else "end it first: git bisect reset",
+            code="under_way",
+        )
+
+
+def _moved(person: PersonsRepository) -> ConfigError:
+    return ConfigError(
+        f"HEAD or the staging area of {person.root.folder} moved meanwhile: nothing is committed",
+        hint=_HINT,
+        code="moved",
+    )
+
+
+def _move_of(given: dict[str, Any]) -> _Move:
+    commits = []
+    for one in given["commits"]:
+        values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in one.items()}
+        commits.append(Commit(**values))
+    return _Move(given["root"], given["ref"], given["old"], tuple(given["stamp"]), tuple(commits))
+
+
+def _last(move: _Move) -> str:
+    return move.commits[-1].id
+
+
+def _subject(move: _Move) -> str:
+    return move.commits[-1].message.partition("\n")[0]

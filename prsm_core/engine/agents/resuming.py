@@ -180,7 +180,8 @@ class Resumption(Record, frozen=True, kw_only=True):
             for one in left
             if one.record.has_ended and one.now.open_turn is not None
         ]
-        await asyncio.gather(*(self.steps.commit(step) for step in steps))
+        if steps:
+            await asyncio.gather(*(self.steps.commit(step) for step in steps))
         for one in left if doomed else ():
             one.record.questions = _without(one.record.questions, doomed)
         self._deliver(living, state)
@@ -320,8 +321,8 @@ def _family(agents: Sequence[AgentNow], master: AgentNow) -> Mapping[str, AgentN
 
 def _has_profile(agent: AgentDescriptor, begins: tuple[str, ...]) -> bool:
     """Return whether an agent is an expert, or its prompt begins as that of one does."""
-    if agent.role is AgentRole.EXPERT:
-        return True
+    if agent.role is AgentRole.EXPERT or not begins:
+        return agent.role is AgentRole.EXPERT
     line_end = agent.system_prompt.find("\n")
     return line_end >= 0 and agent.system_prompt.startswith(begins, line_end + 1)
 

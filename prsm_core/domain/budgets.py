@@ -33,8 +33,8 @@ class Budget(Record, frozen=True, gc=False, kw_only=True):
 
     def within(self, ceiling: Budget) -> Budget:
         """Return the smaller limit of each kind."""
-        if ceiling is NO_LIMITS or self is NO_LIMITS:
-            return self if ceiling is NO_LIMITS else ceiling
+        if ceiling == NO_LIMITS or self == NO_LIMITS:
+            return self if ceiling == NO_LIMITS else ceiling
         limits: dict[str, Any] = {
             name: _smaller(getattr(self, name), getattr(ceiling, name)) for name in _KINDS
         }
@@ -42,6 +42,8 @@ class Budget(Record, frozen=True, gc=False, kw_only=True):
 
     def moved(self, before: Budget, now: Budget) -> Budget:
         """Return these limits below a ceiling that changed: what only came from it follows it."""
+        if before == now:
+            return self.within(now)
         own: dict[str, Any] = {
             name: None if getattr(self, name) == getattr(before, name) else getattr(self, name)
             for name in _KINDS

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from prsm_core.domain.agents import AgentState
 
 Values: TypeAlias = Mapping[str, Any]
@@ -88,6 +90,29 @@ class Update(Record, frozen=True, gc=False):
     computed: Computed | None = None  # more columns
 
 
+class Updates(Record, frozen=True, gc=False):
+    """New values of the same columns in many rows, each with its own.
+
+    Each of `rows` has the values, then those that tell by `where` which rows are meant; of these
+    the `empty` columns hold nothing. The columns are plain: what ends a row is an `Update`.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    where: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+    empty: tuple[str, ...] = ()
+
+    def each(self) -> Iterator[Update]:
+        """Yield what it means, one by one."""
+        none = dict.fromkeys(self.empty)
+        count = len(self.columns)
+        for row in self.rows:
+            values = dict(zip(self.columns, row[:count], strict=True))
+            where = dict(zip(self.where, row[count:], strict=True))
+            yield Update(self.table, {**where, **none}, values)
+
+
 class Place(Record, frozen=True, gc=False):
     """A new turn in the line of turns that it follows."""
 
@@ -118,7 +143,7 @@ class Of(Record, frozen=True, gc=False):
 
 
 Computed: TypeAlias = Mapping[str, "Of | Count"]
-Row: TypeAlias = Insert | Several | Merge | Update | Place | Total
+Row: TypeAlias = Insert | Several | Merge | Update | Updates | Place | Total
 
 
 class Fence(Record, frozen=True, gc=False):
@@ -143,6 +168,10 @@ class Ledger(Protocol):
 
     def agent(self, agent_id: str) -> Fence | None:
         """Return an agent of the step's session, as the writes before this one leave it."""
+        ...
+
+    def agents(self, agent_ids: Collection[str]) -> Mapping[str, Fence]:
+        """Return those of several agents that there are, each as `agent` would; asked at once."""
         ...
 
     def change(self, fence: Fence) -> None:

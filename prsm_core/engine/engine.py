@@ -371,7 +371,7 @@ class OrchestrationEngine:
         broken, outcome, interrupted = self._broken, self._outcome, self._interrupted
         if broken is None or outcome is None or interrupted is None:
             raise RuntimeError("the engine was not entered")
-        ends: set[asyncio.Future[Any]] = {master.ended, broken, outcome, interrupted}
+        ends: set[asyncio.Future[Any]] = {master.ended(), broken, outcome, interrupted}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
     async def _close_run(self, master: AgentRecord) -> RunResult:

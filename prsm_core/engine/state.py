@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.record import Record
@@ -33,7 +34,7 @@ PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageTyp
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.notes import Notes
     from prsm_core.domain.steps import Step, Write
@@ -74,8 +75,7 @@ class Wait(Record, frozen=True, kw_only=True, eq=False):
         return WaitFor(self.targets(), key=self.ready)
 
 
-@dataclass(slots=True)
-class OpenQuestion:
+class OpenQuestion(Struct):
     """A question another agent asked this one and still waits for."""
 
     message: RoutedMessage
@@ -90,21 +90,15 @@ class UsedByTurn(NamedTuple):
     spent: Spent
 
 
-def _not_yet() -> asyncio.Future[None]:
-    """Return what an end is told by: a Future takes less memory than an Event, and all have one."""
-    return asyncio.get_running_loop().create_future()
-
-
-@dataclass(slots=True, eq=False)
-class AgentRecord:
+class AgentRecord(Struct, eq=False):
     """One agent: its descriptor, its place in the tree, what it waits for and what it owes."""
 
     descriptor: AgentDescriptor
     children: list[str] = field(default_factory=list)
-    live_children: dict[str, AgentRecord] = field(default_factory=dict, repr=False)
+    live_children: dict[str, AgentRecord] = field(default_factory=dict)
     waiting_on: str | None = None
     result: AgentResult | None = None  # final, once the state is terminal
-    ended: asyncio.Future[None] = field(default_factory=_not_yet)  # done: the end is committed
+    has_ended: bool = False  # its end is committed: before, it is no news to anybody else
     claimed_result: AgentResult | None = None  # task_complete said so, children still live
     resume_token: str | None = None
     questions: dict[str, OpenQuestion] = field(default_factory=dict)  # by correlation id
@@ -119,14 +113,16 @@ class AgentRecord:
     has_profile: bool = False  # it is one that the settings describe, and no other's to use again
     wants_tree: bool = False  # it is to be born in a worktree of its own
     started_at: float | None = None  # monotonic; None before its first life
-    team: str = ""  # what it was told of the models that its children may have
+    # What it was told of the models that its children may have; None: what its prompt says of them.
+    team: str | None = None
     told: str | None = None  # the message that its parent was last told its result by
     birth: int = 0  # its number among all agents
     riders: tuple[Write, ...] = ()  # what its next step carries besides, one of each kind
-    agent_id: str = field(init=False)
-    incarnation: int = field(init=False)  # which life of the agent this is
-    state: AgentState = field(init=False)  # as of now; the descriptor's is that of its beginning
+    agent_id: str = ""  # this one and the next two begin as the descriptor says
+    incarnation: int = 0  # which life of the agent this is
+    state: AgentState = AgentState.PENDING  # as of now; the descriptor's is that of its beginning
     _steps: int = 0
+    _ended: asyncio.Future[None] | None = None  # once somebody waits for the end
 
     def __post_init__(self) -> None:
         """Begin as the descriptor says."""
@@ -149,14 +145,24 @@ class AgentRecord:
         self._steps += 1
         return f"{self.agent_id}:{self.incarnation}:{self._steps}"
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the agent's end is committed: before, it is no news to anybody else."""
-        return self.ended.done()
+    def end(self) -> None:
+        """Take note that the agent's end is committed, and let go on who waits for it."""
+        self.has_ended = True
+        if self._ended is not None:
+            self._ended.set_result(None)
+
+    def ended(self) -> asyncio.Future[None]:
+        """Return what is done once the end is committed. Nobody may cancel it: all share it."""
+        if self._ended is None:
+            self._ended = asyncio.get_running_loop().create_future()
+            if self.has_ended:
+                self._ended.set_result(None)
+        return self._ended
 
     async def wait_ended(self) -> None:
         """Return once the end is committed."""
-        await asyncio.wait({self.ended})  # which, unlike a plain await, never cancels it
+        if not self.has_ended:
+            await asyncio.wait({self.ended()})  # which, unlike a plain await, never cancels it
 
     def is_current(self, message: RoutedMessage) -> bool:
         """Whether a message still matters: a question does while its asker waits."""
@@ -244,7 +250,7 @@ class AgentRecord:
             self.descriptor, incarnation=self.incarnation, prompt=prompt, state=state
         )
         self.result = self.claimed_result = self.waiting_on = None
-        self.ended = _not_yet()
+        self.has_ended, self._ended = False, None
         self.questions.clear()
         self.progress.clear()
         self.reasoning_used = 0.0
@@ -255,8 +261,7 @@ class AgentRecord:
         self._steps = 0
 
 
-@dataclass(slots=True, eq=False)
-class Staged:
+class Staged(Struct, eq=False):
     """A step that waits for its agent's next one."""
 
     step: Step

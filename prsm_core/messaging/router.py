@@ -8,9 +8,10 @@ matches and leaves the others; the claim becomes final when the step that consum
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from prsm_core.errors import MessageRoutingError
 
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 MAILBOX_LIMIT = 20_000  # messages; a sender beyond it gets an error, nobody else waits
 
 
-@dataclass(slots=True)
-class _Mailbox:
+class _Mailbox(Struct, eq=False):
     incarnation: int
     messages: dict[str, RoutedMessage] = field(default_factory=dict)  # unconsumed, in order
     claimed: dict[str, None] = field(default_factory=dict)  # an empty set takes three times that

@@ -13,18 +13,26 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.projection import check_step, events_of, fork_of, made_of, rows_of
 from prsm_core.domain.rows import Fence
 from prsm_core.domain.steps import Committed
+from prsm_core.domain.writes.agents import label_of
 from prsm_core.domain.writes.turns import ClosedBeforeError
 from prsm_core.store import event_log
+from prsm_core.store.codec import encode
 from prsm_core.store.tables import look_up, run, statements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.rows import Values
     from prsm_core.domain.steps import Step
     from prsm_core.store.known import WritingConnection
     from prsm_core.store.tables import Statement
+
+_FENCE = "SELECT agent_id, a.session_id, name, incarnation, state, next_turn FROM"
+_ONE = f"{_FENCE} agents AS a WHERE agent_id = ?"
+_THESE = f"{_FENCE} json_each(?) AS these CROSS JOIN agents AS a ON agent_id = these.value"
+
+_STATES = {state.value: state for state in AgentState}
 
 
 class Prepared(NamedTuple):
@@ -98,21 +106,30 @@ class _Ledger:
         """Return an agent of the session, as the writes so far leave it."""
         fence = self.changed.get(agent_id) or self._conn.known.fences.get(agent_id)
         if fence is None:
-            fence = self._read(agent_id)
+            fence = self._read(_ONE, agent_id).get(agent_id)
         return fence if fence is not None and fence.session_id == self._session_id else None
 
-    def _read(self, agent_id: str) -> Fence | None:
-        row = self._conn.execute(
-            "SELECT a.session_id, s.label, a.incarnation, a.state, a.next_turn FROM agents AS a"
-            " JOIN sessions AS s USING (agent_id) WHERE a.agent_id = ?",
-            (agent_id,),
-        ).fetchone()
-        if row is None:
-            return None
-        owner, label, incarnation, state, next_turn = row
-        fence = Fence(agent_id, owner, label, incarnation, AgentState(state), next_turn)
-        self._conn.known.fences[agent_id] = fence
-        return fence
+    def agents(self, agent_ids: Collection[str]) -> Mapping[str, Fence]:
+        """Return those of several agents that there are, as `agent` would."""
+        known = self._conn.known.fences
+        if any(agent_id not in known for agent_id in agent_ids):
+            self._read(_THESE, encode([*agent_ids]))
+        found = {}
+        for agent_id in agent_ids:
+            fence = self.changed.get(agent_id) or known.get(agent_id)
+            if fence is not None and fence.session_id == self._session_id:
+                found[agent_id] = fence
+        return found
+
+    def _read(self, query: str, asked: str) -> dict[str, Fence]:
+        """Take note of the agents that a query finds; return all that are known."""
+        known = self._conn.known.fences
+        for agent_id, owner, name, incarnation, state, next_turn in self._conn.execute(
+            query, (asked,)
+        ):
+            label = label_of(owner, name)
+            known[agent_id] = Fence(agent_id, owner, label, incarnation, _STATES[state], next_turn)
+        return known
 
     def change(self, fence: Fence) -> None:
         """Let an agent be known as a write leaves it."""

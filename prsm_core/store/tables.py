@@ -5,7 +5,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from prsm_core.domain.rows import BEGINS, ENDS, Insert, Merge, Of, Place, Several, Total, Update
+from prsm_core.domain.rows import (
+    BEGINS,
+    ENDS,
+    Insert,
+    Merge,
+    Of,
+    Place,
+    Several,
+    Total,
+    Update,
+    Updates,
+)
 from prsm_core.store.codec import encode, encode_canonical, encode_names, hash_text
 
 if TYPE_CHECKING:
@@ -135,6 +146,11 @@ def _update(row: Update) -> tuple[str, Many]:
     return sql, ((*values, *asked, *needed),)
 
 
+def _updates(row: Updates) -> tuple[str, Many]:
+    sql = _updates_sql(row.table, row.columns, row.where, row.empty)
+    return sql, ((encode(row.rows),),)
+
+
 def _insert(row: Insert) -> tuple[str, Many]:
     if row.given is None and row.computed is None:
         new = _hashed(row.table, row.row)
@@ -173,6 +189,7 @@ def _total(row: Total) -> tuple[str, Many]:
 _WRITTEN: Mapping[type[Row], Callable[[Any], tuple[str, Many]]] = {
     Insert: _insert,
     Update: _update,
+    Updates: _updates,
     Several: _several,
     Merge: _merge,
     Place: _place,
@@ -302,6 +319,20 @@ def _update_plan(
 ) -> Plan:
     columns, json = _plan(table, names)
     return _update_sql(table, columns + computed, _no_nulls(where), None), json
+
+
+@lru_cache(maxsize=64)
+def _updates_sql(
+    table: str, names: tuple[str, ...], where: tuple[str, ...], empty: tuple[str, ...]
+) -> str:
+    """Return one statement for all rows: a call for each would cost as much again as its row."""
+    given = [f"json_extract(given.value, '$[{n}]')" for n in range(len(names) + len(where))]
+    assigned = [f"{name} = {value}" for name, value in zip(names, given, strict=False)]
+    asked = zip(where, given[len(names) :], strict=True)
+    meant = [f"{table}.{name} = {value}" for name, value in asked]
+    meant += [f"{table}.{name} IS NULL" for name in empty]
+    found = f"FROM json_each(?) AS given WHERE {' AND '.join(meant)}"
+    return f"UPDATE {table} SET {', '.join(assigned)} {found}"  # noqa: S608 - names
 
 
 @lru_cache(maxsize=256)

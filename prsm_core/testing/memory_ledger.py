@@ -18,7 +18,7 @@ from prsm_core.errors import StoreError
 from prsm_core.testing.memory_rows import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.rows import Fence, Values
@@ -142,6 +142,11 @@ class MemoryLedger:
         """Return an agent of the step's session, as its writes so far leave it."""
         fence = self._changed.get(agent_id) or self._fences.get(agent_id)
         return fence if fence is not None and fence.session_id == self._session_id else None
+
+    def agents(self, agent_ids: Collection[str]) -> Mapping[str, Fence]:
+        """Return those of several agents that there are, as `agent` would."""
+        fences = {agent_id: self.agent(agent_id) for agent_id in agent_ids}
+        return {agent_id: fence for agent_id, fence in fences.items() if fence is not None}
 
     def change(self, fence: Fence) -> None:
         """Let an agent be known as a write leaves it."""

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.rows import BEGINS, ENDS, Count, Insert, Merge, Several, Update
+from prsm_core.domain.rows import BEGINS, ENDS, Count, Insert, Merge, Several, Update, Updates
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -140,16 +140,23 @@ class Tables:
             elif type(row) is Insert:
                 done = self._insert(row)
             else:
-                if type(row) is Merge:
-                    self._merge(row)
-                elif type(row) is Several:
-                    for values in row.rows:
-                        self._insert(Insert(row.table, dict(zip(row.columns, values, strict=True))))
-                continue  # lines of turns are SQLite's: nobody asks a store in memory for them
+                self._write_many(row)
+                continue
             if done or row.refusal is None or ledger is None:
                 continue
             if (error := row.refusal(ledger)) is not None:
                 raise error
+
+    def _write_many(self, row: Row) -> None:
+        """Write what stands for many rows; lines of turns are none of a store in memory."""
+        if type(row) is Merge:
+            self._merge(row)
+        elif type(row) is Several:
+            for values in row.rows:
+                self._insert(Insert(row.table, dict(zip(row.columns, values, strict=True))))
+        elif type(row) is Updates:
+            for one in row.each():
+                self._update(one)
 
     def _insert(self, row: Insert) -> bool:
         if row.given is not None and not self._is_given(row.given):

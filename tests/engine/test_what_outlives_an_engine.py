@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from dataclasses import fields, is_dataclass
 
+import msgspec
 import pytest
 
 from prsm_core.domain.notes import Notes
@@ -55,7 +56,8 @@ KEPT = {
         "live_children": "derived: from the parents of those that have not ended",
         "waiting_on": "stored: AgentNow.waiting_on",
         "result": "stored: AgentNow.result of one that has ended",
-        "ended": "derived: done where the state is an end",
+        "has_ended": "derived: it has where the state is an end",
+        "_ended": WITH_TASK,
         "claimed_result": "stored: AgentNow.result of one that has not ended, written with the end"
         " of its call; one that a budget ends claims it anew at its next turn",
         "resume_token": "stored: AgentNow.resume_token; rides in every step once it changes",
@@ -350,6 +352,8 @@ KEPT = {
 
 def attributes(kind: type) -> set[str]:
     """Return the names of all that instances of a class hold."""
+    if issubclass(kind, msgspec.Struct):
+        return set(kind.__struct_fields__)
     if is_dataclass(kind):
         return {field.name for field in fields(kind)}
     slots = vars(kind).get("__slots__")

@@ -366,7 +366,19 @@ def check_requests(name, requests, told):
         assert sorted(held, key=str) == sorted(own[: len(held)], key=str)
         assert len(held) >= known
         known = len(held)
-        commands = [tool for _, tool, _ in asked.outputs if tool == "Bash"]
-        assert len(commands) == (name == "looker" and len(asked.outputs) > 0)
-        assert "\n".join(asked.user).count("nobody saw its end") == cut_off * len(commands)
+        check_commands(asked, may_run=name == "looker", cut_off=cut_off)
     assert known >= len(own) - 1, "all but the answer of task_complete was heard"
+
+
+def check_commands(asked, *, may_run, cut_off):
+    """Whoever has heard of any call has heard of its one command, once, and how that ended.
+
+    Where the vendor's thread outlived the kill the command's output is in its place, and a prompt
+    says that it was cut off; where the conversation was rebuilt, what became of it is told there.
+    """
+    heard = [one for one in answers_in(asked) if one.tool == "Bash"]
+    assert len(heard) == (may_run and any(True for _ in answers_in(asked)))
+    in_place = [tool for _, tool, _ in asked.outputs if tool == "Bash"]
+    assert "\n".join(asked.user).count("nobody saw its end") == cut_off * len(in_place)
+    if heard and cut_off and not in_place:
+        assert CUT_OFF in heard[0].text

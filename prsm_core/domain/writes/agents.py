@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
 
-from prsm_core.domain.rows import Fence, Insert, Of, Update
+from prsm_core.domain.rows import Fence, Insert, Of, Update, Updates
 from prsm_core.domain.steps import Write
 from prsm_core.errors import FencedError, InvalidTransitionError, StoreError
 
@@ -81,7 +81,7 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
             "grant_limits": _limits(agent.grant),
         }
         session = {
-            "label": label_of(agent),
+            "label": label_of(agent.session_id, agent.name),
             "is_subagent": int(agent.parent_id is not None),
             "session_id": agent.session_id,
             "agent_id": agent.agent_id,
@@ -233,8 +233,9 @@ class AgentsResumed(Write, frozen=True, kw_only=True):
 
     def guard(self, step: Step, ledger: Ledger) -> None:
         """Refuse a life that is not the next one of an agent that had not ended."""
+        fences = ledger.agents(self.lives)
         for agent_id, incarnation in self.lives.items():
-            fence = ledger.agent(agent_id)
+            fence = fences.get(agent_id)
             if fence is None:
                 raise no_agent(agent_id, step)
             check_incarnation(step, fence, incarnation, fence.incarnation + 1)
@@ -244,10 +245,13 @@ class AgentsResumed(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agents in their new lives, then their mail."""
-        for agent_id, incarnation in self.lives.items():
-            yield Update("agents", {"agent_id": agent_id}, {"incarnation": incarnation})
-        for agent_id, incarnation in self.lives.items():
-            yield _mail_of(agent_id, incarnation)
+        lives = [(incarnation, agent_id) for agent_id, incarnation in self.lives.items()]
+        mail = [(incarnation, agent_id, incarnation - 1) for incarnation, agent_id in lives]
+        of_life, unread = ("target", "incarnation"), ("consumed_by",)
+        return (
+            Updates("agents", ("incarnation",), ("agent_id",), lives),
+            Updates("inbox", ("incarnation",), of_life, mail, empty=unread),
+        )
 
 
 class ModelSwitched(Write, frozen=True, kw_only=True):
@@ -291,14 +295,14 @@ class AgentNoted(Write, frozen=True, kw_only=True):
         return (Update("agents", {"agent_id": step.agent_id}, {"notes": self.notes.to_dict()}),)
 
 
-def label_of(agent: AgentDescriptor) -> str:
+def label_of(session_id: str, name: str) -> str:
     """Return the label of an agent's ledger session."""
-    return f"{agent.session_id}/{agent.name}"
+    return f"{session_id}/{name}"
 
 
 def first_fence(agent: AgentDescriptor) -> Fence:
     """Return a new agent as it will be stored."""
-    label = label_of(agent)
+    label = label_of(agent.session_id, agent.name)
     return Fence(agent.agent_id, agent.session_id, label, agent.incarnation, agent.state, 1)
 
 
@@ -319,14 +323,15 @@ def no_agent(agent_id: str | None, step: Step) -> StoreError:
 
 def check_incarnation(step: Step, fence: Fence, incarnation: int, expected: int) -> None:
     """Raise FencedError for an older incarnation, StoreError for one that is yet to come."""
+    if incarnation == expected:
+        return
     about = f"step {step.step_id} is of incarnation {incarnation}"
     if incarnation < expected:
         raise FencedError(f"{about}; agent {fence.agent_id} is at {fence.incarnation}")
-    if incarnation > expected:
-        raise StoreError(
-            f"{about}, but agent {fence.agent_id} is only at {fence.incarnation}",
-            code="bad_incarnation",
-        )
+    raise StoreError(
+        f"{about}, but agent {fence.agent_id} is only at {fence.incarnation}",
+        code="bad_incarnation",
+    )
 
 
 def has_ended(fence: Fence) -> FencedError:

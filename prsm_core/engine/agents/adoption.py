@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from prsm_core.engine.providers.team import told_of_team
 from prsm_core.engine.state import AgentRecord
 from prsm_core.errors import ConfigError
 
@@ -69,8 +68,7 @@ def _ended_record(row: AgentRow) -> AgentRecord:
     record.resume_token = row.resume_token
     record.next_turn = row.next_turn
     record.head_turn_id = row.head_turn_id
-    record.team = told_of_team(row.descriptor.system_prompt)
-    record.ended.set_result(None)
+    record.end()
     return record
 
 

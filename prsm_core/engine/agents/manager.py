@@ -23,7 +23,7 @@ from prsm_core.domain.writes import (
 from prsm_core.engine.agents.lives import result_within
 from prsm_core.engine.files.trees import of_tree
 from prsm_core.engine.guarded.failing import is_unfit, plain_result
-from prsm_core.engine.providers.team import news_of_team
+from prsm_core.engine.providers.team import news_of_team, told_of_team
 from prsm_core.engine.state import AgentRecord
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle.agent import RESTART
@@ -254,6 +254,8 @@ class AgentManager:
     def _with_news(self, record: AgentRecord, prompt: str) -> str:
         """Return the prompt of a new life, with what has changed of the agent's team meanwhile."""
         told, record.team = record.team, self._planner.team_of(record.descriptor)
+        if told is None:
+            told = told_of_team(record.descriptor.system_prompt)
         return "\n\n".join(filter(None, (prompt, news_of_team(told, record.team))))
 
     def ended_master(self, agent_id: str) -> AgentRecord:
@@ -333,7 +335,7 @@ class AgentManager:
         try:
             return await self._end(record, state, result, reason, tree, answer, needs)
         except Exception as error:
-            if record.ended.done() or not is_unfit(error):
+            if record.has_ended or not is_unfit(error):
                 raise
             record.state, record.waiting_on = before
             plain = plain_result(result, error, self._journal.redact)
@@ -378,7 +380,7 @@ class AgentManager:
         return (MessageSent(message=message),)
 
     def _settle(self, record: AgentRecord) -> None:
-        record.ended.set_result(None)
+        record.end()
         self._router.unregister_agent(record.agent_id)
         self._broker.forget(record.agent_id)
         self._budgets.release(record.agent_id)

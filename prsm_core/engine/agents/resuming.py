@@ -23,7 +23,6 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.turns import StopReason
 from prsm_core.domain.writes import AgentsResumed, RequestResolved, Told, TurnClosed
 from prsm_core.engine.outcome import FINISHED
-from prsm_core.engine.providers.team import told_of_team
 from prsm_core.engine.state import AgentRecord, OpenQuestion
 from prsm_core.engine.turns.going_on import cut_short, why_cut_off
 from prsm_core.errors import ConfigError
@@ -100,33 +99,45 @@ class Resumption(Record, frozen=True, kw_only=True):
     def _hear(self, left: Sequence[Left]) -> None:
         """Let parents have what their children reported and they were not told."""
         for record in (one.record for one in left):
-            parent, known = self.roster.parent_of(record), record.notes
-            if parent is None or known.progress is None:
+            known = record.notes
+            if known.progress is None:
                 continue
-            if known.reports > parent.notes.heard.get(record.agent_id, 0):
+            parent = self.roster.parent_of(record)
+            if parent and known.reports > parent.notes.heard.get(record.agent_id, 0):
                 parent.progress[record.agent_id] = known.progress
 
     def _record(
         self, now: AgentNow, granted: Mapping[str, Budget], begins: tuple[str, ...]
     ) -> AgentRecord:
-        agent = now.agent
-        servers = {name: self.servers[name] for name in agent.mcp_servers if name in self.servers}
-        grant = replace(agent.grant, budget=self._limits(agent, granted))
+        agent = self._as_set_today(now.agent, granted)
         record = AgentRecord(
-            replace(agent, mcp_servers=servers, grant=grant),
+            agent,
+            resume_token=now.resume_token,
+            next_turn=now.next_turn,
+            head_turn_id=now.head_turn_id,
+            reasoning_used=now.notes.reasoning_s,
+            notes=now.notes,
             has_profile=_has_profile(agent, begins),
         )
-        record.resume_token = now.resume_token
-        record.next_turn = now.next_turn
-        record.head_turn_id = now.head_turn_id
-        record.notes, record.reasoning_used = now.notes, now.notes.reasoning_s
-        record.team = told_of_team(agent.system_prompt)
         if agent.state.is_terminal:
             record.result = now.result
-            record.ended.set_result(None)
+            record.end()
         else:
             record.claimed_result, record.waiting_on = now.result, now.waiting_on
         return record
+
+    def _as_set_today(
+        self, agent: AgentDescriptor, granted: Mapping[str, Budget]
+    ) -> AgentDescriptor:
+        """Return an agent with its servers and its budget as the settings have them now."""
+        limits = self._limits(agent, granted)
+        if limits != agent.grant.budget:
+            agent = replace(agent, grant=replace(agent.grant, budget=limits))
+        if agent.mcp_servers:
+            servers = self.servers
+            own = {name: servers[name] for name in agent.mcp_servers if name in servers}
+            agent = replace(agent, mcp_servers=own)
+        return agent
 
     def _limits(self, agent: AgentDescriptor, granted: Mapping[str, Budget]) -> Budget:
         """Return the budget of an agent under the run's present one; its parent is there."""
@@ -169,8 +180,9 @@ class Resumption(Record, frozen=True, kw_only=True):
             for one in left
             if one.record.has_ended and one.now.open_turn is not None
         ]
-        await asyncio.gather(*(self.steps.commit(step) for step in steps))
-        for one in left:
+        if steps:
+            await asyncio.gather(*(self.steps.commit(step) for step in steps))
+        for one in left if doomed else ():
             one.record.questions = _without(one.record.questions, doomed)
         self._deliver(living, state)
         self._free(left, state)
@@ -194,15 +206,22 @@ class Resumption(Record, frozen=True, kw_only=True):
     def _anew(self, one: Left, requests: Sequence[HumanRequest], *, is_doomed: bool) -> Step | None:
         """Begin an agent's next life in memory; return what ends with the one before, if any."""
         record, turn = one.record, one.now.open_turn
-        waits = not is_doomed and record.claimed_result is None
-        waited = set(_waited(one.now)) if waits else set()
-        self.requests.take_over([row for row in requests if row.request_id in waited])
-        lost = [_resolved(row) for row in requests if row.request_id not in waited]
         record.live_on()
-        writes: list[Write] = [*lost, *_ended(turn, all_open=is_doomed)]
-        if is_doomed and turn is not None:
-            writes.append(self._closed(record, turn, StopReason.ABORTED))
+        waits = not is_doomed and record.claimed_result is None
+        writes: list[Write] = self._taken_over(one.now, requests, waits=waits) if requests else []
+        if turn is not None:
+            writes += _ended(turn, all_open=is_doomed)
+            if is_doomed:
+                writes.append(self._closed(record, turn, StopReason.ABORTED))
         return self.steps.build(record, *writes) if writes else None
+
+    def _taken_over(
+        self, now: AgentNow, requests: Sequence[HumanRequest], *, waits: bool
+    ) -> list[Write]:
+        """Take over the requests that an agent still waits for; return the end of the others."""
+        waited = set(_waited(now)) if waits else set()
+        self.requests.take_over([row for row in requests if row.request_id in waited])
+        return [_resolved(row) for row in requests if row.request_id not in waited]
 
     def _closing(
         self, record: AgentRecord, turn: TurnState, lost: Sequence[HumanRequest], epoch: int
@@ -302,8 +321,10 @@ def _family(agents: Sequence[AgentNow], master: AgentNow) -> Mapping[str, AgentN
 
 def _has_profile(agent: AgentDescriptor, begins: tuple[str, ...]) -> bool:
     """Return whether an agent is an expert, or its prompt begins as that of one does."""
-    _, _, own = agent.system_prompt.partition("\n")
-    return agent.role is AgentRole.EXPERT or own.startswith(begins)
+    if agent.role is AgentRole.EXPERT or not begins:
+        return agent.role is AgentRole.EXPERT
+    line_end = agent.system_prompt.find("\n")
+    return line_end >= 0 and agent.system_prompt.startswith(begins, line_end + 1)
 
 
 def _without(
@@ -335,10 +356,8 @@ def _resolved(row: HumanRequest) -> RequestResolved:
     return RequestResolved(request_id=row.request_id, kind=row.kind, answer={}, by="engine_died")
 
 
-def _ended(turn: TurnState | None, *, all_open: bool = False) -> Iterator[Told]:
+def _ended(turn: TurnState, *, all_open: bool = False) -> Iterator[Told]:
     """Yield what tells of the vendor's calls that nobody saw the end of, or of all open ones."""
-    if turn is None:
-        return
     for one in turn.calls:
         if (all_open or not one.call.orchestration) and one.call.completed_at is None:
             why = why_cut_off(turn, one.call.id)

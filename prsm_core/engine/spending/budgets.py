@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
@@ -68,8 +68,7 @@ class BudgetAlert(Record, frozen=True, kw_only=True):
     provenance: Provenance
 
 
-@dataclass(slots=True, eq=False)
-class _Turn:
+class _Turn(Struct, eq=False):
     """A turn that runs: whose it is, what it holds, and who is told when that is used up."""
 
     agent_id: str
@@ -146,11 +145,13 @@ class BudgetLedger:
         scope = self._open(agent.agent_id, agent.name, parent, agent.grant.budget)
         self._scopes[agent.agent_id] = scope
         parent.children.append(scope)
-        for kind, count in ((BudgetKind.TURNS, turns), (BudgetKind.SPAWNS, spawns)):
-            for each in scope.counting(kind):
-                each.used[kind] += count
-        scope.add_spent(spent or Spent())
-        self._count_spent(scope, () if spent is None else _told(spent))
+        if turns:
+            scope.add_used(BudgetKind.TURNS, turns)
+        if spawns:
+            scope.add_used(BudgetKind.SPAWNS, spawns)
+        if spent is not None:
+            scope.add_spent(spent)
+            self._count_spent(scope, _told(spent))
         if scope.is_limited:
             with self._as_told():
                 self._warn_of_all(scope)
@@ -188,8 +189,8 @@ class BudgetLedger:
         if hold is None:
             return
         hold.give_back()
-        for scope in spawner.counting(BudgetKind.SPAWNS) if spawner is not None else ():
-            scope.used[BudgetKind.SPAWNS] -= 1
+        if spawner is not None:
+            spawner.add_used(BudgetKind.SPAWNS, -1)
 
     def release(self, agent_id: str) -> None:
         """Give back what an agent that has ended still holds; its open turn settles by itself."""
@@ -282,8 +283,7 @@ class BudgetLedger:
             return
         hold = turn.hold
         hold.give_back()
-        for scope in hold.scope.counting(BudgetKind.TURNS):
-            scope.used[BudgetKind.TURNS] -= hold.used[BudgetKind.TURNS]
+        hold.scope.add_used(BudgetKind.TURNS, -hold.used[BudgetKind.TURNS])
 
     def room(self, agent_id: str | None = None) -> Budget:
         """Return what is neither used nor reserved; None where nothing limits the agent."""
@@ -333,6 +333,8 @@ class BudgetLedger:
 
     def _open(self, agent_id: str, name: str, parent: BudgetScope, limits: Budget) -> BudgetScope:
         """Return a new scope; a limit that one around it undercuts would only warn twice."""
+        if limits == NO_LIMITS:  # as most
+            return BudgetScope(agent_id, name, parent)
         own = {
             kind: limit
             for kind, limit in to_limits(limits).items()
@@ -388,8 +390,7 @@ class BudgetLedger:
             self._tell("unmetered", scope, kind)
 
     def _count(self, scope: BudgetScope, kind: BudgetKind) -> None:
-        for each in scope.counting(kind):
-            each.used[kind] += 1
+        scope.add_used(kind, 1)
         self._warn(scope, kind)
 
     def _charged(self, own: BudgetScope, kind: BudgetKind) -> None:

@@ -6,12 +6,13 @@ back to the last bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
+from msgspec import Struct, field
+
+from prsm_core.domain.budgets import Budget, BudgetKind
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, total
 
@@ -34,8 +35,6 @@ def from_units(kind: BudgetKind, units: int) -> int | float:
 
 def to_limits(budget: Budget) -> dict[BudgetKind, int]:
     """Return the limits of a budget by kind; a kind without one is left out."""
-    if budget is NO_LIMITS:  # as most
-        return {}
     limits = budget.to_dict()
     return {BudgetKind(name): to_units(BudgetKind(name), limits[name]) for name in limits}
 
@@ -70,18 +69,13 @@ _NOTHING: Mapping[BudgetKind, Any] = MappingProxyType({})
 _NOTHING_SPENT = Spent()
 
 
-def _nothing() -> Mapping[BudgetKind, Any]:
-    return _NOTHING
-
-
 @lru_cache(maxsize=64)
 def _sources(known: frozenset[tuple[BudgetKind, Provenance]]) -> Mapping[BudgetKind, Provenance]:
     """Return where numbers come from, one mapping for all scopes with the same."""
     return MappingProxyType(dict(known))
 
 
-@dataclass(slots=True, eq=False)
-class BudgetScope:
+class BudgetScope(Struct, eq=False):
     """One scope: its own limits, what is used and reserved of them, and the scope around it.
 
     An act counts in the scope of its agent, in those around it that limit what it uses, and in the
@@ -92,18 +86,18 @@ class BudgetScope:
     agent_id: str | None = None  # None is the run
     name: str = ""  # of that agent, for people
     parent: BudgetScope | None = None
-    limits: Mapping[BudgetKind, int] = field(default_factory=_nothing)
+    limits: Mapping[BudgetKind, int] = _NOTHING
     used: Amounts = field(default_factory=Amounts)
     reserved: Amounts = field(default_factory=Amounts)
     unknown: Amounts = field(default_factory=Amounts)  # turns that told nothing
-    sources: Mapping[BudgetKind, Provenance] = field(default_factory=_nothing)
+    sources: Mapping[BudgetKind, Provenance] = _NOTHING
     told: frozenset[tuple[str, BudgetKind]] = frozenset()  # alerts, each given once
     stopped: frozenset[BudgetKind] = frozenset()  # used up, and who runs was told
     spent: Spent = _NOTHING_SPENT  # by turns that have ended
     children: list[BudgetScope] = field(default_factory=list)
-    _limiting: tuple[BudgetScope, ...] = field(init=False)  # of the path, the nearest first
-    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = field(init=False)  # those that sum
-    _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = field(init=False)
+    _limiting: tuple[BudgetScope, ...] = ()  # of the path, the nearest first
+    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = _NOTHING  # those that sum
+    _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = _NOTHING
 
     def __post_init__(self) -> None:
         self.limits = self.limits or _NOTHING
@@ -131,6 +125,11 @@ class BudgetScope:
         """Return the scopes in which an act of this one's agent counts, the run's last."""
         around = self._summing[kind]
         return around if around and around[0] is self else (self, *around)
+
+    def add_used(self, kind: BudgetKind, amount: int) -> None:
+        """Count that much as used by this scope's agent, wherever it counts."""
+        for scope in self.counting(kind):
+            scope.used[kind] += amount
 
     def path(self) -> Iterator[BudgetScope]:
         """Yield the scope and those around it, the run's last."""
@@ -238,14 +237,13 @@ class BudgetScope:
         return line
 
 
-@dataclass(slots=True, eq=False)
-class Hold:
+class Hold(Struct, eq=False):
     """What a launch, or a turn that runs, holds of a scope and of those around it."""
 
     scope: BudgetScope
     reserved: Amounts = field(default_factory=Amounts)
     used: Amounts = field(default_factory=Amounts)  # told so far
-    expected: Mapping[BudgetKind, int] = field(default_factory=_nothing)  # from measured turns
+    expected: Mapping[BudgetKind, int] = _NOTHING  # from measured turns
     spent: Spent = _NOTHING_SPENT  # by the turn so far
 
     def reserve(self, kind: BudgetKind, amount: int) -> None:

@@ -34,9 +34,10 @@ def snapshot() -> None:
 def create(description: str, workspace: str, as_json: bool) -> None:
     """Take a snapshot of the files of this folder, and print its id.
 
-    Files over 100 MiB that are new or changed, pipes and sockets are left out, and named.
+    Files over 100 MiB that are new or changed, pipes and sockets are left out, and named. The
+    newest session of this folder, if there is one, tells of it by an event.
     """
-    from prsm_core.cli.snapshots.showing import create_snapshot
+    from prsm_core.cli.snapshots.creating import create_snapshot
 
     create_snapshot(workspace, description, as_json=as_json)
 

@@ -48,7 +48,7 @@ _OUTSIDE = (
 )
 
 _SNAPSHOTS = (
-    "SELECT snapshot_id FROM snapshots WHERE session_id = :session"
+    "SELECT snapshot_id FROM snapshots WHERE session_id = :session AND kind <> 'manual'"
     " EXCEPT SELECT snapshot_id FROM snapshots WHERE session_id <> :session"
 )
 
@@ -73,6 +73,8 @@ def names_outside(path: Path, session_id: str) -> frozenset[str]:
 
 def own_snapshots(path: Path, session_id: str) -> frozenset[str]:
     """Return the ids of the snapshots of files that were taken for a session, and no other names.
+
+    Those that a person took are not among them, though a session tells of them.
 
     Raises StoreError where the ledger cannot be read.
     """

@@ -56,6 +56,13 @@ def test_nothing_is_restored_while_an_agent_writes_and_a_snapshot_names_it(
 
     taken = json.loads(prsm_process("snapshot", "create", "--json").out)
     assert [one.startswith("w1: echo by-agent") for one in taken["unquiet"]] == [True]
+    told = [json.loads(one) for one in prsm_process("events", "--json").out.splitlines()]
+    [named] = [one for one in told if one["type"] == "snapshot_taken" and one["kind"] == "manual"]
+    assert (named["snapshot"], named["unquiet"]) == (taken["id"], taken["unquiet"])
+    refused = prsm_process("undo", "--prompt", "--yes")
+    assert refused.code != 0
+    assert "a run is open in session" in refused.err
+    assert "prsm kill master" in refused.err
     shown = prsm_process("snapshot", "show", taken["id"])
     assert "unquiet: an agent wrote meanwhile: w1: echo by-agent" in shown.out
 

@@ -146,3 +146,47 @@ def test_a_file_with_a_name_that_is_no_text_is_listed_harmlessly(prsm, repositor
     assert "\x1b" not in shown.out
     assert prsm("snapshot", "restore", made["id"], "--yes").code == 0
     assert os.listdir(os.fsencode(repository)).count(b"\xff\x1b[2J") == 0  # noqa: PTH208
+
+
+@pytest.fixture
+def started(prsm, repository, tmp_path):
+    """A session of the folder, which has ended."""
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text("lanes: {master: {steps: [say: done]}}")
+    given = ("--provider", "script", "--set", f"providers.script.scenario={scenario}")
+    done = prsm("run", "look", "--json", *given)
+    assert done.code == 0, done.err
+    return json.loads(done.out.splitlines()[0])["session"]
+
+
+def events(prsm, session):
+    lines = prsm("events", session, "--json").out.splitlines()
+    return [one for one in map(json.loads, lines) if one["type"] == "snapshot_taken"]
+
+
+@pytest.mark.requirement("D19")
+def test_the_newest_session_of_the_folder_tells_of_a_snapshot_that_a_person_takes(
+    prsm, started, tmp_path
+):
+    made = taken(prsm, "-m", "by hand")
+    [told] = [one for one in events(prsm, started) if one["kind"] == "manual"]
+    assert (told["snapshot"], told["description"]) == (made["id"], "by hand")
+    assert made["session"] == started
+    assert made["position"] > 0
+    assert prsm("sessions", "delete", started, "--yes").code == 0
+    assert [one["id"] for one in json.loads(prsm("snapshot", "list", "--json").out)] == [made["id"]]
+    assert taken(prsm)["session"] is None
+
+
+def test_a_session_of_another_working_tree_tells_of_none(prsm, started, tmp_path):
+    git("worktree", "add", "-q", str(tmp_path / "other"))
+    assert taken(prsm, "--workspace", str(tmp_path / "other"))["session"] is None
+    assert [one for one in events(prsm, started) if one["kind"] == "manual"] == []
+
+
+def test_a_ledger_that_cannot_be_read_keeps_nobody_from_a_snapshot(prsm, started, tmp_path):
+    [ledger] = (tmp_path / "home").rglob("ledger.db")
+    ledger.write_bytes(b"nothing of a ledger, though as long as one" * 99)
+    done = prsm("snapshot", "create", "--json")
+    assert (done.code, json.loads(done.out)["session"]) == (0, None)
+    assert "no session tells of this snapshot" in done.err

@@ -64,7 +64,12 @@ def _write(path: Path, name: str, data: bytes) -> Path:
 
 
 async def _json(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncIterator[str]:
-    """Yield the session as JSON: what it is, then the rows of its tables."""
+    """Yield the session as JSON."""
+    yield await session_text(store, info, owning)
+
+
+async def session_text(store: SqliteStore, info: SessionInfo, owning: Owning) -> str:
+    """Return the session as JSON: what it is, then the rows of its tables."""
     copy = await store.copy(info.session_id)
     head: dict[str, Any] = {
         "format": FORMAT,
@@ -80,7 +85,7 @@ async def _json(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncI
             "created_at": info.started_at,
         },
     }
-    yield json.dumps({**head, **copy}, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({**head, **copy}, indent=1, ensure_ascii=False) + "\n"
 
 
 async def _jsonl(store: SqliteStore, info: SessionInfo, _: Owning) -> AsyncIterator[str]:

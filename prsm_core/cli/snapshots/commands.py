@@ -34,9 +34,10 @@ def snapshot() -> None:
 def create(description: str, workspace: str, as_json: bool) -> None:
     """Take a snapshot of the files of this folder, and print its id.
 
-    Files over 100 MiB that are new or changed, pipes and sockets are left out, and named.
+    Files over 100 MiB that are new or changed, pipes and sockets are left out, and named. The
+    newest session of this folder, if there is one, tells of it by an event.
     """
-    from prsm_core.cli.snapshots.showing import create_snapshot
+    from prsm_core.cli.snapshots.creating import create_snapshot
 
     create_snapshot(workspace, description, as_json=as_json)
 
@@ -119,3 +120,36 @@ def pack(workspace: str, as_json: bool) -> None:
     from prsm_core.cli.snapshots.restoring import pack_snapshots
 
     pack_snapshots(workspace, as_json=as_json)
+
+
+@snapshot.command("export", short_help="Write a snapshot as a folder.")
+@click.argument("snapshot_id", metavar="ID")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=str))
+@workspace_option
+@json_option
+def export_(snapshot_id: str, folder: str, workspace: str, as_json: bool) -> None:
+    """Write a snapshot as the new folder DIR, which `prsm snapshot import` takes in.
+
+    `meta.json` says what it is, `working_tree.patch` leads from the commit to the tracked files,
+    `untracked` has the others, `staged.patch` leads to what is staged. Of the session that it was
+    taken for there are `session.json`, as `prsm export` writes it, and `file-changes`, by call.
+    """
+    from prsm_core.cli.snapshots.folders import export_snapshot
+
+    export_snapshot(workspace, snapshot_id, folder, as_json=as_json)
+
+
+@snapshot.command("import", short_help="Take in a snapshot that was written as a folder.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=str))
+@click.option("--links", is_flag=True, help="Take in links that lead out of the folder, too.")
+@workspace_option
+@json_option
+def import_(folder: str, links: bool, workspace: str, as_json: bool) -> None:
+    """Take in the snapshot that was written as the folder DIR, and print its id.
+
+    No file is changed: `prsm snapshot restore` goes to it. The commit that it was made from must
+    be in this repository. `session.json` is not read: `prsm sessions import` takes it in.
+    """
+    from prsm_core.cli.snapshots.folders import import_snapshot
+
+    import_snapshot(workspace, folder, with_links=links, as_json=as_json)

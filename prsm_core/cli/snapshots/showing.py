@@ -10,16 +10,14 @@ import click
 from prsm_core.cli.checkup.folders import format_size
 from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.listing import at_text
-from prsm_core.cli.snapshots.opening import with_held_shadow, with_shadow
+from prsm_core.cli.snapshots.opening import with_shadow
 from prsm_core.cli.table import print_table
 from prsm_core.kit.text import escape_exact, first_line
-from prsm_core.workspace.shadow.worktree import About
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_core.workspace.shadow.records import Plan, Snapshot
-    from prsm_core.workspace.shadow.worktree import Shadow
 
 _HEADERS = ("SNAPSHOT", "TAKEN", "KIND", "SESSION", "BRANCH", "HEAD", "LEFT OUT", "DESCRIPTION")
 _SPARE = ("HEAD", "LEFT OUT", "BRANCH", "SESSION")
@@ -29,17 +27,8 @@ _MARKS = {"added": "+", "deleted": "-", "modified": "~", "mode": "%"}
 _WORDS = {"added": "come back", "deleted": "go", "modified": "change", "mode": "change permissions"}
 
 
-def create_snapshot(workspace: str, description: str, *, as_json: bool) -> None:
-    """Take a snapshot and print its id. Raises PrsmError."""
-    about = About(description=description)
-
-    def take(shadow: Shadow, writers: Sequence[str]) -> Snapshot:
-        return shadow.take(about, unquiet=lambda: tuple(writers))
-
-    snapshot = with_held_shadow(workspace, take)
-    if as_json:
-        click.echo(json.dumps(told(snapshot)))
-        return
+def say_taken(snapshot: Snapshot) -> None:
+    """Print the id of a snapshot, and what it does not hold."""
     say(f"snapshot {snapshot.id} of {escape_exact(snapshot.folder)}")
     for line in _unquiet(snapshot):
         say(line, err=True)

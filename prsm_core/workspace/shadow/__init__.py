@@ -19,5 +19,8 @@ writing    a restore's way through the roots, and the look at what it left
 retention  which snapshots before prompts go
 keeping    snapshots as commits and refs
 lock       one process at a time
-journal    a restore that is under way, and the last one
+journal    a restore that is under way, the last one, and what it was a part of
+written    what was written, told to those who look for changes
+exporting  a snapshot written as a folder
+importing  … and taken in, from anybody
 """

@@ -231,6 +231,15 @@ class Shadow:
         """Return the shadow of a root; for those who are `at_work`."""
         return self._root(path)
 
+    def keep(
+        self, roots: Sequence[RootState], *, description: str, notes: tuple[str, ...]
+    ) -> Snapshot:
+        """Keep a snapshot of what is stored already, for those who are `at_work`."""
+        kept = Snapshot(
+            id=self._new_id(), created_at=self._now(), folder=str(self.folder), roots=tuple(roots)
+        )
+        return self._keep(replace(kept, description=description, notes=notes))
+
     def now(self) -> Snapshot:
         """Store the folder as it is now, for those who are `at_work`. Raises PrsmError."""
         return self._mended(self._capture)

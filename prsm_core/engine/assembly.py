@@ -389,11 +389,12 @@ class Assembly:
         return Sources(
             roster=self._roster,
             conversations=self.conversations,
-            gates=make_gates(config, self.sandbox, self._workspaces),
+            gates=make_gates(config, self.sandbox),
             launcher=config.launcher,
             journal=self._journal,
             clock=config.clock,
             refusals=config.settings.engine.gate_refusals,
+            workspace=self._workspaces.of,
             witness=self._make_witness(),
         )
 

@@ -70,11 +70,11 @@ def make_files(
     return FilesKeeper(config.shadows, config.launcher, config.clock, background, journal)
 
 
-def make_gates(config: EngineConfig, sandbox: Sandbox, workspaces: Workspaces) -> GateRunner:
+def make_gates(config: EngineConfig, sandbox: Sandbox) -> GateRunner:
     """Return what runs the gates."""
     return GateRunner(
         config.settings.gates,
-        workspace=workspaces.of,
+        workspace=config.workspace,
         launcher=config.launcher,
         clock=config.clock,
         env=config.shell_env,

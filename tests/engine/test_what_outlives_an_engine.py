@@ -75,6 +75,7 @@ KEPT = {
         "is_condemned": "derived: from notes.ending, and of those below from their parents'; one"
         " without agents below it ends by one step",
         "has_profile": "derived: from the role and the system prompt",
+        "wants_tree": "lost: of an agent that is not born yet; its folder tells it afterwards",
         "started_at": "lost: how long an agent took is told of the engine that ended it",
         "team": "derived: from the system prompt; news of a restart are told once more",
         "told": "derived: a result that is not read is among SessionState.unread",
@@ -247,6 +248,8 @@ KEPT = {
         "_snapshots": "derived: one that was taken and never named is named by the next",
         "files": "derived: the shadows on the disk; git is started anew",
         "changes": "stored: what was found; what was not, by the tracker's files and open calls",
+        "trees": "stored: in the records of worktrees, as far as each was removed",
+        "_workspaces": "derived: from the folders of agents",
         "slots": "derived: those at work take theirs first",
         "_roster": "derived: from SessionState.agents",
         "_leases": "derived: from the regions in the grants",

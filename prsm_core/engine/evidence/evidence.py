@@ -18,7 +18,7 @@ from prsm_core.kit.quotation import quote
 from prsm_core.workspace.artifacts import find_artifacts, find_unchanged, touched_since
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.engine.evidence.gates import GateRunner, GateVerdict
     from prsm_core.engine.evidence.witness import Seen, Witness
@@ -40,6 +40,7 @@ class Sources(Record, frozen=True, kw_only=True):
     journal: Journal
     clock: Clock
     refusals: int
+    workspace: Callable[[str], str]  # of the session, for who works in a folder
     witness: Witness | None = None  # None: nobody watches the files
 
 
@@ -62,7 +63,8 @@ class Proof:
         log = await self._command_log(commands)
         gaps = [*await self._file_gaps(artifacts), *log.gaps()]
         agent = self._record.descriptor
-        verdicts = await self._from.gates.run(agent.role, agent.cwd) if artifacts else []
+        where = self._from.workspace(agent.cwd)
+        verdicts = await self._from.gates.run(agent.role, where) if artifacts else []
         failed = [verdict for verdict in verdicts if verdict.problem is not None]
         self._tell(failed)
         self._refuse([verdict for verdict in failed if not verdict.is_broken])

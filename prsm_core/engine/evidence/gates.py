@@ -12,7 +12,7 @@ from prsm_core.engine.processes.shell import run_shell
 from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from prsm_core.config.schema import GateSettings
     from prsm_core.domain.agents import AgentRole
@@ -40,7 +40,7 @@ class GateRunner:
         self,
         gates: Mapping[str, GateSettings],
         *,
-        workspace: Callable[[str], str],
+        workspace: str,
         launcher: ProcessLauncher,
         clock: Clock,
         env: Mapping[str, str],
@@ -54,10 +54,10 @@ class GateRunner:
         self._sandbox = sandbox
         self._one_at_a_time = asyncio.Lock()
 
-    async def run(self, role: AgentRole, folder: str) -> list[GateVerdict]:
+    async def run(self, role: AgentRole, workspace: str | None = None) -> list[GateVerdict]:
         """Run each gate for a role in the order of the configuration; none may be for it.
 
-        They run in the workspace of who works in `folder`.
+        They run in the workspace, or in its like in the worktree of an agent.
         """
         wanted = [
             (name, gate)
@@ -67,14 +67,14 @@ class GateRunner:
         if not wanted:
             return []
         async with self._one_at_a_time:
-            return [await self._run(name, gate, folder) for name, gate in wanted]
+            return [await self._run(name, gate, workspace) for name, gate in wanted]
 
-    async def _run(self, name: str, gate: GateSettings, folder: str) -> GateVerdict:
+    async def _run(self, name: str, gate: GateSettings, workspace: str | None) -> GateVerdict:
         try:
             result = await run_shell(
                 self._launcher,
                 f"exec 2>&1\n{gate.command}",  # lines of both outputs, in their order
-                cwd=os.fspath(Path(self._workspace(folder), gate.cwd or "")),
+                cwd=os.fspath(Path(workspace or self._workspace, gate.cwd or "")),
                 timeout_s=gate.timeout_seconds,
                 clock=self._clock,
                 env=self._env,

@@ -40,7 +40,7 @@ def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
 
 
 _CHILD = {
-    "prompt": {**_STR, "description": "complete task; the child sees nothing else"},
+    "prompt": {**_STR, "description": "complete task; it sees nothing else"},
     "tools": {"type": "array", "items": _STR, "description": "default: all"},
     "model": {**_STR, "description": "alias, provider or provider/model; default: yours"},
     "complexity": {"enum": list(FITTING), "description": "picks the model"},
@@ -49,7 +49,7 @@ _CHILD = {
     "depth": {"type": "integer", "minimum": 0, "description": "levels below it"},
     "cwd": _STR,
     "region": {"type": "array", "items": _STR, "description": "folders only it may write"},
-    "worktree": {"type": "boolean", "description": "own copy, merged at its end"},
+    "worktree": {"type": "boolean"},
     "mcp_servers": {"type": "array", "items": _STR},
     "exclude_mcp_servers": {"type": "array", "items": _STR},
     "role": {"enum": ["worker", "reviewer"]},
@@ -77,7 +77,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         "Wait for the next question, task_result or prompt; nothing_left: no one can send any.",
         _object(
             (),
-            timeout={"type": "number", "minimum": 0, "description": "seconds; 0 = no limit"},
+            timeout={"type": "number", "minimum": 0, "description": "seconds; 0: no limit"},
             timeout_seconds={"type": "number", "minimum": 0},
             token=_STR,
         ),
@@ -87,11 +87,11 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         _object(("child_id", "prompt"), child_id=_STR, prompt=_STR),
     ),
     "spawn_child": (
-        "Give a task to a child agent. A finished child that fits is used again.",
+        "Give a task to a child. A finished one that fits is used again.",
         _object(("prompt",), **_CHILD, wait=_WAIT),
     ),
     "spawn_children_parallel": (
-        "Spawn several children at once, each given as for spawn_child but wait.",
+        "Spawn several at once, each given as for spawn_child but wait.",
         _object(
             ("children",),
             children={"type": "array", "minItems": 1, "items": _object(("prompt",), **_CHILD)},

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from prsm_core.domain.writes import AgentEnded, AgentSpawned
 from prsm_core.workspace.shadow.opening import Shadows
-from tests.engine.harness import open_team
+from tests.engine.deaths import die, dies_after, dies_at, go_on, run_to_death
+from tests.engine.harness import HeldStore, complete, open_team
 
 pytestmark = [
     pytest.mark.requirement("U12"),
@@ -257,3 +259,97 @@ async def test_a_child_that_is_restarted_works_in_its_worktree_again(opened, fol
         assert is_clean(folder, tmp_path)
     assert places[0] == places[1]
     assert (folder / "n2").exists()
+
+
+async def spawning(agent):
+    await agent.spawn(name="w1", worktree=True)
+    await agent.collect()
+    await agent.complete()
+
+
+async def test_an_agent_that_goes_on_after_a_crash_has_its_worktree_and_what_it_did(
+    opened, folder, tmp_path
+):
+    async def worker(agent):
+        here(agent, "new").write_text("1\n")
+        await die(team)
+
+    async def again(agent):
+        assert here(agent, "new").read_text() == "1\n"
+        here(agent, "more").write_text("2\n")
+        await agent.complete()
+
+    async with opened(check=False) as team:
+        await run_to_death(team, master=spawning, w1=worker)
+    async with opened() as later:
+        assert (await go_on(later, master=complete, w1=again)).status == "completed"
+        assert is_clean(folder, tmp_path)
+    assert (folder / "new").exists()
+    assert merges(later)["w1"]["files"] == ["more", "new"]
+
+
+async def test_a_merge_whose_end_was_not_written_is_told_once_by_the_next_engine(
+    opened, folder, tmp_path
+):
+    async def worker(agent):
+        here(agent, "new").write_text("1\n")
+        await agent.complete()
+
+    async def again(agent):
+        await agent.complete()
+
+    async with opened(check=False) as team:
+        dies_at(team, AgentEnded)
+        await run_to_death(team, master=spawning, w1=worker)
+        assert merges(team) == {}
+    (folder / "new").write_text("1\na person's\n")
+    async with opened() as later:
+        assert (await go_on(later, master=complete, w1=again)).status == "completed"
+        assert is_clean(folder, tmp_path)
+    assert [one["result"] for one in later.ledger.events("worktree_merged")] == ["merged"]
+    assert (folder / "new").read_text() == "1\na person's\n"
+
+
+async def test_what_a_dead_engine_did_not_remove_is_removed_by_the_next(opened, folder, tmp_path):
+    async def worker(agent):
+        here(agent, "new").write_text("1\n")
+        await agent.complete()
+
+    async with opened(check=False) as team:
+        dies_after(team, AgentEnded)
+        await run_to_death(team, master=spawning, w1=worker)
+        assert merges(team)["w1"]["result"] == "merged"
+    async with opened() as later:
+        await go_on(later, master=complete)
+        assert is_clean(folder, tmp_path)
+    assert (folder / "new").exists()
+
+
+async def test_a_worktree_whose_agent_was_not_born_is_removed_by_the_next_engine(
+    opened, folder, tmp_path
+):
+    async with opened(check=False) as team:
+        dies_at(team, AgentSpawned)
+        team.provider.behaviours["master"] = spawning
+        commit, births = team.store.commit, 0
+
+        async def cut_off(step):
+            nonlocal births
+            births += step.find(AgentSpawned) is not None
+            if births == 1:  # the master's
+                return await HeldStore.commit(team.store, step)
+            return await commit(step)
+
+        vars(team.store)["commit"] = cut_off
+        await run_to_death(team, master=spawning)
+    [left] = (tmp_path / "trees").glob("*/*")
+    places = []
+
+    async def worker(agent):
+        places.append(here(agent))
+        await agent.complete()
+
+    async with opened() as again:
+        await go_on(again, master=complete, w1=worker)  # its call is made again
+        assert is_clean(folder, tmp_path)
+    assert places == [left]

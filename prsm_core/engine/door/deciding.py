@@ -67,7 +67,11 @@ class Deciding:
         """Accept changes; see AppHandle."""
         choice = await self._choice(ids, agent, call)
         watch = await self._able(choice)
-        return [] if watch is None else [told_decision(one) for one in await watch.accept(choice)]
+        return (
+            []
+            if watch is None
+            else [told_decision(one) for one in await watch.verdicts.accept(choice)]
+        )
 
     async def reject(
         self, ids: Sequence[str], agent: str | None, call: str | None
@@ -75,7 +79,11 @@ class Deciding:
         """Take changes back; see AppHandle."""
         choice = await self._choice(ids, agent, call)
         watch = await self._able(choice)
-        return [] if watch is None else [told_decision(one) for one in await watch.reject(choice)]
+        return (
+            []
+            if watch is None
+            else [told_decision(one) for one in await watch.verdicts.reject(choice)]
+        )
 
     async def commit(
         self,
@@ -92,7 +100,7 @@ class Deciding:
         watch = await self._able(choice, {ACCEPTED})
         if watch is None:
             return told_outcome(Outcome(), (), {})
-        outcome, rows = await watch.commit(choice, wording, is_dry=is_dry)
+        outcome, rows = await watch.verdicts.commit(choice, wording, is_dry=is_dry)
         return told_outcome(outcome, rows, await self._names())
 
     async def _able(

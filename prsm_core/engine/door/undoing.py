@@ -101,7 +101,7 @@ class Undoing:
             rows = of_last_turn(await changes.get().rows())
             if rows:
                 ids = tuple(row.change.id for row in rows)
-                made = await changes.get().reject(Choice(ids=ids))
+                made = await changes.get().verdicts.reject(Choice(ids=ids))
         return {**told(None, None, None), "decided": [told_decision(one) for one in made]}
 
     async def _restore(self) -> Mapping[str, Any]:

@@ -9,4 +9,5 @@ changes  what they changed: found, attributed, written and told
 late     … from the first call on that may write
 reasons  why a file, or a line of it, is as it is
 deciding which changes a person means, and what becomes of them
+verdicts  … in the files and in the ledger, whatever dies meanwhile
 """

@@ -16,28 +16,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from prsm_core.domain.changes import ACCEPTED, FileChange, path_text, text_path
 from prsm_core.domain.changes import Author as ChangeAuthor
+from prsm_core.domain.changes import FileChange, path_text
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import ChangesDecided, FileChanged
 from prsm_core.engine.files.calls import OpenCalls
-from prsm_core.engine.files.committing import commits_of, committed
-from prsm_core.engine.files.deciding import accepted, choose, decisions, taken_back_text, wanted
-from prsm_core.engine.files.quiet import HOLD_SECONDS
-from prsm_core.errors import ConfigError, PrsmError
+from prsm_core.engine.files.deciding import wanted
+from prsm_core.engine.files.verdicts import Verdicts
+from prsm_core.errors import PrsmError
 from prsm_core.workspace.changes.attribution import NOBODY, Hands, attribute, is_below
-from prsm_core.workspace.changes.rejecting import Rejecter
 from prsm_core.workspace.changes.tracing import find_origin
 from prsm_core.workspace.changes.tracker import Tracker
-from prsm_core.workspace.commits.carrying import Committer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.domain.changes import ChangeRow, Decision
-    from prsm_core.engine.files.committing import Wording
-    from prsm_core.engine.files.deciding import Choice
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.quiet import Hold, WritingCall
     from prsm_core.engine.journal.unit import Journal
@@ -46,10 +41,8 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
     from prsm_core.workspace.changes.records import Attributed, Found
-    from prsm_core.workspace.changes.rejecting import Rejection
     from prsm_core.workspace.changes.tracing import Origin
     from prsm_core.workspace.changes.tracker import Scan
-    from prsm_core.workspace.commits.records import Outcome
     from prsm_core.workspace.shadow.worktree import Shadow
 
 APART_SECONDS = 0.25  # between two looks
@@ -108,7 +101,6 @@ class ChangeWatch:
         self._roster = roster
         self._leases = leases
         self._turn_of = turn_of
-        self._hold = hold
         self._is_apart = is_apart
         self._clock = clock
         self._background = background
@@ -119,7 +111,7 @@ class ChangeWatch:
             self._tick,
             clock.time,
             leased=self._leased,
-            paths=self._paths,
+            paths=self.paths,
             owned=self._owned,
             turn=self._turn,
         )
@@ -131,6 +123,16 @@ class ChangeWatch:
         self._ready.set()
         self._one = asyncio.Lock()  # look at a time
         self._last = float("-inf")
+        self.verdicts = Verdicts(
+            self,
+            keeper,
+            journal,
+            store,
+            hold=hold,
+            one=self._one,
+            session=session,
+            folder=self._folder,
+        )
 
     def _turn(self, agent: str) -> str | None:
         turn = self._turn_of(agent)
@@ -155,7 +157,9 @@ class ChangeWatch:
             )
             if is_left is None:
                 self._is_open = False  # why was told
-            await self.recover()  # once the folder is known: what it writes is nobody's change
+            await (
+                self.verdicts.recover()
+            )  # once the folder is known: what it writes is nobody's change
             if is_left:
                 await self._look_at_all()
         finally:
@@ -176,7 +180,7 @@ class ChangeWatch:
     async def before(self, call: WritingCall) -> None:
         """Look at what a permitted call says it writes, before it runs."""
         await self._ready.wait()
-        paths = self._paths(call) if self._is_open else frozenset()
+        paths = self.paths(call) if self._is_open else frozenset()
         if paths:
             await self._observe(paths)
 
@@ -277,7 +281,7 @@ class ChangeWatch:
         all_ = attribute(scan.found, self._calls.all, hands=self._hands, are_one=self._are_one)
         changes = [self._change(scan, number, one) for number, one in enumerate(all_, 1)]
         self._tell_conflicts(all_)  # first: whoever sees the event knows that they were told
-        await self._commit(
+        await self.commit(
             f"{self._journal.run_id}:changes:{scan.id}",
             *(FileChanged(change=change) for change in changes),
         )
@@ -286,9 +290,10 @@ class ChangeWatch:
     def _settle(self, shadow: Shadow, scan: Scan) -> None:
         self._current(shadow).settle(scan)
 
-    async def _commit(
+    async def commit(
         self, step_id: str, *writes: FileChanged | ChangesDecided, run: str | None = None
     ) -> None:
+        """Commit a step of the session: of its open run, unless another is named."""
         step = Step(
             step_id=step_id,
             session_id=self._session,
@@ -334,7 +339,7 @@ class ChangeWatch:
                 others = {*own, *one.beside} - {agent}
                 told.setdefault(agent, {}).setdefault(one.found.path, set()).update(others)
         for agent, files in told.items():
-            self._tell(agent, self._conflict_text(files))
+            self.tell(agent, self._conflict_text(files))
 
     def _conflict_text(self, files: dict[str, set[str]]) -> str:
         lines = [
@@ -363,7 +368,7 @@ class ChangeWatch:
             return one == other
         return one in self._roster.lineage(other) or other in self._roster.lineage(one)
 
-    def _paths(self, call: WritingCall) -> frozenset[str]:
+    def paths(self, call: WritingCall) -> frozenset[str]:
         """Return the files of the folder that a call says it writes."""
         tracker = self._tracker
         if tracker is None or call.command is not None:
@@ -415,101 +420,6 @@ class ChangeWatch:
         asked = wanted(rows[::-1])
         return await self._keeper.use(self._folder, lambda shadow: find_origin(shadow, asked, line))
 
-    async def accept(self, choice: Choice) -> Sequence[Decision]:
-        """Accept changes: nothing else becomes of them. Raises ConfigError for wrong ids."""
-        await self.recover()
-        rows = choose(await self.rows(), choice)
-        return await self._decide(accepted(rows))
-
-    async def reject(self, choice: Choice) -> Sequence[Decision]:
-        """Take changes back, each alone, and tell their agents.
-
-        New calls wait meanwhile, and those that run are waited for, ten seconds. Raises ConfigError
-        for wrong ids, and where a call still runs that may write the same files; PrsmError where
-        git or the folder is not fit.
-        """
-        choose(await self._store.changes(self._session), choice)  # nobody waits for wrong ids
-        async with self._hold(limit=HOLD_SECONDS) as hold:
-            await self.recover()
-            rows = choose(await self.rows(), choice)
-            self._require_quiet(hold, rows)
-            return await self._reject(rows)
-
-    def _require_quiet(self, hold: Hold, rows: Sequence[ChangeRow]) -> None:
-        """Raise ConfigError while a call runs that may write the files of changes."""
-        meant = {text_path(row.change.path) for row in rows}
-        racing = [
-            call for call in hold.disturbing if not (named := self._paths(call)) or named & meant
-        ]
-        if racing and rows:
-            writers = "; ".join(self._journal.redact(str(call)) for call in racing)
-            raise ConfigError(
-                f"nothing was taken back, because an agent writes here: {writers}",
-                hint="let it end, or end it with `prsm kill`, then try again",
-                code="agents_write",
-            )
-
-    async def _reject(self, rows: Sequence[ChangeRow]) -> Sequence[Decision]:
-        def take_back(shadow: Shadow) -> Rejection:
-            return Rejecter(shadow).reject(self._session, wanted(rows))
-
-        async with self._one:
-            rejection = await self._keeper.use(self._folder, take_back)
-            made = await self._decide(decisions(rows, rejection.decided))
-            await self._keeper.use(self._folder, lambda shadow: Rejecter(shadow).finish())
-        self._tell_taken_back(rows, made)
-        return made
-
-    async def commit(
-        self, choice: Choice, wording: Wording, *, is_dry: bool = False
-    ) -> tuple[Outcome, Sequence[ChangeRow]]:
-        """Commit accepted changes, or with `is_dry` only say how; return it, and those changes.
-
-        Raises ConfigError for wrong ids and where nothing can be committed now, PrsmError where git
-        or the folder is not fit.
-        """
-        await self.recover()
-        rows = choose(await self.rows(), choice, {ACCEPTED})
-        asked = await commits_of(self._store, self._session, rows, wording)
-        if is_dry:
-            plan = await self._keeper.use(self._folder, lambda at: Committer(at).plan(asked))
-            return plan, rows
-        async with self._one:
-            outcome = await self._keeper.use(
-                self._folder, lambda shadow: Committer(shadow).commit(self._session, asked)
-            )
-            await self._note_committed(rows, outcome)
-        return outcome, rows
-
-    async def _note_committed(self, rows: Sequence[ChangeRow], outcome: Outcome) -> None:
-        await self._decide(committed(rows, outcome))
-        await self._keeper.use(self._folder, lambda shadow: Committer(shadow).finish())
-
-    async def recover(self) -> None:
-        """Finish what a process that has died began for this session: a rejection, commits."""
-        await self._recover_rejection()
-
-        def ended(shadow: Shadow) -> Outcome | None:
-            committer = Committer(shadow)
-            return committer.unfinished() if committer.session == self._session else None
-
-        outcome = await self._keeper.attempt(self._folder, ended)
-        if outcome is not None:
-            await self._note_committed(await self._store.changes(self._session), outcome)
-
-    async def _recover_rejection(self) -> None:
-
-        def finished(shadow: Shadow) -> Rejection | None:
-            rejecter = Rejecter(shadow)
-            return rejecter.unfinished() if rejecter.session == self._session else None
-
-        async with self._one:
-            rejection = await self._keeper.attempt(self._folder, finished)
-            if rejection is not None:
-                rows = await self._store.changes(self._session)
-                await self._decide(decisions(rows, rejection.decided))
-                await self._keeper.attempt(self._folder, lambda shadow: Rejecter(shadow).finish())
-
     @asynccontextmanager
     async def while_others_write(self) -> AsyncIterator[None]:
         """Let PRSM itself write to the folder, by another process, while the gate is held.
@@ -522,30 +432,7 @@ class ChangeWatch:
         finally:
             await self._look_now()
 
-    async def _decide(self, made: Sequence[Decision]) -> Sequence[Decision]:
-        if made:
-            run = await self._run()
-            step_id = f"{self._session}:decided:{_new_id()}"
-            await self._commit(step_id, ChangesDecided(decisions=tuple(made)), run=run)
-        return made
-
-    async def _run(self) -> str:
-        """Return the open run, or the newest one."""
-        if self._journal.run_id:
-            return self._journal.run_id
-        found = (info for info in await self._store.sessions() if info.session_id == self._session)
-        return next((info.run_id or "" for info in found), "")
-
-    def _tell_taken_back(self, rows: Sequence[ChangeRow], made: Sequence[Decision]) -> None:
-        by_id = {one.id: one for one in made}
-        told: dict[str, list[Decision]] = {}
-        for row in rows:
-            for agent in dict.fromkeys(one.agent for one in row.change.authors):
-                told.setdefault(agent, []).append(by_id[row.change.id])
-        for agent, theirs in told.items():
-            self._tell(agent, taken_back_text(theirs))
-
-    def _tell(self, agent: str, text: str) -> None:
+    def tell(self, agent: str, text: str) -> None:
         """Tell an agent something with its next answer or prompt, if it is still at work."""
         turn = self._turn_of(agent)
         if turn is not None and self._is_at_work(agent):

@@ -66,7 +66,7 @@ async def test_while_a_command_runs_that_may_write_nothing_is_taken_back_and_it_
         changes = team.engine.changes.get()
         choice = await first_of(changes)
         before = every_byte(folder)
-        rejecting = asyncio.ensure_future(changes.reject(choice))
+        rejecting = asyncio.ensure_future(changes.verdicts.reject(choice))
         await until(lambda: team.engine.quiet._holds)
         await team.settled()
         await clock.advance(QUIET_SECONDS)
@@ -97,7 +97,7 @@ async def test_a_call_that_has_named_other_files_keeps_nobody_from_taking_back(o
         run = team.start(master=master)
         await at_it.wait()
         changes = team.engine.changes.get()
-        rejecting = asyncio.ensure_future(changes.reject(await first_of(changes)))
+        rejecting = asyncio.ensure_future(changes.verdicts.reject(await first_of(changes)))
         await until(lambda: team.engine.quiet._holds)
         await team.settled()
         await clock.advance(QUIET_SECONDS)
@@ -128,7 +128,7 @@ async def test_a_command_that_ends_soon_is_waited_for_and_the_next_one_waits(ope
 
     async def reject(changes):
         choice = await first_of(changes)
-        rejecting = asyncio.ensure_future(changes.reject(choice))
+        rejecting = asyncio.ensure_future(changes.verdicts.reject(choice))
         await until(lambda: team.engine.quiet._holds)
         go.set()
         assert [one.state for one in await rejecting] == ["rejected"]
@@ -199,7 +199,7 @@ async def test_a_rejection_whose_engine_dies_at_its_commit_is_finished_and_is_no
             dies(team, ChangesDecided)
             changes = team.engine.changes.get()
             with contextlib.suppress(StoreError):
-                await changes.reject(await first_of(changes))
+                await changes.verdicts.reject(await first_of(changes))
             await be_dead(team)
 
     async def mastered(agent):

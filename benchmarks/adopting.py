@@ -1,6 +1,8 @@
 """How a session is taken over: its agents adopted, beside their rows by hand; what they take then.
 
 An engine has come as far as that all its agents wait; then it is shut, with its ledger as it was.
+By hand the rows are written unseen; PRSM first looks whether each life is the next one of an agent
+that has not ended, and then has every agent's record, mailbox, budget, session and task.
 """
 
 from __future__ import annotations

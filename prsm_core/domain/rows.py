@@ -90,27 +90,25 @@ class Update(Record, frozen=True, gc=False):
     computed: Computed | None = None  # more columns
 
 
-class Updates(Record, frozen=True, gc=False):
-    """New values of the same columns in many rows, each with its own.
+class Advance(Record, frozen=True, gc=False):
+    """A number that becomes the next one, in the rows that `key` tells: what it is then, by key.
 
-    Each of `rows` has the values, then those that tell by `where` which rows are meant; of these
-    the `empty` columns hold nothing. The columns are plain: what ends a row is an `Update`.
+    Rows that hold any other number than the one before stay as they are, and so do those in which
+    an `empty` column holds something.
     """
 
     table: str
-    columns: tuple[str, ...]
-    where: tuple[str, ...]
-    rows: Sequence[Sequence[Any]]
+    column: str
+    key: str
+    numbers: Mapping[str, int]
     empty: tuple[str, ...] = ()
 
     def each(self) -> Iterator[Update]:
         """Yield what it means, one by one."""
-        none = dict.fromkeys(self.empty)
-        count = len(self.columns)
-        for row in self.rows:
-            values = dict(zip(self.columns, row[:count], strict=True))
-            where = dict(zip(self.where, row[count:], strict=True))
-            yield Update(self.table, {**where, **none}, values)
+        nothing = dict.fromkeys(self.empty)
+        for key, number in self.numbers.items():
+            where = {self.key: key, self.column: number - 1, **nothing}
+            yield Update(self.table, where, {self.column: number})
 
 
 class Place(Record, frozen=True, gc=False):
@@ -143,7 +141,7 @@ class Of(Record, frozen=True, gc=False):
 
 
 Computed: TypeAlias = Mapping[str, "Of | Count"]
-Row: TypeAlias = Insert | Several | Merge | Update | Updates | Place | Total
+Row: TypeAlias = Insert | Several | Merge | Update | Advance | Place | Total
 
 
 class Fence(Record, frozen=True, gc=False):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from prsm_core.domain.rows import (
     BEGINS,
     ENDS,
+    Advance,
     Insert,
     Merge,
     Of,
@@ -15,7 +16,6 @@ from prsm_core.domain.rows import (
     Several,
     Total,
     Update,
-    Updates,
 )
 from prsm_core.store.codec import encode, encode_canonical, encode_names, hash_text
 
@@ -146,9 +146,8 @@ def _update(row: Update) -> tuple[str, Many]:
     return sql, ((*values, *asked, *needed),)
 
 
-def _updates(row: Updates) -> tuple[str, Many]:
-    sql = _updates_sql(row.table, row.columns, row.where, row.empty)
-    return sql, ((encode(row.rows),),)
+def _advance(row: Advance) -> tuple[str, Many]:
+    return _advance_sql(row.table, row.column, row.key, row.empty), ((encode(row.numbers),),)
 
 
 def _insert(row: Insert) -> tuple[str, Many]:
@@ -189,7 +188,7 @@ def _total(row: Total) -> tuple[str, Many]:
 _WRITTEN: Mapping[type[Row], Callable[[Any], tuple[str, Many]]] = {
     Insert: _insert,
     Update: _update,
-    Updates: _updates,
+    Advance: _advance,
     Several: _several,
     Merge: _merge,
     Place: _place,
@@ -322,17 +321,12 @@ def _update_plan(
 
 
 @lru_cache(maxsize=64)
-def _updates_sql(
-    table: str, names: tuple[str, ...], where: tuple[str, ...], empty: tuple[str, ...]
-) -> str:
+def _advance_sql(table: str, column: str, key: str, empty: tuple[str, ...]) -> str:
     """Return one statement for all rows: a call for each would cost as much again as its row."""
-    given = [f"json_extract(given.value, '$[{n}]')" for n in range(len(names) + len(where))]
-    assigned = [f"{name} = {value}" for name, value in zip(names, given, strict=False)]
-    asked = zip(where, given[len(names) :], strict=True)
-    meant = [f"{table}.{name} = {value}" for name, value in asked]
-    meant += [f"{table}.{name} IS NULL" for name in empty]
+    is_next = f"{table}.{column} = given.value - 1"
+    meant = [f"{table}.{key} = given.key", is_next, *(f"{name} IS NULL" for name in empty)]
     found = f"FROM json_each(?) AS given WHERE {' AND '.join(meant)}"
-    return f"UPDATE {table} SET {', '.join(assigned)} {found}"  # noqa: S608 - names
+    return f"UPDATE {table} SET {column} = given.value {found}"  # noqa: S608 - names
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.rows import BEGINS, ENDS, Count, Insert, Merge, Several, Update, Updates
+from prsm_core.domain.rows import BEGINS, ENDS, Advance, Count, Insert, Merge, Several, Update
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Tables:
         elif type(row) is Several:
             for values in row.rows:
                 self._insert(Insert(row.table, dict(zip(row.columns, values, strict=True))))
-        elif type(row) is Updates:
+        elif type(row) is Advance:
             for one in row.each():
                 self._update(one)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prsm_core.domain.turns import AgentMessage
+from prsm_core.domain.writes import AgentsResumed
 from prsm_core.errors import FencedError
 from prsm_core.store.apply import apply_step, prepare
 from prsm_core.store.connection import LedgerLock, open_writer
@@ -73,8 +74,8 @@ def write(conn: WritingConnection, steps: Iterable[Prepared]) -> None:
         apply_step(conn, step)
 
 
-def statements_of(conn: WritingConnection, steps: tuple[Step, Step]) -> list[str]:
-    """Return the statements that two transactions run."""
+def statements_of(conn: WritingConnection, steps: Iterable[Step]) -> list[str]:
+    """Return the statements that a transaction of each step runs."""
     seen: list[str] = []
     conn.set_trace_callback(seen.append)
     for step in steps:
@@ -93,6 +94,24 @@ def test_a_turn_takes_no_look_at_what_the_writer_has_written(conn: WritingConnec
     # and agent, then the content, turn, a look whether it has told before what it used, parent,
     # thread, session and history.
     assert len(seen) == (3 + 3 + 2) + (3 + 6 + 2 * FEW + 2)
+
+
+def test_many_agents_are_taken_over_by_as_few_statements_as_one_is(
+    conn: WritingConnection, team: Steps
+):
+    names = [f"c{n}" for n in range(MANY)]
+    conn.begin()
+    write(conn, [prepare(team.spawn(name)) for name in names])
+    conn.execute("COMMIT")
+    seen = []
+    for own in (names[:1], names[1:]):
+        conn.known.forget()  # as an engine begins that goes on after another one
+        lives = {team.agent(name): 2 for name in own}
+        told = statements_of(conn, [team.step(None, AgentsResumed(lives=lives))])
+        seen.append(set(told))  # what fires a trigger is told once more for each row
+    assert [len(one) for one in seen] == [len(seen[0])] * 2
+    lives = conn.execute("SELECT incarnation FROM agents WHERE name LIKE 'c%'").fetchall()
+    assert lives == [(2,)] * MANY
 
 
 def test_the_writer_makes_nothing_that_can_be_made_before(conn: WritingConnection, team: Steps):

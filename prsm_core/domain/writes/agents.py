@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
 
-from prsm_core.domain.rows import Fence, Insert, Of, Update, Updates
+from prsm_core.domain.rows import Advance, Fence, Insert, Of, Update
 from prsm_core.domain.steps import Write
 from prsm_core.errors import FencedError, InvalidTransitionError, StoreError
 
@@ -245,12 +245,9 @@ class AgentsResumed(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agents in their new lives, then their mail."""
-        lives = [(incarnation, agent_id) for agent_id, incarnation in self.lives.items()]
-        mail = [(incarnation, agent_id, incarnation - 1) for incarnation, agent_id in lives]
-        of_life, unread = ("target", "incarnation"), ("consumed_by",)
         return (
-            Updates("agents", ("incarnation",), ("agent_id",), lives),
-            Updates("inbox", ("incarnation",), of_life, mail, empty=unread),
+            Advance("agents", "incarnation", "agent_id", self.lives),
+            Advance("inbox", "incarnation", "target", self.lives, empty=("consumed_by",)),
         )
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from prsm_core.domain.agents import AgentState
 from prsm_core.engine.state import Wait
 from prsm_core.engine.turns.context import Prompt
@@ -19,19 +21,16 @@ if TYPE_CHECKING:
 _CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 
 
-class BetweenTurns:
+class BetweenTurns(Struct, eq=False):
     """Owns what one life waits for while it has no turn.
 
     Attributes:
         is_leaving: The session is to be left: no wait goes on in it.
     """
 
-    __slots__ = ("_inbox", "_life", "is_leaving")
-
-    def __init__(self, life: AgentLife, inbox: Inbox) -> None:
-        self._life = life
-        self._inbox = inbox
-        self.is_leaving = False
+    _life: AgentLife
+    _inbox: Inbox
+    is_leaving: bool = False
 
     def leave(self) -> None:
         """Let no wait go on within this session."""

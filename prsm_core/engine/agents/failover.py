@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
@@ -66,19 +67,14 @@ class FailoverParts(Record, frozen=True, kw_only=True):
     journal: Journal
 
 
-class Failover:
+class Failover(Struct, eq=False):
     """Decides what the failures in a row of one incarnation lead to; its notes count them."""
 
-    __slots__ = ("_login", "_parts", "_record", "_unopened", "_was_cut_off")
-
-    def __init__(
-        self, record: AgentRecord, parts: FailoverParts, *, was_cut_off: bool = False
-    ) -> None:
-        self._record = record
-        self._was_cut_off = was_cut_off  # the life goes on after an engine that died
-        self._unopened = 0  # sessions in a row that could not be opened
-        self._parts = parts
-        self._login: str | None = None
+    _record: AgentRecord
+    _parts: FailoverParts
+    _was_cut_off: bool = False  # the life goes on after an engine that died
+    _unopened: int = 0  # sessions in a row that could not be opened
+    _login: str | None = None
 
     @property
     def breaker(self) -> CircuitBreaker:

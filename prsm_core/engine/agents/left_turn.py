@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
@@ -15,19 +16,16 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.provider import Carried, ProviderSession
 
 
-class LeftTurn:
+class LeftTurn(Struct, eq=False):
     """Keeps the turn of one life that an earlier session has left open, until one attaches.
 
     Attributes:
         turn: What the next session goes on with; None: with no turn.
     """
 
-    __slots__ = ("_opening", "_record", "turn")
-
-    def __init__(self, record: AgentRecord, opening: Opening) -> None:
-        self._record = record
-        self._opening = opening
-        self.turn: TurnRun | None = None
+    _record: AgentRecord
+    _opening: Opening
+    turn: TurnRun | None = None
 
     async def carried(self) -> Carried | None:
         """Return what the vendor's thread may lack of it, if it has a thread."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
@@ -207,31 +208,20 @@ class Contexts:
 Trigger = Literal["context_limit", "overflow_recovery"]
 
 
-class ContextKeeper:
+class ContextKeeper(Struct, eq=False):
     """Keeps one agent's context within its model's window: sees when it is full, has it compacted.
 
     At the budget, before a turn, it does so where the vendor does not; and once where a model has
     refused a prompt as too long, until a turn has ended well.
     """
 
-    __slots__ = (
-        "_contexts",
-        "_gave_up",
-        "_has_retried",
-        "_record",
-        "_refusal",
-        "_tools",
-        "_trigger",
-    )
-
-    def __init__(self, record: AgentRecord, contexts: Contexts, tools: Toolbox) -> None:
-        self._record = record
-        self._contexts = contexts
-        self._tools = tools
-        self._trigger: Trigger | None = None  # why the conversation is to be compacted
-        self._refusal = ""  # what its model said of the prompt that was too long
-        self._has_retried = False
-        self._gave_up = False  # at the budget: the vendor's refusal is waited for
+    _record: AgentRecord
+    _contexts: Contexts
+    _tools: Toolbox
+    _trigger: Trigger | None = None  # why the conversation is to be compacted
+    _refusal: str = ""  # what its model said of the prompt that was too long
+    _has_retried: bool = False
+    _gave_up: bool = False  # at the budget: the vendor's refusal is waited for
 
     def overflowed(self, refusal: str) -> bool:
         """Take note that a prompt was too long; whether it is tried again, compacted."""

@@ -129,7 +129,7 @@ class AgentSession:
             background=parts.background,
             journal=parts.journal,
         )
-        self._failover = Failover(record, parts.failover, was_cut_off=left is not None)
+        self._failover = Failover(record, parts.failover, left is not None)
         self._keeper = ContextKeeper(record, parts.contexts, tools)
         self._said_before = ""  # in the turn that was too long for its model
         self._must_reopen = False  # the next turn needs a session with another login or model

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from prsm_core.domain.record import Record
 from prsm_core.engine.evidence.baseline import blobs_before, is_in_repository
 from prsm_core.engine.evidence.command_log import CommandLog
@@ -44,14 +46,11 @@ class Sources(Record, frozen=True, kw_only=True):
     witness: Witness | None = None  # None: nobody watches the files
 
 
-class Proof:
+class Proof(Struct, eq=False):
     """Weighs what one incarnation has done since its beginning; its notes count its refusals."""
 
-    __slots__ = ("_from", "_record")
-
-    def __init__(self, record: AgentRecord, sources: Sources) -> None:
-        self._record = record
-        self._from = sources
+    _record: AgentRecord
+    _from: Sources
 
     async def weigh(self, artifacts: Sequence[str], commands: Sequence[str]) -> Evidence:
         """Check the files and commands an agent names; with files, run the gates for its role.

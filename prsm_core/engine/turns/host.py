@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct
+
 from prsm_core.engine.ports import Life
 from prsm_core.engine.turns.call import turn_over
 from prsm_core.errors import ProviderNotAvailableError
@@ -43,22 +45,13 @@ class LifeInTurns(Life, Protocol):
         ...
 
 
-class SessionHost:
+class SessionHost(Struct, eq=False):
     """AgentHost over one life of an agent."""
 
-    __slots__ = ("_life", "_open_endpoint", "_permits", "_tools")
-
-    def __init__(
-        self,
-        life: LifeInTurns,
-        tools: Toolbox,
-        permits: Permits,
-        open_endpoint: OpenEndpoint | None,
-    ) -> None:
-        self._life = life
-        self._tools = tools
-        self._permits = permits
-        self._open_endpoint = open_endpoint
+    _life: LifeInTurns
+    _tools: Toolbox
+    _permits: Permits
+    _open_endpoint: OpenEndpoint | None
 
     @property
     def tools(self) -> Sequence[ToolSpec]:

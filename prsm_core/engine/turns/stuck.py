@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from prsm_core.domain.record import Record
 from prsm_core.kit.quotation import quote_word
 
@@ -38,7 +40,7 @@ class _Call(NamedTuple):
     polls: bool
 
 
-class StuckDetector:
+class StuckDetector(Struct, eq=False):
     """Counts how long each pattern goes on, in constant memory.
 
     A pattern is found when it reaches its limit and once more, for good, at twice that:
@@ -54,25 +56,15 @@ class StuckDetector:
     agent that is told something new is not where it was. A limit of 0 switches its pattern off.
     """
 
-    __slots__ = (
-        "_before",
-        "_last",
-        "_limits",
-        "_messages",
-        "_prompt",
-        "_repeats",
-        "_steps",
-        "_text",
-        "_texts",
-    )
-
-    def __init__(self, limits: StuckSettings) -> None:
-        self._limits = limits
-        self._prompt: int | None = None
-        self._last: _Call | None = None
-        self._before: _Call | None = None
-        self._text: int | None = None
-        self._repeats = self._steps = self._messages = self._texts = 0
+    _limits: StuckSettings
+    _prompt: int | None = None
+    _last: _Call | None = None
+    _before: _Call | None = None
+    _text: int | None = None
+    _repeats: int = 0
+    _steps: int = 0
+    _messages: int = 0
+    _texts: int = 0
 
     def turn_began(self, prompt: int | None) -> None:
         """Take note of a turn and the hash of its prompt; None goes on where the last stopped."""

@@ -1,7 +1,8 @@
-"""workspace: the CPU of snapshots, restores and scans of a large repository, and their disk."""
+"""workspace: the CPU of snapshots, restores and scans of a large repository, disk and memory."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import random
@@ -14,6 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Finding, compared
+from prsm_core.engine.files.changes import APART_SECONDS
+from prsm_core.engine.processes.git import HELPER, open_git
+from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.workspace.changes.tracker import Tracker
 from prsm_core.workspace.shadow.git import Output
 from prsm_core.workspace.shadow.worktree import Shadow
@@ -29,7 +34,10 @@ EDITED = 300
 SINCE = 30  # files written between a snapshot and the way back
 LATER, FIRST, RESTORE, DISK = 1.3, 0.15, 0.6, 1.1  # goals
 SCAN, NAMED = 1.3, 0.15
-MILLI = 1e3
+AGENTS, SECONDS = 10, 4  # agents that each have one call a second; seconds of that
+CORES = 0.3  # of one, for the looks at what they change
+HELPER_BYTES = 12 * 2**20
+MILLI, KIB = 1e3, 1024
 _EXPENSIVE = 3  # pairs of what takes seconds
 _ENV = {
     "PATH": os.environ.get("PATH", os.defpath),
@@ -68,6 +76,8 @@ def measure(plan: Plan) -> list[Finding]:
             _compared("a scan that finds nothing", scene.idle_scan, scene.status, plan, SCAN),
             _compared("a call that names its file", scene.named, scene.status, plan, NAMED),
             scene.disk(),
+            scene.many(),
+            *asyncio.run(helper_memory()),
         ]
 
 
@@ -207,6 +217,35 @@ class _Scene:
         tracker, name = self._tracked(), self._files[next(self._numbers) % len(self._files)]
         return _cost(lambda: tracker.observe([name]))
 
+    def many(self) -> Finding:
+        """Look at what ten agents change who each have one call a second, half by name.
+
+        What an engine does in a second of that: a look before and one behind each call that names
+        its file, and as many scans as may be, each of which finds what calls have changed. The time
+        is that of the CPU: that others are at work on it changes little.
+        """
+        tracker, costs = self._tracked(), []
+        a_second = int(1 / APART_SECONDS)
+        for _ in range(SECONDS):
+            cost = 0.0
+            for number in range(AGENTS):
+                name = self._files[next(self._numbers) % len(self._files)]
+                if number % 2:
+                    cost += _cost(lambda name=name: tracker.observe([name]))  # type: ignore[misc]
+                self._write(name)
+                if number % 2:
+                    cost += _cost(lambda name=name: tracker.observe([name]))  # type: ignore[misc]
+                if number * a_second // AGENTS != (number + 1) * a_second // AGENTS:
+                    cost += _cost(lambda: tracker.settle(tracker.scan()))
+            costs.append(cost / MILLI)
+        return Finding(
+            benchmark="workspace",
+            case=f"looks at {AGENTS} agents of a call a second",
+            unit="cores",
+            value=min(costs),
+            goal=CORES,
+        )
+
     def _tracked(self) -> Tracker:
         if self._tracker is None:
             self._tracker = Tracker(
@@ -242,3 +281,53 @@ class _Scene:
             ratio=taken / base,
             goal=DISK,
         )
+
+
+async def helper_memory() -> list[Finding]:
+    """Return what the process takes that runs git for an engine, once it has run some."""
+    clock = SystemClock()
+    async with ProcessLauncher(clock) as launcher, open_git(launcher, clock) as git:
+        env = {"GIT_CONFIG_NOSYSTEM": "1"}
+        for _ in range(SECONDS):
+            await asyncio.to_thread(git, ["version"], cwd="/", env=env)
+        taken = _memory_of(HELPER)
+    return [
+        Finding(
+            benchmark="workspace",
+            case=f"memory of the helper that runs git, {kind}",
+            unit="bytes",
+            value=float(size),
+            goal=HELPER_BYTES,
+        )
+        for kind, size in taken.items()
+    ]
+
+
+def _memory_of(program: Path) -> Mapping[str, int]:
+    """Return the memory of the process that runs a program under our shim, in bytes.
+
+    That is what is resident, and its share of it: the pages of the interpreter are everybody's.
+    """
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and _word(entry, 3) == str(program) and _is_below_us(entry):
+            lines = (entry / "smaps_rollup").read_text("ascii").splitlines()[1:]
+            sizes = dict(line.split()[:2] for line in lines)
+            return {kind.upper(): int(sizes[f"{kind}:"]) * KIB for kind in ("Rss", "Pss")}
+    raise LookupError(f"no process of ours runs {program}")
+
+
+def _word(process: Path, number: int) -> str:
+    try:
+        words = (process / "cmdline").read_text("utf-8", "replace").split("\0")
+    except OSError:  # it has ended
+        return ""
+    return words[number] if len(words) > number else ""
+
+
+def _is_below_us(process: Path) -> bool:
+    """Return whether this process has started what started a process."""
+    return _parent(Path("/proc", str(_parent(process)))) == os.getpid()
+
+
+def _parent(process: Path) -> int:
+    return int((process / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1])

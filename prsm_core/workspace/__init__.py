@@ -7,5 +7,6 @@ references  what a person refers to by `@path`, and what is there
 images      images of prompts, kept by what they hold, and the marks that cite them
 rationale   why a change was made, by what its agent said
 changes/    what changed in a folder, whose it is, and one change taken back
+commits/    accepted changes as commits of the person's repository
 shadow/     snapshots of a folder, and the way back to each
 """

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin.table import format_table
+from prsm_core.domain.changes import OPEN_STATES, UNMERGED
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.journal.views import walk_tree
 from prsm_core.kit.text import escape_command, escape_exact, format_duration
@@ -96,6 +97,7 @@ class Changed:
 
     def __init__(self) -> None:
         self._pending: dict[str, Mapping[str, Any]] = {}
+        self._unmerged: set[str] = set()  # of those, the ones that could not be taken back
 
     def note(self, event: Event) -> None:
         """Take in an event."""
@@ -103,7 +105,11 @@ class Changed:
             self._pending[event.data["change"]] = event.data
         elif event.type == "changes_decided":
             for one in event.data["changes"]:
-                self._pending.pop(one["change"], None)
+                self._unmerged.discard(one["change"])
+                if one["state"] not in OPEN_STATES:
+                    self._pending.pop(one["change"], None)
+                elif one["state"] == UNMERGED:
+                    self._unmerged.add(one["change"])
 
     def lines(self, session: str, folder: str) -> Sequence[str]:
         """Return what is pending, and the command that takes it back."""
@@ -115,6 +121,7 @@ class Changed:
         for what, some in (
             ("conflicts", [one for one in found if one["beside"]]),
             ("from outside", [one for one in found if one["how"] == "outside"]),
+            ("not taken back", [one for one in found if one["change"] in self._unmerged]),
         ):
             parts += [f"{what}: {len({one['path'] for one in some})}"] if some else []
         where = f"{_where(folder)} --session {session}"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import subprocess
+from typing import TYPE_CHECKING
 
 from prsm_core.workspace.commits.carrying import Committer
 from prsm_core.workspace.commits.records import Asked
 from tests.workspace.changes_scene import Tracked, found_by, wanted
 from tests.workspace.shadow_scene import every_byte
+
+if TYPE_CHECKING:
+    from prsm_core.workspace.changes.merging import Wanted
 
 TEXT = [f"line {n}\n" for n in range(1, 40)]
 
@@ -52,7 +56,7 @@ class Committed(Tracked):
     def asked(self, *changes):
         """Return what is asked for: a commit for each agent, in the order of first changes."""
         ordered = sorted((one for some in changes for one in some), key=lambda c: int(c.id[1:]))
-        groups = {}
+        groups: dict[str, list[Wanted]] = {}
         for one in ordered:
             groups.setdefault(self.agents[one.id], []).append(one)
         return [
@@ -77,13 +81,10 @@ class Committed(Tracked):
 
     def at(self, spec):
         """Return a file as a commit, or with ":" the index, has it; None for no file."""
-        kept = self.git("cat-file", "-e", spec, check=False)
-        assert kept == ""
         return self.git_raw("show", spec)
 
     def git_raw(self, *args):
-        import subprocess
-
+        """Return all that git prints; None where it fails."""
         done = subprocess.run(
             ["git", *args], cwd=self.folder, env=self.environ, capture_output=True, check=False
         )
@@ -98,7 +99,3 @@ class Committed(Tracked):
 def why(outcome):
     """Return why changes were left out, by id."""
     return {one.id: one.why for one in outcome.left}
-
-
-def with_message(asked, message):
-    return [replace(one, message=message) for one in asked]

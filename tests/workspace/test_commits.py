@@ -169,7 +169,10 @@ def test_head_index_and_files_each_have_what_is_theirs(tmp_path_factory, edits):
     scene.write("a", edited())
     scene.commit("first")
     scene.begin()
-    lines, staged, head, accepted = {}, {}, {}, []
+    lines: dict[str, str] = {}
+    staged: dict[str, str] = {}
+    head: dict[str, str] = {}
+    accepted = []
     for who, number in edits:
         line = {f"n{3 * number}": f"{who} {number}\n"}
         lines |= line

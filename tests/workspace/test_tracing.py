@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.merging import Wanted
-from prsm_core.workspace.changes.records import Entry
+from prsm_core.workspace.changes.records import Entry, Found
 from prsm_core.workspace.changes.tracing import Origin, find_origin
 from tests.workspace.changes_scene import Tracked, found_by, wanted
 
@@ -37,7 +37,7 @@ def test_each_line_is_of_the_change_that_wrote_it(tmp_path_factory, edits):
     text = [f"old {n}\n" for n in range(8)]
     scene.write("a", "".join(text))
     tracker = scene.begin()
-    found = []
+    found: list[Found] = []
     for number, (is_call, at, gone, new) in enumerate(edits):
         who = f"c{len(found)}" if is_call else "person"
         text[at : at + gone] = [f"{who} {number} {n}\n" for n in range(new)]

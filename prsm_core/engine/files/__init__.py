@@ -8,6 +8,7 @@ calls    those that may have made a change that is found next
 changes  what they changed: found, attributed, written and told
 late     … from the first call on that may write
 reasons  why a file, or a line of it, is as it is
+committing commits of what is accepted: which, and what each says
 deciding which changes a person means, and what becomes of them
 verdicts  … in the files and in the ledger, whatever dies meanwhile
 """

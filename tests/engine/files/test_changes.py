@@ -171,6 +171,42 @@ async def test_a_frontend_is_told_why_a_file_and_a_line_of_it_were_changed(opene
     assert unknown.value.code == "no_such_line"
 
 
+async def test_accepted_changes_are_committed_while_their_agent_goes_on(
+    opened, folder, monkeypatch
+):
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Ada")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "ada@x")
+    told = []
+
+    async def master(agent):
+        hand = Hand(agent, folder)
+        await agent.say("I fix the bug in the new file.")
+        await hand.write("b", "accepted\n")
+        await hand.write("c", "pending\n")
+        await until(lambda: found(team, "b") and found(team, "c"))
+        [change] = [one for one in await app.changes() if one["path"] == "b"]
+        await app.accept([change["change"]])
+        told.append(await app.commit_changes(dry_run=True))
+        told.append(await app.commit_changes())
+        told.append(await app.commit_changes())
+        await hand.write("b", "and more\n")
+        await agent.complete()
+
+    async with opened() as team:
+        app = LocalApp(team.engine, RunOptions(workspace=str(folder)), team.store, SESSION)
+        assert (await team.run(master=master)).status == "completed"
+        rows = {(one["path"], one["state"]): one["why"] for one in await app.changes()}
+    plan, done, again = told
+    assert [one["files"] for one in (*plan["commits"], *done["commits"])] == [["b"], ["b"]]
+    [commit] = [one["commit"] for one in done["commits"]]
+    assert (plan["commits"][0]["commit"], again["commits"]) == (None, [])
+    assert rows == {("b", "committed"): commit, ("c", "pending"): None, ("b", "pending"): None}
+    git = partial(subprocess.run, cwd=folder, check=True, capture_output=True, text=True)
+    said = git(["git", "log", "--format=%H %an %s"]).stdout
+    assert said == f"{commit} Ada I fix the bug in the new file\n"
+
+
 async def test_a_person_beside_an_agent_is_told_from_it_and_both_are_told(opened, folder):
     heard: list[Any] = []
 

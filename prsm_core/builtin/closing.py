@@ -96,20 +96,29 @@ class Changed:
 
     def __init__(self) -> None:
         self._pending: dict[str, Mapping[str, Any]] = {}
+        self._unmerged: dict[str | None, Mapping[str, Any]] = {}  # worktrees, by agent
 
     def note(self, event: Event) -> None:
         """Take in an event."""
-        if event.type == "file_changed" and "change" in event.data:
+        if event.type == "worktree_merged":
+            self._unmerged.pop(event.agent, None)
+            if event.data["result"] not in {"merged", "nothing"}:
+                self._unmerged[event.agent] = event.data
+        elif event.type == "file_changed" and "change" in event.data:
             self._pending[event.data["change"]] = event.data
         elif event.type == "changes_decided":
             for one in event.data["changes"]:
                 self._pending.pop(one["change"], None)
 
     def lines(self, session: str, folder: str) -> Sequence[str]:
-        """Return what is pending, and the command that takes it back."""
+        """Return what is pending, the command that takes it back, and what is not merged."""
+        trees = [
+            escape_exact(f"not merged: {one['branch'] or one['worktree']}")
+            for one in self._unmerged.values()
+        ]
         found = list(self._pending.values())
         if not found:
-            return ()
+            return trees
         added, removed = (sum(one[name] or 0 for one in found) for name in ("added", "removed"))
         parts = [f"files: {len({one['path'] for one in found})}", f"+{added} -{removed}"]
         for what, some in (
@@ -122,6 +131,7 @@ class Changed:
             f"changes that are pending: {', '.join(parts)}",
             escape_exact(f"  look: prsm changes list{where}"),
             escape_exact(f"  take them back: prsm changes reject{where} --all"),
+            *trees,
         )
 
 

@@ -3,5 +3,6 @@
 commands   the command line
 knowing    the changes that are meant
 showing    lists, one change, and diffs
+trees      worktrees that are not merged
 deciding   accept and reject, by the session's engine or without one
 """

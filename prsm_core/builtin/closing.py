@@ -98,10 +98,15 @@ class Changed:
     def __init__(self) -> None:
         self._pending: dict[str, Mapping[str, Any]] = {}
         self._unmerged: set[str] = set()  # of those, the ones that could not be taken back
+        self._apart: dict[str | None, Mapping[str, Any]] = {}  # worktrees not merged, by agent
 
     def note(self, event: Event) -> None:
         """Take in an event."""
-        if event.type == "file_changed" and "change" in event.data:
+        if event.type == "worktree_merged":
+            self._apart.pop(event.agent, None)
+            if event.data["result"] not in {"merged", "nothing"}:
+                self._apart[event.agent] = event.data
+        elif event.type == "file_changed" and "change" in event.data:
             self._pending[event.data["change"]] = event.data
         elif event.type == "changes_decided":
             for one in event.data["changes"]:
@@ -112,10 +117,14 @@ class Changed:
                     self._unmerged.add(one["change"])
 
     def lines(self, session: str, folder: str) -> Sequence[str]:
-        """Return what is pending, and the command that takes it back."""
+        """Return what is pending, the command that takes it back, and what is not merged."""
+        trees = [
+            escape_exact(f"not merged: {one['branch'] or one['worktree']}")
+            for one in self._apart.values()
+        ]
         found = list(self._pending.values())
         if not found:
-            return ()
+            return trees
         added, removed = (sum(one[name] or 0 for one in found) for name in ("added", "removed"))
         parts = [f"files: {len({one['path'] for one in found})}", f"+{added} -{removed}"]
         for what, some in (
@@ -129,6 +138,7 @@ class Changed:
             f"changes that are pending: {', '.join(parts)}",
             escape_exact(f"  look: prsm changes list{where}"),
             escape_exact(f"  take them back: prsm changes reject{where} --all"),
+            *trees,
         )
 
 

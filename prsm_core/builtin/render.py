@@ -87,6 +87,7 @@ class Renderer:
             "progress_reported": self._progress,
             "file_changed": self._file,
             "snapshot_taken": self._snapshot,
+            "worktree_merged": self._merged,
             "changes_decided": self._decided,
             "deadlock_detected": self._deadlock,
             "budget_warned": self._budget,
@@ -237,6 +238,24 @@ class Renderer:
             return (line,)
         others = ", ".join(self.name(agent) if agent else "somebody outside" for agent in beside)
         return line, f"  conflict: {others} changed it, too"
+
+    def _merged(self, event: Event, data: _Fields) -> Sequence[str]:
+        """Tell what became of an agent's worktree; the files that are merged tell of themselves."""
+        result, who = data.raw("result"), self.name(event.agent)
+        if result == "nothing":
+            return ()
+        if result == "merged":
+            return (f"the worktree of {who} is merged",)
+        why = f": {data.line('why')}" if data.raw("why") else ""
+        branch = f", on the branch {data.exact('branch')}" if data.raw("branch") else ""
+        lines = [f"the worktree of {who} is not merged{branch}{why}"]
+        made = data.raw("conflicts")
+        lines += [
+            f"  conflict: {escape_exact(str(one.get('path')))}: {escape_exact(str(one.get('why')))}"
+            for one in (made if isinstance(made, list) else ())
+            if isinstance(one, dict)
+        ]
+        return lines
 
     def _decided(self, _: Event, data: _Fields) -> Sequence[str]:
         made = data.raw("changes")

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.evidence.witness import Witness
     from prsm_core.engine.files.changes import ChangeWatch
+    from prsm_core.engine.files.folders import Trees
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
@@ -134,16 +135,7 @@ class Assembly:
         self._steps = self._make_steps()
         self.requests = self._make_requests()
         self.planner = self._make_planner()
-        self.trees = make_trees(
-            config,
-            self.files,
-            self._workspaces,
-            self._roster,
-            self.quiet,
-            background,
-            journal,
-            self._lives.task_of,
-        )
+        self.trees = self._make_trees()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
         self.saying = self._make_saying()
@@ -254,6 +246,11 @@ class Assembly:
             workforce=self.workforce,
             refused=self.enforcement.refused,
         )
+
+    def _make_trees(self) -> Trees:
+        files, where, lives = self.files, self._workspaces, self._lives
+        of = (self._config, files, where, self._roster, self.quiet)
+        return make_trees(*of, self._background, self._journal, lives.task_of)
 
     def _make_manager(self) -> AgentManager:
         return AgentManager(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config import resolve_paths
 from prsm_core.engine.evidence.gates import GateRunner
-from prsm_core.engine.files.folders import Workspaces
+from prsm_core.engine.files.folders import Trees, Workspaces
 from prsm_core.engine.files.keeper import FilesKeeper
 from prsm_core.engine.files.prompts import PromptSnapshots
-from prsm_core.engine.files.trees import TreeKeeper, TreeParts
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.registry import build_provider_registry
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.config import EngineConfig
     from prsm_core.engine.files.quiet import QuietMoment
+    from prsm_core.engine.files.trees import TreeKeeper
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -114,20 +114,25 @@ def make_trees(
     background: Background,
     journal: Journal,
     task_of: Callable[[str], asyncio.Task[None] | None],
-) -> TreeKeeper:
+) -> Trees:
     """Return what gives agents worktrees, and merges them."""
-    return TreeKeeper(
-        TreeParts(
-            keeper=files,
-            where=None if config.shadows is None else config.shadows.trees,
-            workspaces=workspaces,
-            roster=roster,
-            quiet=quiet,
-            journal=journal,
-            store=config.store,
-            clock=config.clock,
-            background=background,
-            policy=config.settings.workspace.worktrees,
-            task_of=task_of,
+
+    def make() -> TreeKeeper:
+        from prsm_core.engine.files.trees import TreeKeeper, TreeParts  # once there is one
+
+        return TreeKeeper(
+            TreeParts(
+                keeper=files,
+                where=workspaces.where,
+                workspaces=workspaces,
+                roster=roster,
+                quiet=quiet,
+                journal=journal,
+                store=config.store,
+                clock=config.clock,
+                background=background,
+                task_of=task_of,
+            )
         )
-    )
+
+    return Trees(workspaces, roster, config.settings.workspace.worktrees, make)

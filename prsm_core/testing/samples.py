@@ -163,6 +163,20 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
             "unquiet": ["worker: make all"],
         },
     ),
+    (
+        "worktree_merged",
+        WORKER,
+        {
+            "result": "conflict",
+            "branch": "prsm/3k2j7q/worker",
+            "worktree": "/trees/work-1a2b3c4d5e6f/3k2j7q-worker",
+            "commit": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+            "files": ["a.py"],
+            "conflicts": [{"path": "a.py", "why": "the same lines were changed meanwhile"}],
+            "left_out": [],
+            "why": None,
+        },
+    ),
     ("budget_warned", None, {"kind": "tokens", "used": 80, "limit": 100, **_BUDGET}),
     ("budget_exceeded", None, {"kind": "tokens", "used": 100, "limit": 100, **_BUDGET}),
     (

@@ -248,7 +248,7 @@ KEPT = {
         "_snapshots": "derived: one that was taken and never named is named by the next",
         "files": "derived: the shadows on the disk; git is started anew",
         "changes": "stored: what was found; what was not, by the tracker's files and open calls",
-        "trees": "stored: in the records of worktrees, as far as each was removed",
+        "trees": "stored: in the records of worktrees; what is made late is made again",
         "_workspaces": "derived: from the folders of agents",
         "slots": "derived: those at work take theirs first",
         "_roster": "derived: from SessionState.agents",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prsm_core.errors import ConfigError, PrsmError
-from prsm_core.workspace.worktrees.whereabouts import Where
+from prsm_core.workspace.shadow.whereabouts import Where
 from tests.workspace.shadow_scene import every_byte
 from tests.workspace.trees_scene import Grove, inside, text
 

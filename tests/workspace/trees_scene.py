@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prsm_core.workspace.worktrees.whereabouts import Where
+from prsm_core.workspace.shadow.whereabouts import Where
 from prsm_core.workspace.worktrees.worktrees import Whose, Worktrees
 from tests.workspace.shadow_scene import Scene, every_byte
 

@@ -10,6 +10,7 @@ import click
 
 from prsm_core.cli.changes.finishing import finish_cut_off
 from prsm_core.cli.changes.knowing import MARKS, known_changes, who
+from prsm_core.cli.changes.trees import unmerged
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.listing import at_text
@@ -46,11 +47,17 @@ def print_changes(
     if as_json:
         click.echo(json.dumps([told_change(row, known.names) for row in rows]))
         return
+    left = unmerged(workspace, known.session)
     if not rows:
         say("nothing is pending")
+        _say_all(left)
         return
     print_table(_HEADERS, [_cells(row, known.names) for row in rows], spare=("CALL", "HOW"))
-    for line in summary(rows, known.names):
+    _say_all((*summary(rows, known.names), *left))
+
+
+def _say_all(lines: Sequence[str]) -> None:
+    for line in lines:
         say(line, err=True)
 
 

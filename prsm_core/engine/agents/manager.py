@@ -21,7 +21,6 @@ from prsm_core.domain.writes import (
     Told,
 )
 from prsm_core.engine.agents.lives import result_within
-from prsm_core.engine.files.trees import of_tree
 from prsm_core.engine.guarded.failing import is_unfit, plain_result
 from prsm_core.engine.providers.team import news_of_team, told_of_team
 from prsm_core.engine.state import AgentRecord
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.steps import AgentSteps
-    from prsm_core.engine.files.trees import TreeKeeper
+    from prsm_core.engine.files.folders import Trees
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.requests.human import HumanRequests
@@ -64,7 +63,7 @@ class AgentManager:
         steps: AgentSteps,
         *,
         begin: Callable[[AgentRecord], AgentSession],
-        trees: TreeKeeper,
+        trees: Trees,
         leases: LeaseTable,
         idle: IdleChildren,
         detector: DeadlockDetector,
@@ -359,7 +358,7 @@ class AgentManager:
         changes = self.steps.move(record, state, reason)
         resolved = self._requests.close_agent(record.agent_id, "agent_ended")
         answers = () if answer is None else (answer,)
-        merged = () if tree is None else (of_tree(tree),)
+        merged = () if tree is None else (_merged(tree),)
         told = self._task_result(record, result, tree)
         end = AgentEnded(result=result)
         step = self.steps.build(record, *answers, *resolved, *merged, end, *changes, *told)
@@ -474,6 +473,12 @@ class AgentManager:
         """Stop every session and start no other; the agents stay as they are in the ledger."""
         self._is_closing = True
         await self.lives.stop_all(self.roster.records())
+
+
+def _merged(tree: Mapping[str, Any]) -> Told:
+    from prsm_core.engine.files.trees import of_tree  # once an agent has a worktree
+
+    return of_tree(tree)
 
 
 def _known_end(record: AgentRecord, result: AgentResult) -> AgentResult | None:

@@ -9,6 +9,8 @@ changes  what they changed: found, attributed, written and told
 late     … from the first call on that may write
 reasons  why a file, or a line of it, is as it is
 committing commits of what is accepted: which, and what each says
+folders  where agents work: the workspace, or a worktree
+trees    worktrees of agents: given, merged, removed
 deciding which changes a person means, and what becomes of them
 verdicts  … in the files and in the ledger, whatever dies meanwhile
 """

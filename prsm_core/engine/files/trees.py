@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
+from prsm_core.domain.agents import AgentState
 from prsm_core.domain.changes import path_text
 from prsm_core.domain.record import Record
-from prsm_core.domain.tools import EDIT_TOOLS
 from prsm_core.domain.writes import Told
 from prsm_core.engine.files.quiet import WritingCall
 from prsm_core.errors import AgentSpawnError, PrsmError
@@ -28,7 +27,7 @@ from prsm_core.workspace.identity import repo_identity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.engine.files.folders import Workspaces
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.quiet import QuietMoment
@@ -37,13 +36,12 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
+    from prsm_core.workspace.shadow.whereabouts import Where
     from prsm_core.workspace.shadow.worktree import Shadow
     from prsm_core.workspace.worktrees.records import Outcome, Tree
-    from prsm_core.workspace.worktrees.whereabouts import Where
     from prsm_core.workspace.worktrees.worktrees import Made, Worktrees
 
 LEAVE_SECONDS = 5.0  # for the removal of worktrees, at the end of a run
-_WRITERS = EDIT_TOOLS | {"Bash"}
 SHOWN = 20  # files that an event and a parent are told
 
 _PROMPT = (
@@ -65,7 +63,6 @@ class TreeParts(Record, frozen=True, kw_only=True):
     store: Store
     clock: Clock
     background: Background
-    policy: str  # off | writers
     task_of: Callable[[str], asyncio.Task[None] | None]  # an agent's newest life
 
 
@@ -75,13 +72,6 @@ class TreeKeeper:
     def __init__(self, parts: TreeParts) -> None:
         self._parts = parts
         self._leaving: dict[str, asyncio.Task[None]] = {}  # by agent
-
-    def is_wanted(self, request: SpawnRequest, plan: AgentDescriptor) -> bool:
-        """Return whether a new agent is to have one: it was asked for, or the settings want it."""
-        if request.worktree is not None:
-            return request.worktree
-        writes = bool(plan.tools & _WRITERS) and plan.mode is not PermissionMode.PLAN
-        return self._parts.policy == "writers" and request.role is AgentRole.WORKER and writes
 
     async def give(self, record: AgentRecord) -> None:
         """Make a worktree for an agent that is about to be born: it works there.
@@ -171,8 +161,6 @@ class TreeKeeper:
         if where is None or self._parts.keeper is None:
             return []
         key = repo_identity(folder).key
-        if not any(where.repository(key).glob("*/record.json")):
-            return []
         from prsm_core.workspace.worktrees.records import read_all
 
         ended = {

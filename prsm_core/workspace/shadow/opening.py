@@ -8,8 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from prsm_core.workspace.identity import repo_identity
-from prsm_core.workspace.shadow.whereabouts import INTENT, OWED, place_of
-from prsm_core.workspace.worktrees.whereabouts import Where
+from prsm_core.workspace.shadow.whereabouts import INTENT, OWED, Where, place_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,14 +1,16 @@
-"""Where the shadows of folders lie, and whether a restore was cut off; git is not run."""
+"""Where the shadows of folders lie, and worktrees of agents; git is not run."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from prsm_core.workspace.identity import RepoIdentity
 
@@ -16,6 +18,39 @@ LOCK_SECONDS = 30.0  # for another process
 INTENT = "intent.json"  # there from before a restore writes its first file until after its last
 OWED = "owed.json"  # there while what a restore was a part of is not done
 PRUNE = "prune"  # there while content is to be removed that no snapshot needs any more
+
+
+class Where(Record, frozen=True):
+    """The folders of all worktrees.
+
+    Attributes:
+        state: PRSM's folder of state, which agents do not see: what is known of each lies there.
+        trees: The folder of the worktrees themselves, which agents work in; resolved.
+    """
+
+    state: Path
+    trees: Path
+
+    def repository(self, key: str) -> Path:
+        """Return the folder of what is known of a repository's worktrees, by its `key`."""
+        return self.state / "worktrees" / key
+
+    def place(self, key: str, tree_id: str) -> Path:
+        """Return the folder of what is known of one worktree."""
+        return self.repository(key) / tree_id
+
+    def find(self, folder: str) -> tuple[str, str] | None:
+        """Return repository and id of the worktree that a folder is in; None: it is in none."""
+        try:
+            parts = Path(os.path.normpath(folder)).relative_to(self.trees).parts
+        except ValueError:
+            return None
+        return (parts[0], parts[1]) if len(parts) > 1 else None
+
+    def top(self, folder: str) -> str | None:
+        """Return the top of the worktree that a folder is in; None: it is in none."""
+        found = self.find(folder)
+        return None if found is None else str(self.trees.joinpath(*found))
 
 
 def place_of(identity: RepoIdentity, state: Path) -> Path:

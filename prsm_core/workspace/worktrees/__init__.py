@@ -4,7 +4,6 @@ Nothing here knows agents' lives or the ledger; every method blocks, and uses gi
 `workspace.shadow`. What was in no commit is in none afterwards either: it is copied into the
 worktree, and what its agent changed beside it is told from it.
 
-whereabouts  where worktrees and what is known of them lie, without running git
 records      what is known of one: a file that is replaced whole, so that it is whole at any time
 worktrees    the worktrees made from one folder: make, settle, finish, sweep
 making       the branch, and the folder with its files

@@ -22,12 +22,13 @@ from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.writing import Operation
 from prsm_core.workspace.shadow.journal import sync
-from prsm_core.workspace.worktrees.whereabouts import RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prsm_core.workspace.worktrees.whereabouts import Where
+    from prsm_core.workspace.shadow.whereabouts import Where
+
+RECORD = "record.json"
 
 MAKING, READY, MERGING, BACKING = "making", "ready", "merging", "backing"
 SETTLED, LEAVING = "settled", "leaving"

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.workspace.shadow.root import Root
+    from prsm_core.workspace.shadow.whereabouts import Where
     from prsm_core.workspace.shadow.worktree import Shadow
     from prsm_core.workspace.worktrees.results import Result
-    from prsm_core.workspace.worktrees.whereabouts import Where
 
 _SESSION_LETTERS = 6  # of its id, in names
 INDEX = "index"  # tells how the files of a worktree were at first

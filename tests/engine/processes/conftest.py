@@ -51,7 +51,7 @@ async def opened(home, workspace, outside_temp):
     async with ProcessLauncher(SystemClock()) as launcher:
         made = []
 
-        def open_sandbox(work=workspace, private=(), **settings):
+        def open_sandbox(work=workspace, private=(), tree_of=lambda _: None, **settings):
             sandbox = Sandbox(
                 SandboxSettings(**settings),
                 workspace=str(work),
@@ -59,6 +59,7 @@ async def opened(home, workspace, outside_temp):
                 state_dir=state,
                 private=private,
                 home=home,
+                tree_of=tree_of,
             )
             made.append(sandbox)
             return Shell(launcher, sandbox, work)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from prsm_core.errors import ConfigError, ProcessError
+from prsm_core.workspace.shadow.whereabouts import Where
 from tests.engine.sandboxes import needs_bwrap
 
 
@@ -275,3 +276,22 @@ async def test_root_is_told_that_it_cannot_write_the_workspace_of_another(opened
     os.chown(workspace, 65534, 65534)
     with pytest.raises(ConfigError, match=r"belongs to another user \(uid 65534\)"):
         await opened(mode="require")("echo hi")
+
+
+@needs_bwrap
+async def test_a_worktree_is_shown_and_writable_and_neither_the_workspace_nor_others_are(
+    opened, workspace, outside_temp
+):
+    trees = outside_temp / "trees"
+    for name in ("w1", "w2"):
+        (trees / "key" / name / "sub").mkdir(parents=True)
+        (trees / "key" / name / ".git").write_text("gitdir: somewhere\n")
+    where = Where(outside_temp / "state", trees)
+    run, own = opened(tree_of=where.top, private=(trees,)), trees / "key" / "w1"
+    done = await run("echo x > file && echo x > ../above && cat ../.git", cwd=own / "sub")
+    assert (done.exit_code, done.stdout) == (0, "gitdir: somewhere\n")
+    assert (own / "above").read_text() == "x\n"
+    await run(f"echo x > {workspace}/a.txt", cwd=own / "sub")
+    for command in ("echo x > ../.git", f"ls {trees}/key/w2"):
+        assert (await run(command, cwd=own / "sub")).exit_code != 0, command
+    assert (workspace / "a.txt").read_text() == "a"

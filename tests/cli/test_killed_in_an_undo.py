@@ -79,20 +79,23 @@ def worker():
         env=env,
         text=True,
     ) as process:
+        asked, told = process.stdin, process.stdout
+        assert asked is not None
+        assert told is not None
 
         def run(step):
-            process.stdin.write(f"{step}\n")
-            process.stdin.flush()
-            return int(process.stdout.readline())
+            asked.write(f"{step}\n")
+            asked.flush()
+            return int(told.readline())
 
         yield run
-        process.stdin.close()
+        asked.close()
         process.wait(DEADLINE)
 
 
 def kill_at_each(undone, worker, first, stride):
     """Return for each step whether both were taken back after it."""
-    ends = {}
+    ends: dict[int, bool] = {}
     for step in range(first, MOST, stride):
         undone.put_back()
         code = worker(step)

@@ -225,3 +225,31 @@ def test_an_id_is_of_a_change_or_of_a_snapshot(told):
     assert told.prsm("undo", kept["id"], "--yes").code == 0
     assert (told.workspace / "a").read_text() == "zero\n"
     assert os.listdir(told.workspace).count("b") == 0  # noqa: PTH208
+
+
+@pytest.mark.requirement("D19")
+@pytest.mark.requirement("D16")
+def test_a_snapshot_is_written_as_a_folder_with_what_its_session_says(told, tmp_path):
+    session = told.say("one")
+    [change] = json.loads(told.prsm("changes", "list", "--json").out)
+    [kept] = json.loads(told.prsm("snapshot", "list", "--json").out)
+    out = tmp_path / "out"
+    done = told.prsm("snapshot", "export", kept["id"], str(out), "--json")
+    assert json.loads(done.out) == {"id": kept["id"], "folder": str(out)}
+    assert {one.name for one in out.iterdir()} == {
+        *("meta.json", "working_tree.patch", "staged.patch", "untracked"),
+        *("session.json", "file-changes"),
+    }
+    assert json.loads((out / "meta.json").read_text())["session"] == session
+    [file] = (out / "file-changes").iterdir()
+    assert file.name == f"{change['call']}.json"
+    assert json.loads(file.read_text()) == {"changes": [change]}
+    assert told.prsm("sessions", "import", str(out / "session.json")).code == 0
+    made = json.loads(told.prsm("snapshot", "import", str(out), "--json").out)
+    assert told.prsm("snapshot", "restore", made["id"], "--yes").code == 0
+    assert (told.workspace / "a").read_text() == "zero\n"
+    assert "is there already" in told.prsm("snapshot", "export", kept["id"], str(out)).err
+    (out / "meta.json").write_text("{}")
+    refused = told.prsm("snapshot", "import", str(out))
+    assert refused.code != 0
+    assert "this is no snapshot to take in" in refused.err

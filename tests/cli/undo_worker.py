@@ -35,7 +35,12 @@ def undo(step):
         death.is_armed = True
         return await carry_out(*args)
 
-    GitHelper.__call__, SqliteStore.commit, undoing._with_files = run_dying, commit_dying, armed
+    for owner, name, new in (
+        (GitHelper, "__call__", run_dying),
+        (SqliteStore, "commit", commit_dying),
+        (undoing, "_with_files", armed),
+    ):
+        setattr(owner, name, new)
     sys.addaudithook(death.heed)
     return main(["undo", "--prompt", "--yes", "--json"])
 

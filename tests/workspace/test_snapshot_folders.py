@@ -20,7 +20,7 @@ from tests.workspace.shadow_scene import Scene, every_byte
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
-def fill(scene):
+def fill(scene, *, commits):
     """Change files in all ways there are, beside a commit."""
     scene.write("text", "one\ntwo\n")
     scene.write("crlf", b"one\r\ntwo\r\n")
@@ -29,7 +29,7 @@ def fill(scene):
     scene.write("tool", "#!/bin/sh\n", 0o755)
     scene.write(".gitattributes", "*.txt text eol=crlf\ncrlf diff=x\n")
     (scene.folder / "link").symlink_to("text")
-    if (scene.folder / ".git").exists():
+    if commits:
         scene.commit()
     scene.write("text", "one\n2")
     scene.write("crlf", b"one\r\n2\r\n")
@@ -57,9 +57,7 @@ def written(scene, folder):
 @pytest.mark.parametrize("kind", ["repository", "no-commit", "folder"])
 def test_all_files_and_what_is_staged_come_back_exactly(tmp_path, kind):
     scene = Scene(tmp_path, repository=kind != "folder")
-    if kind == "no-commit":
-        scene.commit = lambda: None
-    fill(scene)
+    fill(scene, commits=kind == "repository")
     staged = None
     if kind != "folder":
         scene.write("staged", "s\n")
@@ -200,12 +198,12 @@ HOSTILE = {
         "cannot be read",
     ),
     "untracked-link": (
-        lambda at: (shutil.rmtree(at / "untracked"), (at / "untracked").symlink_to("/etc")),
+        lambda at: (at / "untracked").rename(at / "x") and (at / "untracked").symlink_to("/etc"),
         "untracked is no folder",
     ),
     "pipe": (lambda at: os.mkfifo(at / "untracked/pipe"), "is no file"),
     "repository": (
-        lambda at: ((at / "untracked/.git").mkdir(), (at / "untracked/.git/config").touch()),
+        lambda at: shutil.copytree(at / "untracked", at / "untracked/.git"),
         "part of a repository",
     ),
     "changed": (lambda at: (at / "untracked/new").write_text("other"), "damaged, or was changed"),

@@ -1,0 +1,107 @@
+"""AppHandle.undo and take_snapshot over an engine that keeps files."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from functools import partial
+
+import pytest
+
+from prsm_core.domain.permissions import Allow, PermissionRequest
+from prsm_core.engine.door.local import LocalApp
+from prsm_core.errors import ConfigError
+from prsm_core.interfaces.frontend import RunOptions
+from prsm_core.workspace.shadow.opening import Shadows
+from tests.engine.harness import SESSION, open_team
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+@pytest.fixture
+def opened(tmp_path):
+    shadows = Shadows(state=tmp_path / "state", data=tmp_path / "data")
+    return partial(open_team, tmp_path, shadows=shadows, on_ask="allow")
+
+
+def door(team):
+    return LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
+
+
+async def write(agent, team, name, text):
+    """Write a file as a vendor's tool does, once it is allowed to."""
+    path = team.workspace / name
+    request = PermissionRequest(
+        agent_id=agent.id, tool="Write", paths=(str(path),), cwd=".", call_id=f"w-{name}-{text}"
+    )
+    assert isinstance(await agent.host.authorize(request), Allow)
+    await agent.start_tool(f"w-{name}-{text}", "Write", file_path=str(path))
+    path.write_text(text)
+    await agent.end_tool(f"w-{name}-{text}")
+
+
+@pytest.mark.requirement("U2")
+async def test_an_engine_without_a_run_takes_a_prompt_back_and_its_session_stays(opened):
+    async def first(agent):
+        await write(agent, team, "a", "one")
+        await agent.complete()
+
+    async def second(agent):
+        await write(agent, team, "a", "two")
+        await agent.complete()
+
+    async with opened(check=False) as team:  # what is decided after a run comes behind its end
+        app = door(team)
+        assert (await team.run("begin", master=first)).status == "completed"
+        before = (await team.store.state(SESSION)).seq
+        team.provider.behaviours["master"] = second
+        run = await app.continue_run("go on")
+        assert (await run.result()).status == "completed"
+        made = await app.undo()
+        assert (team.workspace / "a").read_text() == "one"
+        assert (made["origin"], made["prompt"], made["files"]) == (SESSION, "go on", 1)
+        forked = await team.store.state(made["session"])
+        assert (forked.origins[-1].session_id, forked.origins[-1].seq) == (SESSION, before)
+        assert (await team.store.sessions())[0].session_id == made["session"]
+        again = await app.undo("restore")
+        assert (again["restored"], (team.workspace / "a").read_text()) == (made["snapshot"], "two")
+        decided = (await app.undo("turn"))["decided"]
+        assert [(one["path"], one["state"]) for one in decided] == [("a", "rejected")]
+        assert (team.workspace / "a").read_text() == "one"
+        only = await app.undo("prompt", "1", conversation=False)
+        assert only["session"] is None
+        talk = await app.undo("prompt", made["restored"], files=False)
+        assert talk["snapshot"] is None
+        assert {talk["session"], made["session"]} < {
+            one.session_id for one in await team.store.sessions()
+        }
+
+
+async def test_a_person_takes_a_snapshot_while_an_agent_works_and_undoes_nothing(opened):
+    async def master(agent):
+        async with asyncio.timeout(20):
+            await write(agent, team, "a", "one")
+            told["taken"] = await door(team).take_snapshot("so far")
+            for what in ("prompt", "restore"):
+                with pytest.raises(ConfigError) as refused:
+                    await door(team).undo(what)
+                assert refused.value.code == "run_open"
+        await agent.complete()
+
+    told: dict[str, dict[str, object]] = {}
+    async with opened() as team:
+        assert (await team.run("begin", master=master)).status == "completed"
+        rows = await door(team).snapshots()
+    taken = told["taken"]
+    assert (taken["kind"], taken["description"], taken["unquiet"]) == ("manual", "so far", [])
+    assert taken in list(rows)
+    [event] = [one for one in team.ledger.events("snapshot_taken") if one["kind"] == "manual"]
+    assert event["snapshot"] == taken["id"]
+
+
+async def test_before_a_session_has_begun_a_snapshot_is_of_none(opened):
+    async with opened() as team:
+        (team.workspace / "a").write_text("x")
+        taken = await door(team).take_snapshot()
+        assert taken["session"] is None
+        assert list(await door(team).snapshots()) == []

@@ -129,8 +129,6 @@ if TYPE_CHECKING:
         Hub,
         HubFrontend,
         RunHandle,
-        RunOptions,
-        RunResult,
     )
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import (
@@ -147,6 +145,7 @@ if TYPE_CHECKING:
         ProviderStatus,
         SessionRequest,
     )
+    from prsm_core.interfaces.runs import RunOptions, RunResult
     from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
     from prsm_core.interfaces.store import (
@@ -416,8 +415,6 @@ _HOMES = {
         "Hub",
         "HubFrontend",
         "RunHandle",
-        "RunOptions",
-        "RunResult",
     ),
     "prsm_core.interfaces.permission": ("PermissionCheckSpec",),
     "prsm_core.interfaces.provider": (
@@ -434,6 +431,7 @@ _HOMES = {
         "ProviderStatus",
         "SessionRequest",
     ),
+    "prsm_core.interfaces.runs": ("RunOptions", "RunResult"),
     "prsm_core.interfaces.scorer": ("ModelScorerSpec",),
     "prsm_core.interfaces.sink": ("EventSink", "EventSinkSpec", "RunInfo"),
     "prsm_core.interfaces.store": (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.failover import FailoverParts
@@ -23,12 +22,15 @@ from prsm_core.engine.files.late import LateWatch
 from prsm_core.engine.files.quiet import QuietMoment
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.making import (
+    compact_late,
+    make_budgets,
     make_files,
     make_gates,
     make_providers,
     make_sandbox,
     make_snapshots,
     make_trees,
+    make_witness,
     make_workspaces,
 )
 from prsm_core.engine.providers.breaker import Breakers
@@ -42,7 +44,6 @@ from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.planner import Planner
 from prsm_core.engine.spawn.regions import LeaseTable
-from prsm_core.engine.spending.budgets import BudgetLedger
 from prsm_core.engine.state import Roster
 from prsm_core.engine.tools.advice import Advice
 from prsm_core.engine.tools.budget import Spending
@@ -71,25 +72,12 @@ if TYPE_CHECKING:
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.spending.budgets import BudgetAlert
     from prsm_core.engine.turns.call import Handler
     from prsm_core.kit.background import Background
 
 __all__ = ["Assembly", "EngineConfig"]
 
 WAIT_MARGIN_SECONDS = 60.0  # how much longer than its clock an agent's result is waited for
-
-
-def _alert(journal: Journal, alert: BudgetAlert) -> None:
-    from prsm_core.engine.spending.alerts import tell_alert  # once much is spent
-
-    tell_alert(journal, alert)
-
-
-async def _compact(*of: Any, **more: Any) -> None:
-    from prsm_core.engine.agents.compacting import Compaction  # once a conversation is too long
-
-    await Compaction(*of, **more).run()
 
 
 class Assembly:
@@ -112,26 +100,18 @@ class Assembly:
         self._snapshots = make_snapshots(config, self.files, self.quiet, background, journal, feed)
         self.slots = Slots(settings.engine.max_concurrent_agents)
         self.conversations = ConversationStore(config.store, config.session_id)
-        self.budgets = BudgetLedger(on_alert=partial(_alert, journal))
+        self.budgets = make_budgets(journal)
         self.providers = make_providers(config, background)
         self.listings = Listings(self.providers, settings, clock, config.state_dir / "models.json")
         self.enforcement = Enforcement(
             self.providers, settings, journal, background, clock, self.budgets.parts_of
         )
-        self.workforce = WorkforceNow(
-            self.listings.names,
-            lambda: self.enforcement.usable_now & self.providers.names,
-            self.providers.summaries,
-        )
+        self.workforce = self._make_workforce()
         self.router, self._roster = MessageRouter(), Roster()
         self._leases = LeaseTable(self._roster)
         self._idle = IdleChildren()
         self._lives: Lives[AgentSession] = Lives(background, clock)
-        self._detector = DeadlockDetector(
-            is_ready=lambda _, wait: bool(wait.key()),
-            is_over=lambda agent_id: self._roster.get(agent_id).has_ended,
-            on_knot=lambda agents, by_sweep: self._knots.resolve(agents, by_sweep),
-        )
+        self._detector = self._make_detector()
         self._steps = self._make_steps()
         self.requests = self._make_requests()
         self.planner = self._make_planner()
@@ -144,6 +124,20 @@ class Assembly:
         self.changes = self.quiet.watch = self._make_changes()
         self._permits = self._make_permits()
         self._sessions = self._session_parts()
+
+    def _make_workforce(self) -> WorkforceNow:
+        return WorkforceNow(
+            self.listings.names,
+            lambda: self.enforcement.usable_now & self.providers.names,
+            self.providers.summaries,
+        )
+
+    def _make_detector(self) -> DeadlockDetector:
+        return DeadlockDetector(
+            is_ready=lambda _, wait: bool(wait.key()),
+            is_over=lambda agent_id: self._roster.get(agent_id).has_ended,
+            on_knot=lambda agents, by_sweep: self._knots.resolve(agents, by_sweep),
+        )
 
     def _make_saying(self) -> Saying:
         config = self._config
@@ -366,7 +360,7 @@ class Assembly:
             workspace=config.workspace,
             ids=config.ids,
             clock=config.clock,
-            compact=_compact,
+            compact=compact_late,
         )
 
     def _failover_parts(self) -> FailoverParts:
@@ -396,19 +390,7 @@ class Assembly:
         )
 
     def _make_witness(self) -> Witness | None:
-        if self.changes is None or self.files is None:
-            return None
-        from prsm_core.engine.evidence.witness import Witness  # where files are watched
-
-        config = self._config
-        return Witness(
-            self.changes,
-            self.files,
-            config.store,
-            self._roster,
-            session=config.session_id,
-            workspace=config.workspace,
-        )
+        return make_witness(self._config, self.changes, self.files, self._roster)
 
     def _turn_parts(self) -> TurnParts:
         config, clock = self._config, self._config.clock

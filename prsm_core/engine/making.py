@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import resolve_paths
 from prsm_core.engine.evidence.gates import GateRunner
@@ -13,17 +13,21 @@ from prsm_core.engine.files.keeper import FilesKeeper
 from prsm_core.engine.files.prompts import PromptSnapshots
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.registry import build_provider_registry
+from prsm_core.engine.spending.budgets import BudgetLedger
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
     from prsm_core.engine.config import EngineConfig
+    from prsm_core.engine.evidence.witness import Witness
+    from prsm_core.engine.files.late import LateWatch
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.files.trees import TreeKeeper
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.spending.budgets import BudgetAlert
     from prsm_core.engine.state import Roster
     from prsm_core.kit.background import Background
 
@@ -68,6 +72,42 @@ def make_files(
     if config.shadows is None:
         return None
     return FilesKeeper(config.shadows, config.launcher, config.clock, background, journal)
+
+
+def make_witness(
+    config: EngineConfig, watch: LateWatch | None, files: FilesKeeper | None, roster: Roster
+) -> Witness | None:
+    """Return what knows the files of the workspace by what was found; None: nobody watches."""
+    if watch is None or files is None:
+        return None
+    from prsm_core.engine.evidence.witness import Witness  # where files are watched
+
+    return Witness(
+        watch,
+        files,
+        config.store,
+        roster,
+        session=config.session_id,
+        workspace=config.workspace,
+    )
+
+
+def make_budgets(journal: Journal) -> BudgetLedger:
+    """Return what knows what is spent; what is near its limit is told."""
+
+    def tell(alert: BudgetAlert) -> None:
+        from prsm_core.engine.spending.alerts import tell_alert  # once much is spent
+
+        tell_alert(journal, alert)
+
+    return BudgetLedger(on_alert=tell)
+
+
+async def compact_late(*of: Any, **more: Any) -> None:
+    """Compact a conversation; what does so is loaded once one is too long."""
+    from prsm_core.engine.agents.compacting import Compaction
+
+    await Compaction(*of, **more).run()
 
 
 def make_gates(config: EngineConfig, sandbox: Sandbox) -> GateRunner:

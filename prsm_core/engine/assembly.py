@@ -63,7 +63,7 @@ from prsm_core.messaging.deadlock import DeadlockDetector
 from prsm_core.messaging.router import MessageRouter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.evidence.witness import Witness
@@ -389,7 +389,7 @@ class Assembly:
             witness=self._make_witness(),
         )
 
-    def _make_witness(self) -> Witness | None:
+    def _make_witness(self) -> Callable[[], Witness] | None:
         return make_witness(self._config, self.changes, self.files, self._roster)
 
     def _turn_parts(self) -> TurnParts:

@@ -76,20 +76,24 @@ def make_files(
 
 def make_witness(
     config: EngineConfig, watch: LateWatch | None, files: FilesKeeper | None, roster: Roster
-) -> Witness | None:
-    """Return what knows the files of the workspace by what was found; None: nobody watches."""
+) -> Callable[[], Witness] | None:
+    """Return what knows the files by what was found, once asked; None: nobody watches them."""
     if watch is None or files is None:
         return None
-    from prsm_core.engine.evidence.witness import Witness  # where files are watched
 
-    return Witness(
-        watch,
-        files,
-        config.store,
-        roster,
-        session=config.session_id,
-        workspace=config.workspace,
-    )
+    def make() -> Witness:
+        from prsm_core.engine.evidence.witness import Witness  # at the first claim
+
+        return Witness(
+            watch,
+            files,
+            config.store,
+            roster,
+            session=config.session_id,
+            workspace=config.workspace,
+        )
+
+    return make
 
 
 def make_budgets(journal: Journal) -> BudgetLedger:

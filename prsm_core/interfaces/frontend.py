@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import Answer
 
 __all__ = [
-    "SCOPES",
     "AppHandle",
     "Frontend",
     "FrontendFactory",

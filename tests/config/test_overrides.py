@@ -51,6 +51,7 @@ SAMPLES: dict[str, dict[str, object]] = {
     "sandbox": {"mode": "require", "network": "true", "writable": "[a]"},
     "workspace": {
         "snapshots": "off",
+        "worktrees": "writers",
         "keep_snapshots": 3,
         "keep_days": 1.5,
         "keep_mib": 100,

@@ -13,6 +13,7 @@ import signal
 
 import pytest
 
+from prsm_core.testing.doubles import until
 from prsm_core.testing.model_server import ModelServer
 from prsm_core.testing.scenario import Call
 from tests.live.minds import Minds
@@ -144,14 +145,6 @@ def prepare(folder):
         (folder / f"{name}.sh").write_text(script)
 
 
-async def until(condition):
-    """Return once a condition holds; what it looks at belongs to other processes."""
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.to_thread(os.sched_yield)
-            await asyncio.sleep(0.1)
-
-
 def listed(prsm):
     """Return all changes of the session."""
     done = prsm.run("changes", "list", "--all", "--json")
@@ -170,7 +163,10 @@ async def test_each_change_has_its_agent_and_its_call_and_one_is_taken_back(prsm
         configure(prsm, server)
         session, pid = await detached(prsm, "run", "--mode", "accept_edits", "Have them work")
         made = ("one.txt", "three.txt", "started")
-        await until(lambda: all(workers.has(name) for name in made) or not prsm.processes())
+        await until(
+            lambda: all(workers.has(name) for name in made) or not prsm.processes(),
+            timeout_s=DEADLINE_S,
+        )
         if is_killed:
             os.kill(pid, signal.SIGKILL)
             await prsm.until_gone()

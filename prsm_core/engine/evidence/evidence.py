@@ -43,7 +43,7 @@ class Sources(Record, frozen=True, kw_only=True):
     clock: Clock
     refusals: int
     workspace: Callable[[str], str]  # of the session, for who works in a folder
-    witness: Witness | None = None  # None: nobody watches the files
+    witness: Callable[[], Witness] | None = None  # None: nobody watches the files
 
 
 class Proof(Struct, eq=False):
@@ -103,7 +103,7 @@ class Proof(Struct, eq=False):
         witness = self._from.witness
         if witness is None or not found:
             return {}
-        return await witness.of(self._record, [one.path for one in found])
+        return await witness().of(self._record, [one.path for one in found])
 
     async def _command_log(self, commands: Sequence[str]) -> CommandLog:
         """Read the calls of the agent and all below it in the ledger, which is up to date.

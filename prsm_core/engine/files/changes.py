@@ -123,14 +123,17 @@ class ChangeWatch:
         self._ready.set()
         self._one = asyncio.Lock()  # look at a time
         self._last = float("-inf")
-        self.verdicts = Verdicts(
+        self.verdicts = self._make_verdicts(hold)
+
+    def _make_verdicts(self, hold: Callable[..., AbstractAsyncContextManager[Hold]]) -> Verdicts:
+        return Verdicts(
             self,
-            keeper,
-            journal,
-            store,
+            self._keeper,
+            self._journal,
+            self._store,
             hold=hold,
             one=self._one,
-            session=session,
+            session=self._session,
             folder=self._folder,
         )
 

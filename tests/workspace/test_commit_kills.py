@@ -56,22 +56,22 @@ PARTS = 4
 
 
 def test_killed_anywhere_the_next_command_finds_all_commits_made_or_none(tmp_path):
-    ends, count = kills(tmp_path, "commit-tree", 0, 1)
+    ends, died = kills(tmp_path, "commit-tree", 0, 1)
     assert ends == {(False, False), (True, False), (True, True)}
-    assert count > 8
+    assert died > 8
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_killed_while_it_plans_it_has_changed_nothing(tmp_path, part):
     """Before the first commit all is read, or kept aside; this goes through all to the end."""
-    _, count = kills(tmp_path, "check-attr", part, PARTS)
-    assert count > 8
+    _, died = kills(tmp_path, "check-attr", part, PARTS)
+    assert died > 8
 
 
 def kills(tmp_path, since, step, apart):
     """Kill one process after the other, each some things later; return how all of it ended."""
-    ends, count = set(), 0
+    ends, died = set(), 0
     while True:
         scene, asked = scene_at(tmp_path / str(step))
         before = every_byte(scene.folder)
@@ -100,8 +100,8 @@ def kills(tmp_path, since, step, apart):
         if code == 0:
             break
         assert code == -signal.SIGKILL
-        step, count = step + apart, count + 1
-    return ends, count
+        step, died = step + apart, died + 1
+    return ends, died
 
 
 def test_a_lock_that_a_person_deletes_after_a_death_is_no_harm(tmp_path):

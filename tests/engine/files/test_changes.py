@@ -177,7 +177,7 @@ async def test_accepted_changes_are_committed_while_their_agent_goes_on(
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Ada")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "ada@x")
-    told = []
+    told: list[Any] = []
 
     async def master(agent):
         hand = Hand(agent, folder)

@@ -96,6 +96,7 @@ class Changed:
     """Counts what a run has changed in files, as far as nobody has decided about it."""
 
     def __init__(self) -> None:
+        self.is_told = False  # each change was, with its agent
         self._pending: dict[str, Mapping[str, Any]] = {}
         self._unmerged: set[str] = set()  # of those, the ones that could not be taken back
         self._apart: dict[str | None, Mapping[str, Any]] = {}  # worktrees not merged, by agent
@@ -107,6 +108,7 @@ class Changed:
             if event.data["result"] not in {"merged", "nothing"}:
                 self._apart[event.agent] = event.data
         elif event.type == "file_changed" and "change" in event.data:
+            self.is_told = True
             self._pending[event.data["change"]] = event.data
         elif event.type == "changes_decided":
             for one in event.data["changes"]:

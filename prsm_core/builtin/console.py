@@ -135,7 +135,8 @@ class ConsoleFrontend(Frontend):
     ) -> Sequence[str]:
         """Return the agents, what nobody answered, what changed, and how to look further."""
         changes: Sequence[str] = ()
-        if (before := self._before) is not None:
+        # What git counts is of everybody, and against the last commit: a second answer at most.
+        if (before := self._before) is not None and not self._changed.is_told:
             changes = describe_changes(before, await self._look(self._folder, commit=before.commit))
         columns = columns_of(self._err)
         width = None if columns is None else columns - 1  # as a LiveScreen has it

@@ -45,7 +45,15 @@ COMMANDS = {
         "prsm_core.cli.changes.commands:changes",
         "Show what agents changed; accept it, or take it back.",
     ),
-    "undo": ("prsm_core.cli.undo:undo", "Take back the last restore of a snapshot."),
+    "accept": (
+        "prsm_core.cli.changes.commands:accept",
+        "Accept changes: they stay, and are pending no more.",
+    ),
+    "reject": ("prsm_core.cli.changes.commands:reject", "Take changes back, each alone."),
+    "undo": (
+        "prsm_core.cli.undo:undo",
+        "Take back a restore, a prompt, a turn's changes, or one change.",
+    ),
     "export": ("prsm_core.cli.export:export", "Write a session to a file."),
     "prompt": ("prsm_core.cli.prompt:prompt", "Tell something to an agent of a running session."),
     "kill": ("prsm_core.cli.kill:kill", "Kill an agent of a running session."),

@@ -366,6 +366,21 @@ async def test_the_end_tells_what_changed_what_nobody_answered_and_how_to_look_f
     ]
 
 
+async def test_changes_that_were_told_with_their_agents_are_not_counted_once_more(
+    app, settled, running
+):
+    folder = Folder()
+    async with running(settings={"interactive": False}, look=folder.look) as (_, _, err):
+        await start(app, settled)
+        found = {"path": "a.py", "kind": "modified", "added": 2, "removed": 2, "how": "sole"}
+        app.say("file_changed", "m", change="c-1", call="x", beside=[], **found)
+        changed = Changed(1, 1, is_new=False, stamp=(1, 2))
+        folder.tree = WorkTree(commit="0123456789abcdef", files={"a.py": changed})
+        app.finish()
+    assert "changes that are pending: files: 1, +2 -2\n" in err.getvalue()
+    assert "git diff" not in err.getvalue()
+
+
 async def test_an_interrupted_run_tells_what_is_kept_and_how_to_go_on(app, settled, stream):
     settings = {"interactive": False}
     console = ConsoleFrontend(settings, out=io.StringIO(), err=stream, look=look_away)

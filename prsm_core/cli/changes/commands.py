@@ -18,9 +18,16 @@ all_option = click.option("--all", "all_", is_flag=True, help="All that are pend
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-@click.group(short_help="Show what agents changed; accept it, or take it back.")
-def changes() -> None:
+@click.group(
+    short_help="Show what agents changed; accept it, or take it back.",
+    invoke_without_command=True,
+)
+@click.pass_context
+def changes(ctx: click.Context) -> None:
     """Show what the agents of a session changed in the folder, and decide about it.
+
+    Alone it lists what is pending in the newest session, as `prsm changes list` does. `prsm accept`
+    and `prsm reject` are for short.
 
     A change is of one file, found after a call ended. HOW says how it is known whose it is: `named`
     (the call said the file), `sole` (one agent was writing), `region` (it has that folder for
@@ -28,6 +35,8 @@ def changes() -> None:
     program). What git ignores is not looked at. ID is an id that `prsm changes list` shows, or the
     beginning of one.
     """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_changes)
 
 
 @changes.command("list", short_help="List what is pending, conflicts first.")

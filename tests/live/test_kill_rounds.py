@@ -28,7 +28,9 @@ from tests.live.test_tree import lone_agent, play
 if TYPE_CHECKING:
     from prsm_core.testing.model_server import ModelServer
 
-BUSY_S = 120  # for two CLIs to start on a busy machine
+BUSY_S = (
+    600  # the last way out: two CLIs start in seconds, and in minutes on a machine full of work
+)
 GONE_S = 10
 _numbers = itertools.count(1)
 
@@ -100,7 +102,11 @@ async def kill_round(prsm, server: ModelServer, command: str | None, clis: Clis)
         return asked and (command is None or runs(engine.pid, command))
 
     try:
-        await until(is_busy, timeout_s=BUSY_S)
+        try:
+            await until(is_busy, timeout_s=BUSY_S)
+        except TimeoutError:
+            asked = [request.lane for request in server.requests]
+            pytest.fail(f"nobody works; asked: {asked}; prsm: {log.read_text()[-3000:]}")
         assert server.failures == []
         family = family_of(engine.pid, prsm.home)
         told = [command_line(member.pid) for member in family.members]

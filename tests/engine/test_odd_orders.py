@@ -247,6 +247,13 @@ async def test_after_a_write_that_failed_an_engine_writes_nothing_more_and_anoth
         await agent.collect()
         await agent.complete()
 
+    async def a(agent):
+        await team.seen("agent_state_changed", "master", to="waiting_for_child")
+        await agent.complete()
+
+    async def mastered(agent):  # the call that was cut off has its answer: it waits no more
+        await agent.complete()
+
     def fail(step):
         if step.find(AgentEnded) is not None and not struck.is_set():
             struck.set()
@@ -255,12 +262,12 @@ async def test_after_a_write_that_failed_an_engine_writes_nothing_more_and_anoth
     async with opened(check=False) as team:
         intercept(team.store, fail)
         with pytest.raises(StoreError, match="the disk was full for a moment"):
-            await team.run(master=master)
+            await team.run(master=master, a=a)
     assert team.ledger.rows("SELECT status FROM runs") == [("running",)]
     assert team.ledger.events("turn_finished") == []
     assert not {"failed", "killed"} & {e["to"] for e in team.ledger.events("agent_state_changed")}
     async with opened() as again:
-        again.provider.behaviours["master"] = master
+        again.provider.behaviours["master"] = mastered
         assert (await again.engine.resume()).status == "completed"
 
 

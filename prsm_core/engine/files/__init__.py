@@ -5,7 +5,7 @@ prompts  the snapshots before what persons say
 quiet    which calls may write now, and the moment in which none does
 calls    those that may have made a change that is found next
 changes  what they changed: found, attributed, written and told
-late     … from the first call on that may write
+late     … from the first call on that may write; and worktrees, once there is one
 folders  where agents work: the workspace, or a worktree
 trees    worktrees of agents: given, merged, removed
 deciding which changes a person means, and what becomes of them

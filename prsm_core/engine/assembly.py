@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.resuming import Resumption
     from prsm_core.engine.evidence.witness import Witness
     from prsm_core.engine.files.changes import ChangeWatch
-    from prsm_core.engine.files.folders import Trees
     from prsm_core.engine.files.keeper import FilesKeeper
+    from prsm_core.engine.files.late import Trees
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.turns.call import Handler

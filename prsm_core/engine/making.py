@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import resolve_paths
 from prsm_core.engine.evidence.gates import GateRunner
-from prsm_core.engine.files.folders import Trees, Workspaces
+from prsm_core.engine.files.folders import Workspaces
 from prsm_core.engine.files.keeper import FilesKeeper
+from prsm_core.engine.files.late import Trees
 from prsm_core.engine.files.prompts import PromptSnapshots
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.registry import build_provider_registry

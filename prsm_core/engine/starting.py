@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.opening import ContextParts
     from prsm_core.engine.agents.saying import Said, Saying
     from prsm_core.engine.assembly import EngineConfig
-    from prsm_core.engine.files.folders import Trees
     from prsm_core.engine.files.keeper import FilesKeeper
+    from prsm_core.engine.files.late import Trees
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry

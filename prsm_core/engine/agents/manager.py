@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.steps import AgentSteps
-    from prsm_core.engine.files.folders import Trees
+    from prsm_core.engine.files.late import Trees
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.requests.human import HumanRequests

@@ -6,7 +6,7 @@ naming   how the ledger names a snapshot
 quiet    which calls may write now, and the moment in which none does
 calls    those that may have made a change that is found next
 changes  what they changed: found, attributed, written and told
-late     … from the first call on that may write
+late     … from the first call on that may write; and worktrees, once there is one
 reasons  why a file, or a line of it, is as it is
 committing commits of what is accepted: which, and what each says
 folders  where agents work: the workspace, or a worktree

@@ -1,16 +1,32 @@
-"""Stands for what watches the folder, until a call may write in it: who only reads needs none."""
+"""Stands for what few runs need of their files, until they do.
+
+The folder is watched from the first call on that may write in it; worktrees are made and merged
+once an agent has one.
+"""
 
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentRole, PermissionMode
+from prsm_core.domain.tools import EDIT_TOOLS
+from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from pathlib import Path
 
+    from prsm_core.domain.agents import AgentDescriptor, AgentState, SpawnRequest
     from prsm_core.engine.files.changes import ChangeWatch
+    from prsm_core.engine.files.folders import Workspaces
     from prsm_core.engine.files.quiet import WritingCall
+    from prsm_core.engine.files.trees import TreeKeeper
+    from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.workspace.shadow.worktree import Shadow
+
+
+_WRITERS = EDIT_TOOLS | {"Bash"}
 
 
 class LateWatch:
@@ -86,3 +102,67 @@ class LateWatch:
     def ends(self, call: WritingCall, *, has_run: bool) -> None:
         """Take note of a call that runs no more."""
         self._watch().ends(call, has_run=has_run)
+
+
+class Trees:
+    """Stands for what gives agents worktrees; `policy` is that of the settings, off or writers."""
+
+    def __init__(
+        self, workspaces: Workspaces, roster: Roster, policy: str, make: Callable[[], TreeKeeper]
+    ) -> None:
+        self._workspaces = workspaces
+        self._roster = roster
+        self._policy = policy
+        self._make = make
+        self._made: TreeKeeper | None = None
+
+    @property
+    def _keeper(self) -> TreeKeeper:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def _has_one(self, record: AgentRecord) -> bool:
+        return self._workspaces.own(record, self._roster) is not None
+
+    def is_wanted(self, request: SpawnRequest, plan: AgentDescriptor) -> bool:
+        """Return whether a new agent is to have one: it was asked for, or the settings want it."""
+        if request.worktree is not None:
+            return request.worktree
+        writes = bool(plan.tools & _WRITERS) and plan.mode is not PermissionMode.PLAN
+        return self._policy == "writers" and request.role is AgentRole.WORKER and writes
+
+    async def give(self, record: AgentRecord) -> None:
+        """Make a worktree for an agent that is about to be born. Raises AgentSpawnError."""
+        await self._keeper.give(record)
+
+    async def drop(self, records: Sequence[AgentRecord]) -> None:
+        """Remove the worktrees of agents that were not born after all."""
+        if any(map(self._has_one, records)):
+            await self._keeper.drop(records)
+
+    async def ensure(self, record: AgentRecord) -> None:
+        """Have the worktree of an agent that is to live again. Raises AgentSpawnError."""
+        if self._has_one(record):
+            await self._keeper.ensure(record)
+
+    async def settle(self, record: AgentRecord, state: AgentState) -> Mapping[str, Any] | None:
+        """Merge what an agent that ends has changed; return what is told of it, if it has one."""
+        return await self._keeper.settle(record, state) if self._has_one(record) else None
+
+    def leave(self, record: AgentRecord, told: Mapping[str, Any]) -> None:
+        """Have the worktree of an agent that has ended removed, if all of it is merged."""
+        self._keeper.leave(record, told)
+
+    async def settled(self) -> None:
+        """Wait until what is merged is removed, for a while."""
+        if self._made is not None:
+            await self._made.settled()
+
+    async def recover(self, folder: Path) -> list[str]:
+        """End what a process that has died has left in the repository of a folder; return it."""
+        where = self._workspaces.where
+        if where is None:
+            return []
+        known = where.repository(repo_identity(folder).key)
+        return await self._keeper.recover(folder) if any(known.glob("*/record.json")) else []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.turns import Effect
     from prsm_core.domain.writes import CallClosed, EffectNoted
-    from prsm_core.engine.files.folders import Trees
+    from prsm_core.engine.files.late import Trees
     from prsm_core.engine.ports import Acts
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings

@@ -4,4 +4,5 @@ commands   the command line
 knowing    the changes that are meant
 showing    lists, one change, and diffs
 deciding   accept and reject, by the session's engine or without one
+undoing    what an id names, or the last turn's changes
 """

@@ -135,3 +135,13 @@ def test_the_next_run_in_the_folder_does_the_rest_first(undone, worker):
     [notice] = [one["text"] for one in told if one["type"] == "notice" and "undo" in one["text"]]
     assert "an undo of a prompt that was cut off is finished" in notice
     assert len(undone.told.sessions()) == 3
+
+
+def test_a_conversation_that_was_deleted_meanwhile_is_told_and_owed_no_more(undone, worker):
+    assert worker(-1) == -9
+    assert undone.prsm("sessions", "delete", undone.session, "--yes").code == 0
+    done = undone.prsm("snapshot", "list")
+    assert done.code == 0
+    assert "the files are as before it, and the conversation stays: there is no session" in done.err
+    assert undone.told.now() == undone.after[0]
+    assert undone.prsm("snapshot", "list").err == ""

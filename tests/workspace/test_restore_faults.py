@@ -185,6 +185,23 @@ def test_the_index_of_a_person_at_work_is_respected(scene):
     assert scene.read("d0/f0") == "new"
 
 
+@pytest.mark.parametrize("is_index", [False, True], ids=["before", "after"])
+def test_a_lock_that_a_dead_restore_left_is_known_from_that_of_a_person(scene, is_index):
+    """It is the new index, under two names, before it is the index and after."""
+    taken = scene.take()
+    staged = scene.staged()
+    scene.git("reset", "-q")
+    git = scene.folder / ".git"
+    own = git / ("index" if is_index else "index.prsm")
+    own.touch()
+    (git / "index.lock").hardlink_to(own)
+    keeper = scene.shadow()
+    with keeper.at_work():
+        keeper.root("").staging.put_back(taken.main.staging)
+    assert scene.staged() == staged
+    assert not list(git.glob("index.*"))
+
+
 def test_something_that_no_snapshot_holds_is_not_overwritten(tmp_path):
     scene = Scene(tmp_path, limits=Limits(file_bytes=10))
     scene.write("a", "small")

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.shadow import importing
 from prsm_core.workspace.shadow.exporting import export_folder
-from prsm_core.workspace.shadow.importing import import_folder
+from prsm_core.workspace.shadow.importing import PATCH_BYTES, Most, import_folder
 from tests.workspace.shadow_scene import Scene, every_byte
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -257,12 +256,20 @@ def test_a_link_that_leads_out_is_taken_in_only_if_it_is_wanted(scene, tmp_path,
     assert every_byte(scene.folder) == before
 
 
-@pytest.mark.parametrize("limit", ["MOST_FILES", "ALL_BYTES", "FILE_BYTES", "META_BYTES"])
-def test_what_is_too_large_is_refused(scene, tmp_path, monkeypatch, limit):
+@pytest.mark.parametrize("limit", ["files", "all_bytes", "file_bytes"])
+def test_what_is_too_large_is_refused(scene, tmp_path, limit):
     scene.write("more", "4\n")
     written(scene, tmp_path / "out")
-    monkeypatch.setattr(importing, limit, 1)
     with pytest.raises(ConfigError, match=r"larger than|more than"):
+        import_folder(scene.shadow(), tmp_path / "out", most=Most(**{limit: 1}))
+
+
+@pytest.mark.parametrize("name", ["meta.json", "working_tree.patch"])
+def test_what_says_too_much_of_itself_is_not_read(scene, tmp_path, name):
+    written(scene, tmp_path / "out")
+    with (tmp_path / "out" / name).open("ab") as file:
+        file.truncate(PATCH_BYTES + 1)
+    with pytest.raises(ConfigError, match="larger than"):
         import_folder(scene.shadow(), tmp_path / "out")
 
 

@@ -7,4 +7,5 @@ trees      worktrees that are not merged
 deciding   accept and reject, by the session's engine or without one
 committing accepted changes committed, by the session's engine or without one
 finishing  what a process that has died began
+undoing    what an id names, or the last turn's changes
 """

@@ -3,7 +3,7 @@
 local       LocalApp: what a frontend may do     view        one picture at one moment
 history     an agent's conversation in pages     completion  what a person's word may become
 offers      providers, models, sessions          refusals    what none of them takes
-files       what a session knows of files
+files       what a session knows of files        undoing     files kept, and taken back
 deciding    changes of files, and about them
 replay      ReplayApp: the same over a log       played      a picture of what was played
 """

@@ -17,6 +17,7 @@ from base64 import b85decode
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.modes import Modes
@@ -38,9 +39,6 @@ LINK, PROGRAM, FILE = "120000", "100755", "100644"
 
 META_BYTES = 16 * 2**20
 PATCH_BYTES = 64 * 2**20
-FILE_BYTES = 100 * 2**20  # of one file
-ALL_BYTES = 2**30  # of all files together
-MOST_FILES = 50_000
 
 _ID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _BINARY = re.compile(rb"^(literal|delta) (\d+)\n[A-Za-z](\S+)$", re.MULTILINE)
@@ -49,7 +47,20 @@ _HINT = "have it written anew, by `prsm snapshot export`"
 _TEXT = 2000  # characters of a description
 
 
-def import_folder(shadow: Shadow, folder: Path, *, with_links: bool = False) -> Snapshot:
+class Most(Record, frozen=True, kw_only=True):
+    """What is taken in of a folder at most."""
+
+    file_bytes: int = 100 * 2**20  # of one file
+    all_bytes: int = 2**30  # of all files together
+    files: int = 50_000
+
+
+MOST = Most()
+
+
+def import_folder(
+    shadow: Shadow, folder: Path, *, with_links: bool = False, most: Most = MOST
+) -> Snapshot:
     """Keep the snapshot that was written as a folder, and return it; it blocks.
 
     Links that lead out of the folder are refused, unless `with_links`. Raises ConfigError (code
@@ -60,7 +71,7 @@ def import_folder(shadow: Shadow, folder: Path, *, with_links: bool = False) -> 
         roots = []
         for number, given in enumerate(meta["roots"]):
             place = folder / REPOSITORIES / str(number) if number else folder
-            roots.append(_root(shadow, given, place, with_links=with_links))
+            roots.append(_root(shadow, given, place, most, with_links=with_links))
         return shadow.keep(
             roots,
             description=meta["description"],
@@ -124,13 +135,15 @@ def _are_modes(given: Any) -> bool:
     return all(type(one) is int and 0 <= one <= 0o777 for one in numbers)
 
 
-def _root(shadow: Shadow, given: Mapping[str, Any], place: Path, *, with_links: bool) -> RootState:
+def _root(
+    shadow: Shadow, given: Mapping[str, Any], place: Path, most: Most, *, with_links: bool
+) -> RootState:
     path, head = given["path"], given.get("head")
     if path and not os.path.lexists(shadow.folder / path / ".git"):
         raise _bad(f"there is no repository {path} in this folder", f"make {path} one, first")
     root = shadow.root(path)
     try:
-        tree, staged = rebuilt(root, place, head)
+        tree, staged = rebuilt(root, place, head, most)
     except GitFailedError as error:
         raise _bad(f"git takes it not: {error.said.splitlines()[0]}") from error
     if (tree, staged) != (given["tree"], given.get("staged")):
@@ -165,7 +178,7 @@ def base_of(root: Root, head: str | None) -> str:
     return found.out.decode("ascii").strip()
 
 
-def rebuilt(root: Root, place: Path, head: str | None) -> tuple[str, str | None]:
+def rebuilt(root: Root, place: Path, head: str | None, most: Most = MOST) -> tuple[str, str | None]:
     """Return the trees that a folder's patches and files make, of the files and of what is staged.
 
     Raises GitFailedError and ConfigError.
@@ -174,21 +187,21 @@ def rebuilt(root: Root, place: Path, head: str | None) -> tuple[str, str | None]
     index = git.path / "import.index"
     with ExitStack() as stack:
         stack.callback(index.unlink, missing_ok=True)
-        tree = _applied(git, base, place / PATCH, index)
-        lines = [_line(git, *one) for one in _untracked(place / UNTRACKED)]
+        tree = _applied(git, base, place / PATCH, index, most)
+        lines = [_line(git, *one) for one in _untracked(place / UNTRACKED, most)]
         if lines:
             git.run("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
             tree = git.word("write-tree", "--missing-ok", index=index)
         staged = None
         if os.path.lexists(place / STAGED):
-            staged = _applied(git, base, place / STAGED, index)
+            staged = _applied(git, base, place / STAGED, index, most)
     return tree, staged
 
 
-def _applied(git: GitDir, base: str, file: Path, index: Path) -> str:
+def _applied(git: GitDir, base: str, file: Path, index: Path, most: Most) -> str:
     patch = _read(file, PATCH_BYTES)
     size = sum(_declared(*one) for one in _BINARY.findall(patch))
-    if size > ALL_BYTES:
+    if size > most.all_bytes:
         raise _bad(f"{file.name} unpacks to {size // 2**20} MiB")
     index.unlink(missing_ok=True)
     git.run("read-tree", base, index=index)
@@ -218,7 +231,7 @@ def _number(data: bytes) -> tuple[int, bytes]:
     raise _bad("a part of its patch is damaged")
 
 
-def _untracked(top: Path) -> Iterator[tuple[str, str, bytes]]:
+def _untracked(top: Path, most: Most) -> Iterator[tuple[str, str, bytes]]:
     """Yield path, mode and content of each file of a folder; no link is followed."""
     if not stat.S_ISDIR(_status(top).st_mode):
         raise _bad(f"{top.name} is no folder")
@@ -230,22 +243,22 @@ def _untracked(top: Path) -> Iterator[tuple[str, str, bytes]]:
             path = os.path.relpath(full, top)
             if ".git" in path.lower().split("/"):
                 raise _bad(f"{path!r} would be a part of a repository")
-            mode, data = _file(full)
+            mode, data = _file(full, most)
             count, size = count + 1, size + len(data)
-            if count > MOST_FILES or size > ALL_BYTES:
+            if count > most.files or size > most.all_bytes:
                 raise _bad(
-                    f"it has more than {MOST_FILES} files, or {ALL_BYTES // 2**20} MiB",
+                    f"it has more than {most.files} files, or {most.all_bytes // 2**20} MiB",
                     "leave out what is not needed, and take another snapshot",
                 )
             yield path, mode, data
 
 
-def _file(path: str) -> tuple[str, bytes]:
+def _file(path: str, most: Most) -> tuple[str, bytes]:
     found = os.lstat(path)
     if stat.S_ISLNK(found.st_mode):
         return LINK, os.fsencode(os.readlink(path))  # noqa: PTH115 - as it is written
     mode = PROGRAM if found.st_mode & stat.S_IXUSR else FILE
-    return mode, _read(path, FILE_BYTES)
+    return mode, _read(path, most.file_bytes)
 
 
 def _status(path: Path) -> os.stat_result:

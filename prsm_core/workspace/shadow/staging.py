@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
@@ -40,6 +41,7 @@ class StagingKeeper:
         self._person = person
         self._index = repository.index
         self._lock = repository.index_lock
+        self._own = repository.index.with_name("index.prsm")  # until it is the index
         self._memory = _memory(shadow)
 
     def copy(self) -> Staging | None:
@@ -97,34 +99,43 @@ class StagingKeeper:
 
     def put_back(self, staging: Staging) -> None:
         """Let the index be as it was, whole or not at all. Raises StagingError."""
+        self._free_own_lock()
         if self._known_blob() == staging.blob:
             return
         data = self._shadow.run("cat-file", "blob", staging.blob)
         try:
-            descriptor = os.open(self._lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            self._write(data, staging.mtime_ns)
+            os.link(self._own, self._lock)  # by which a lock that a dead process left is known
+            self._own.replace(self._index)
         except FileExistsError as error:
+            self._own.unlink(missing_ok=True)
             raise StagingError(
                 f"the staging area was not put back: {self._lock} is held",
                 hint="let the git command that runs finish; if there is none, delete that file",
             ) from error
         except OSError as error:
-            raise StagingError(
-                f"the staging area was not put back: {self._lock}: {error.strerror}",
-                hint="allow writing there",
-            ) from error
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.utime(self._lock, ns=(staging.mtime_ns, staging.mtime_ns))
-            self._lock.replace(self._index)
-        except OSError as error:
-            self._lock.unlink(missing_ok=True)
+            self._free_own_lock()
             raise StagingError(
                 f"the staging area was not put back: {self._index}: {error.strerror}",
-                hint="make room on the disk, and restore once more",
+                hint="make room on the disk, or allow writing there, and restore once more",
             ) from error
+        self._lock.unlink()
+
+    def _write(self, data: bytes, mtime_ns: int) -> None:
+        descriptor = os.open(self._own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.utime(self._own, ns=(mtime_ns, mtime_ns))
+
+    def _free_own_lock(self) -> None:
+        """Free the index of what a restore that was cut off has left; git's own lock stays."""
+        for one in (self._own, self._index):
+            with suppress(FileNotFoundError):
+                if self._lock.samefile(one):
+                    self._lock.unlink()
+        self._own.unlink(missing_ok=True)
 
     def _known_blob(self) -> str | None:
         """Return what the index is, if it is still as it was copied last."""

@@ -110,8 +110,8 @@ def test_many_agents_are_taken_over_by_as_few_statements_as_one_is(
         told = statements_of(conn, [team.step(None, AgentsResumed(lives=lives))])
         seen.append(set(told))  # what fires a trigger is told once more for each row
     assert [len(one) for one in seen] == [len(seen[0])] * 2
-    lives = conn.execute("SELECT incarnation FROM agents WHERE name LIKE 'c%'").fetchall()
-    assert lives == [(2,)] * MANY
+    found = conn.execute("SELECT incarnation FROM agents WHERE name LIKE 'c%'").fetchall()
+    assert found == [(2,)] * MANY
 
 
 def test_the_writer_makes_nothing_that_can_be_made_before(conn: WritingConnection, team: Steps):

@@ -204,7 +204,7 @@ def test_what_prsm_wrote_itself_is_nobodys_and_what_was_there_before_is_told(sce
         scan = one.scan()
         assert told(scan) == {"a": ("modified", 1, 1), "b": ("added", 1, 0)}
         assert scan.found[0].after == written[0].before
-    tracker.settle(scan)
+        one.settle(scan)
     scene.write("a", "4\n")
     [last] = found_by(tracker).found
     assert last.before == written[0].after

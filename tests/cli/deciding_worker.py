@@ -58,7 +58,7 @@ class Death:
 def run():
     death = Death(int(sys.argv[1]), Path.cwd())
     sys.addaudithook(death.heed)
-    SqliteStore.commit = death.commit_by(SqliteStore.commit)
+    SqliteStore.commit = death.commit_by(SqliteStore.commit)  # type: ignore[method-assign]
     sys.exit(main(sys.argv[2:]))
 
 

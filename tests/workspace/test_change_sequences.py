@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,7 @@ class ChangePlay(Play):
 
     def __init__(self, tmp_path, seed):
         super().__init__(tmp_path, seed)
+        self.scene: Any  # a Tracked
         self.scene.start_moments()
         self.tracker = self.scene.begin()
         self.had = {}  # permissions, by path
@@ -97,7 +99,7 @@ class ChangePlay(Play):
             before, after = seen_as(self.last.get(path)), seen_as(tree.get(path))
             if before != after:
                 expected.setdefault(path, []).append((before, after))
-        found = {}
+        found: dict[str, list[Any]] = {}
         for one in scan.found:
             found.setdefault(one.path, []).append(one)
         assert {path: len(all_) for path, all_ in found.items()} == {
@@ -195,10 +197,12 @@ def taken_back(tree, newest_first, scene):
 
     A path that is free only once others have gone is looked at after those.
     """
-    waiting = {}
+    waiting: dict[str, list[Thing]] = {}
     for thing in newest_first:
         waiting.setdefault(thing.found.path, []).append(thing)
-    left, states, written = dict(tree), {}, {}
+    left = dict(tree)
+    states: dict[Thing, str] = {}
+    written: dict[str, Any] = {}
     while free := [path for path in waiting if is_free(left, path, scene)]:
         for path in free:
             if is_free(left, path, scene):

@@ -212,7 +212,7 @@ def test_what_prsm_wrote_itself_is_nobodys_and_what_was_there_before_is_told(sce
         scan = one.scan()
         assert told(scan) == {"a": ("modified", 1, 1), "b": ("added", 1, 0)}
         assert blob_of(scan.found[0].after) == written["a"][0]
-    tracker.settle(scan)
+        one.settle(scan)
     scene.write("a", "4\n")
     [last] = found_by(tracker).found
     assert blob_of(last.before) == written["a"][1]

@@ -306,7 +306,7 @@ def test_two_sessions_in_one_folder_take_turns_and_take_back_their_own(scene):
     scene.rejecter().reject("one", wanted(mine))  # and its process dies
     with pytest.raises(PrsmError, match="a rejection in session one was cut off") as caught:
         scene.rejecter().reject("other", wanted(theirs))
-    assert "prsm changes list --session one" in caught.value.hint
+    assert "prsm changes list --session one" in str(caught.value.hint)
     scene.rejecter().finish()
     assert found_by(one).found == []
     assert found_by(other).found == []

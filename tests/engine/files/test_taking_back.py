@@ -79,7 +79,7 @@ async def test_while_a_command_runs_that_may_write_nothing_is_taken_back_and_it_
         assert (await run).status == "completed"
     assert refused[0].code == "agents_write"
     assert "an agent writes here: master: make all" in refused[0].message
-    assert "prsm kill" in refused[0].hint
+    assert "prsm kill" in str(refused[0].hint)
 
 
 async def test_a_call_that_has_named_other_files_keeps_nobody_from_taking_back(opened, folder):
@@ -152,7 +152,7 @@ async def test_a_command_that_ends_soon_is_waited_for_and_the_next_one_waits(ope
 
 async def test_what_another_prsm_writes_while_files_are_held_is_of_no_agent(opened, folder):
     """As `prsm snapshot restore` does, or an engine in the same folder."""
-    heard = []
+    heard: list[str] = []
 
     async def master(agent):
         hand = Hand(agent, folder)

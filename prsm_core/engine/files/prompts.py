@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
-from prsm_core.engine.files.naming import naming, newest_commit, newest_event, session_snapshot
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
@@ -127,7 +126,12 @@ class PromptSnapshots:
         """Return the position of the session's newest commit that told something; 0: none has."""
         session = self._journal.session_id
         if self._seq is None:
-            self._seq = await newest_event(self._store, session)
+            known = {info.session_id: info.last_seq for info in await self._store.sessions()}
+            self._seq = known.get(session, 0)
+        if self._seq == 0:
+            return 0
+        from prsm_core.engine.files.naming import newest_commit  # no first run needs it
+
         return await newest_commit(self._store, session, self._seq)
 
     async def _take(self, hold: Hold, wanted: _Wanted) -> None:
@@ -185,6 +189,8 @@ class PromptSnapshots:
         self, wanted: _Wanted, hold: Hold, taken: Snapshot, kept: Sequence[Snapshot]
     ) -> None:
         """Have the ledger name a snapshot, and those that a dead engine took and never named."""
+        from prsm_core.engine.files.naming import naming, session_snapshot  # once one is taken
+
         is_first = self._known is None
         if self._known is None:
             state = await self._store.state(self._journal.session_id)

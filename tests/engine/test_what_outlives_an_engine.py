@@ -288,7 +288,7 @@ KEPT = {
             ),
             WIRED,
         ),
-        **dict.fromkeys(("_config", "clock", "settings", "workspace"), CONFIG),
+        **dict.fromkeys(("_config", "clock", "ids", "settings", "workspace"), CONFIG),
         "_started": "lost: a run's time is told of the engine that ended it",
         **dict.fromkeys(
             (

@@ -49,9 +49,9 @@ class Committed(Tracked):
         return self.found(agent)
 
     def by_person(self, path, data):
-        """Write a file as a person does between looks that tell of it."""
+        """Write a file as a person does between two runs: no look tells of it."""
         self.write(path, data)
-        self.watch.adopt([path])
+        self.watch.begin()
 
     def asked(self, *changes):
         """Return what is asked for: a commit for each agent, in the order of first changes."""

@@ -435,6 +435,11 @@ class ChangeWatch:
         finally:
             await self._look_now()
 
+    def learn(self, shadow: Shadow) -> None:
+        """Know now what PRSM itself has written: what comes behind it is of calls; it blocks."""
+        if self._tracker is not None:
+            self._current(shadow).observe(())
+
     def tell(self, agent: str, text: str) -> None:
         """Tell an agent something with its next answer or prompt, if it is still at work."""
         turn = self._turn_of(agent)

@@ -53,6 +53,10 @@ class Watching(Protocol):
         """Return the files of the folder that a call says it writes."""
         ...
 
+    def learn(self, shadow: Shadow) -> None:
+        """Know now what PRSM itself has written: what comes behind it is of calls; it blocks."""
+        ...
+
     def tell(self, agent: str, text: str) -> None:
         """Tell an agent something with its next answer or prompt, if it is still at work."""
         ...
@@ -131,7 +135,9 @@ class Verdicts:
 
     async def _reject(self, rows: Sequence[ChangeRow]) -> Sequence[Decision]:
         def take_back(shadow: Shadow) -> Rejection:
-            return Rejecter(shadow).reject(self._session, wanted(rows))
+            rejection = Rejecter(shadow).reject(self._session, wanted(rows))
+            self._watch.learn(shadow)
+            return rejection
 
         async with self._one:
             rejection = await self._keeper.use(self._folder, take_back)
@@ -181,7 +187,9 @@ class Verdicts:
 
         def finished(shadow: Shadow) -> Rejection | None:
             rejecter = Rejecter(shadow)
-            return rejecter.unfinished() if rejecter.session == self._session else None
+            rejection = rejecter.unfinished() if rejecter.session == self._session else None
+            self._watch.learn(shadow)
+            return rejection
 
         async with self._one:
             rejection = await self._keeper.attempt(self._folder, finished)

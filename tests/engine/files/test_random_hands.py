@@ -84,7 +84,7 @@ class Town:
             rows = [row for row in await changes.rows() if row.state == PENDING]
             if rows and chance.random() < 0.7:
                 row = chance.choice(rows)
-                decide = chance.choice((changes.accept, changes.reject))
+                decide = chance.choice((changes.verdicts.accept, changes.verdicts.reject))
                 try:
                     made = await decide(Choice(ids=(row.change.id,)))
                 except ConfigError as error:

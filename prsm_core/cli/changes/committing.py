@@ -107,7 +107,7 @@ async def _carried_out(wanted: Wanted, known: Known, *, is_dry: bool) -> Mapping
 def _ask(planned: Mapping[str, Any]) -> None:
     count = len(planned["commits"])
     if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError(f"nobody can be asked for {count} commits", hint="give --yes")
+        raise ConfigError("nobody can be asked whether to commit", hint="give --yes")
     _print(planned)
     click.confirm(f"make {count} commits?", abort=True, err=True)
 

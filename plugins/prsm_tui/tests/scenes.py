@@ -1,0 +1,78 @@
+"""Sessions for the tests: events by hand, and a real engine whose agents follow a scenario."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from itertools import count
+
+from prsm_tui.model.session import Session
+
+from prsm_core.app import open_app
+from prsm_core.builtin import BUILTINS
+from prsm_core.config import resolve_paths
+from prsm_core.config.schema import Settings
+from prsm_core.domain.events import Event
+from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+from prsm_core.plugins import PluginManager
+
+EMPTY = {
+    "seq": 0,
+    "session": "session-1",
+    "mode": "default",
+    "run": None,
+    "tree": {"session": "session-1", "run": None, "is_live": True, "spent": {}, "agents": []},
+    "requests": [],
+    "budget": {},
+    "turns": [],
+}
+
+
+class Told:
+    """Makes events of one session, numbered as they are committed."""
+
+    def __init__(self, session=None):
+        self.model = session or Session.of_view(EMPTY)
+        self.events = []
+        self._seq = count(1)
+
+    def say(self, kind, agent=None, /, *, live=False, run="run-1", **data):
+        seq = None if live else next(self._seq)
+        event = Event(
+            type=kind, session="session-1", run=run, ts=100.0, agent=agent, data=data, seq=seq
+        )
+        self.events.append(event)
+        self.model.apply(event)
+        return event
+
+    def spawn(self, agent, name, parent=None, **more):
+        self.say(
+            "agent_spawned",
+            agent,
+            name=name,
+            parent=parent,
+            role="worker",
+            provider="echo",
+            **{"model": "m", "depth": 0 if parent is None else 1, "prompt": "do it", **more},
+        )
+
+    def piece(self, text, at, *, kind="text_delta", turn="t1", message=1, agent="a"):
+        self.say(kind, agent, live=True, turn=turn, message=message, at=at, text=text)
+
+
+def texts(blocks):
+    """Return what blocks say, with their kind."""
+    return [(type(block).__name__, getattr(block, "text", "")) for block in blocks]
+
+
+@asynccontextmanager
+async def engine(folder, lanes, task="[[lane:master]] go"):
+    """Open the real application over agents that follow these lanes."""
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    paths = resolve_paths(workspace, {"PRSM_HOME": str(folder / "home")})
+    plugins = PluginManager.load(environ={}, builtins=BUILTINS, entry_points=[])
+    settings = Settings.model_validate({"providers": {"script": {"scenario": {"lanes": lanes}}}})
+    options = RunOptions(workspace=str(workspace), provider="script", task=task)
+    frontend = FrontendSpec(name="t", summary="", interactive=True, priority=0, factory="")
+    async with open_app(options, settings, plugins, paths=paths, frontend=frontend) as app:
+        yield app

@@ -149,6 +149,14 @@ class Session:
             at = self.agents.get(at.parent or "")
         return names[::-1] or [escape_exact(agent[:8])]
 
+    def below(self, agent: str) -> Iterator[Agent]:
+        """Yield the agents below one."""
+        stack = list(self.agents[agent].children)
+        while stack:
+            child = self.agents[stack.pop()]
+            yield child
+            stack.extend(child.children)
+
     def asks(self, agent: str) -> bool:
         """Return whether an agent waits for a person."""
         return any(request.agent == agent for request in self.requests.values())

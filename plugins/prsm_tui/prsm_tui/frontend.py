@@ -1,0 +1,125 @@
+"""The frontend `tui`: a terminal, the screen on it, and what runs beside it for as long."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+from prsm_core import ConfigError, Frontend
+from prsm_core.kit import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping
+
+    from prsm_core import AppHandle
+    from prsm_tui.screen.app import Tui
+
+INTERRUPTED = 130  # the exit code where a run was open that ends with this process
+
+
+class TuiFrontend(Frontend):
+    """Shows one session until a person leaves it.
+
+    Settings: `interactive` (default true); false leaves every request to the engine.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._interactive = bool(settings.get("interactive", True))
+        self._terminal: TextIO = sys.stderr
+        self._keyboard = _descriptor(sys.stdin)
+
+    async def run(self, app: AppHandle) -> int:
+        """Show the session, begin the task of the command line, and return once it was left.
+
+        Raises ConfigError where there is no terminal.
+        """
+        from prsm_tui.acts import Acts
+        from prsm_tui.model.session import Session
+        from prsm_tui.pump import Pump
+        from prsm_tui.screen.app import Tui
+        from prsm_tui.screen.driver import signals_kept
+
+        keyboard = self._keyboard
+        screen = _descriptor(self._terminal)
+        if keyboard is None or screen is None or not (os.isatty(keyboard) and os.isatty(screen)):
+            raise ConfigError(
+                "the frontend tui needs a terminal to read and to draw on",
+                hint="use another, such as --ui console",
+            )
+        session = Session.of_view(await app.view(), time.time())
+        owns = await _owns(app, session.id)
+        tui = Tui(
+            session,
+            terminal=self._terminal,
+            keyboard=keyboard,
+            answers=self._interactive,
+            owns=owns,
+        )
+        tui.acts = acts = Acts(app, session, tui)
+        pump = Pump(app, session, tui.changed)
+        beside = [pump.follow(), pump.keep_spent(), acts.serve()]
+        if self._interactive:
+            beside.append(pump.attend())
+        acts.begin()
+        with signals_kept():
+            await _show(tui, beside)
+        return self._left(tui, owns=owns)
+
+    def _left(self, tui: Tui, *, owns: bool) -> int:
+        """Tell what becomes of the run and of what was not sent; return the exit code."""
+        run, lines = tui.session.run, []
+        is_cut_off = owns and run is not None and run.is_open
+        if is_cut_off:
+            lines.append(f"the run is interrupted: prsm resume {tui.session.id} goes on with it")
+        lines += [f"not sent: {first_line(text)}" for text in tui.panes.prompt.drafts()]
+        if lines:
+            self._terminal.write("".join(f"prsm: {line}\n" for line in lines))
+            self._terminal.flush()
+        return INTERRUPTED if is_cut_off else 0
+
+
+async def _show(tui: Tui, beside: list[Any]) -> None:
+    """Run the screen, and the rest beside it for as long; raise what went wrong in any of them."""
+    failed: list[Exception] = []
+
+    async def guarded(work: Awaitable[None]) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - raised below, once the terminal is whole
+            failed.append(error)
+            tui.exit()
+
+    async with asyncio.TaskGroup() as group:
+        helpers = [group.create_task(guarded(work)) for work in beside]
+        shown = group.create_task(guarded(tui.run_async()), name="the screen")
+        try:
+            await asyncio.wait({shown})
+        except asyncio.CancelledError:
+            tui.exit()  # rather than by a cancellation, which would leave the terminal torn
+            await asyncio.wait({shown})
+            raise
+        finally:
+            for helper in helpers:
+                helper.cancel()
+    error = tui.failure or next(iter(failed), None)
+    if error is not None:
+        raise error
+
+
+async def _owns(app: AppHandle, session: str) -> bool:
+    """Return whether the session's runs end with this process."""
+    for row in await app.sessions():
+        if row.get("session") == session:
+            return row.get("pid") == os.getpid()
+    return True  # one that has not begun is in no ledger yet
+
+
+def _descriptor(stream: TextIO | None) -> int | None:
+    """Return the descriptor of a stream, None where there is none."""
+    try:
+        return None if stream is None else stream.fileno()
+    except (OSError, ValueError):  # closed, or held in memory
+        return None

@@ -159,7 +159,9 @@ class Acts:
         except PrsmError as error:
             self._give_back(agent, text, error)
             return
-        self._tell.told("info", f"to {known.name}: {first_line(text, 60)} ({_WHEN.get(how, how)})")
+        when = _WHEN.get(how, escape_exact(how))
+        self._session.said_to(known, text, when)
+        self._tell.told("info", f"to {known.name}: {first_line(text, 60)} ({when})")
 
     async def _begin(self, agent: Agent | None, task: str) -> None:
         """Start a run, or give the last master a further task."""

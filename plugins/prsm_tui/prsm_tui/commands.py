@@ -25,14 +25,10 @@ class Typed(NamedTuple):
 
 COMMANDS: Mapping[str, Command] = {
     "help": Command("/help", "the keys of this place, and these commands"),
-    "open": Command(
-        "/open AGENT", "the transcript of an agent, or with `session` what is no agent's"
-    ),
-    "kill": Command("/kill [AGENT]", "end an agent and all below it; asks first"),
-    "restart": Command(
-        "/restart TEXT", "start the chosen agent again, which has ended, with a prompt"
-    ),
-    "stop": Command("/stop", "end the run that is open, as interrupted; asks first"),
+    "open": Command("/open AGENT", "the transcript of an agent; `session`: what is no agent's"),
+    "kill": Command("/kill [AGENT]", "end an agent and all below it; asks"),
+    "restart": Command("/restart TEXT", "start the chosen agent, which has ended, again"),
+    "stop": Command("/stop", "end the open run as interrupted; asks"),
     "budget": Command("/budget", "what the newest run has used, and what is left"),
     "mode": Command("/mode MODE", "the mode of runs that begin from now on"),
     "fork": Command("/fork", "another session that begins as this one is now"),

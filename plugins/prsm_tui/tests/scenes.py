@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from contextlib import asynccontextmanager
 from itertools import count
 
+from prsm_tui.frontend import compose
 from prsm_tui.model.session import Session
+from textual import events
 
 from prsm_core.app import open_app
 from prsm_core.builtin import BUILTINS
@@ -65,14 +69,71 @@ def texts(blocks):
 
 
 @asynccontextmanager
-async def engine(folder, lanes, task="[[lane:master]] go"):
-    """Open the real application over agents that follow these lanes."""
+async def engine(folder, scenario, task="[[lane:master]] go", files=None):
+    """Open the real application over agents that follow a scenario; `files` are in its folder."""
     workspace = folder / "workspace"
-    workspace.mkdir()
+    if files is None:
+        workspace.mkdir()
+    else:
+        shutil.copytree(files, workspace)
     paths = resolve_paths(workspace, {"PRSM_HOME": str(folder / "home")})
     plugins = PluginManager.load(environ={}, builtins=BUILTINS, entry_points=[])
-    settings = Settings.model_validate({"providers": {"script": {"scenario": {"lanes": lanes}}}})
+    settings = Settings.model_validate({"providers": {"script": {"scenario": scenario}}})
     options = RunOptions(workspace=str(workspace), provider="script", task=task)
     frontend = FrontendSpec(name="t", summary="", interactive=True, priority=0, factory="")
     async with open_app(options, settings, plugins, paths=paths, frontend=frontend) as app:
         yield app
+
+
+class Eyes:
+    """A screen of a session, with a person's hands and eyes."""
+
+    def __init__(self, pilot):
+        self.pilot = pilot
+        self.tui = pilot.app
+        self.session = pilot.app.session
+
+    @property
+    def text(self):
+        """What is to be seen now."""
+        strips = self.tui.screen._compositor.render_strips()
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+
+    async def type(self, text):
+        """Press the keys of a text, as fast as a terminal sends them."""
+        driver = self.tui._driver
+        for letter in text:
+            character = "\r" if letter == "\n" else letter
+            driver.process_message(events.Key(_NAMES.get(letter, letter), character))
+        await self.pilot.pause()
+
+    async def sees(self, *texts):
+        await self.until(lambda: all(text in self.text for text in texts), *texts)
+
+    async def until(self, is_so, *what):
+        try:
+            async with asyncio.timeout(SEEN_SECONDS):
+                while not is_so():
+                    await self.pilot.pause()
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            raise AssertionError(f"not seen: {what}, but\n{self.text}") from None
+
+
+SEEN_SECONDS = 30.0
+_NAMES = {" ": "space", "\n": "enter", "/": "slash", "@": "at", "?": "question_mark"}
+
+
+@asynccontextmanager
+async def watching(app, size=(100, 30), **options):
+    """Open the screen of a session; leaving closes it."""
+    tui, beside = await compose(app, **options)
+    async with asyncio.TaskGroup() as group:
+        helpers = [group.create_task(work()) for work in beside]
+        async with tui.run_test(size=size) as pilot:
+            yield Eyes(pilot)
+        for helper in helpers:
+            helper.cancel()

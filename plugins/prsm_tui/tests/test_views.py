@@ -69,7 +69,7 @@ def talk(transcript):
 
 
 async def test_a_view_at_any_event_and_what_follows_is_the_whole_session(tmp_path):
-    async with asyncio.timeout(DEADLINE), engine(tmp_path, LANES) as app:
+    async with asyncio.timeout(DEADLINE), engine(tmp_path, {"lanes": LANES}) as app:
         views = []
         seen = await watch(app, views)
         whole = Session.of_view(EMPTY)
@@ -98,7 +98,7 @@ async def test_a_view_at_any_event_and_what_follows_is_the_whole_session(tmp_pat
 
 async def test_the_deltas_behind_a_view_add_up_to_what_the_agent_says(tmp_path):
     """Whoever follows from a view has, before each message is committed, exactly its text."""
-    async with asyncio.timeout(DEADLINE), engine(tmp_path, LANES) as app:
+    async with asyncio.timeout(DEADLINE), engine(tmp_path, {"lanes": LANES}) as app:
         views = []
         seen = await watch(app, views)
         checked = 0

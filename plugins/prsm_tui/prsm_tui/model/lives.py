@@ -70,7 +70,6 @@ def turn_started(session: Session, event: Event) -> None:
         agent.started_at = agent.started_at or event.ts
         agent.retry_at = None
         agent.tools.clear()
-        agent.prompts = 0
 
 
 def turn_finished(session: Session, event: Event) -> None:

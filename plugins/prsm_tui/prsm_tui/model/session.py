@@ -126,6 +126,10 @@ class Session:
         """Note something that no event tells of."""
         self.transcript.put(Note(level=level, text=shown(text), at=at))
 
+    def said_to(self, agent: Agent, text: str, when: str) -> None:
+        """Note at an agent what a person has said to it; it is told again once it was read."""
+        agent.transcript.put(Note(text=f"you: {shown(text)}\n({when})"))
+
     def rows(self) -> Iterator[Agent]:
         """Yield the agents, each behind its parent, siblings in the order of their spawning."""
         roots = [agent for agent in self.agents.values() if agent.parent not in self.agents]

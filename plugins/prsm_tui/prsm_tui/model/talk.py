@@ -44,6 +44,8 @@ def message(session: Session, event: Event) -> None:
     agent = session.agents.get(event.agent or "")
     if agent is not None:
         agent.transcript.commit(event.seq, event.ts, event.data)
+        if event.data.get("role") != "assistant":
+            agent.prompts = max(0, agent.prompts - 1)
 
 
 def call_started(session: Session, event: Event) -> None:
@@ -71,6 +73,8 @@ def call_finished(session: Session, event: Event) -> None:
         "exit_code": data.get("exit_code"),
     }
     call = agent.transcript.end(name, **told)
+    if call.tool == "wait_for_message" and '"type":"user_prompt"' in call.result:
+        agent.prompts = max(0, agent.prompts - 1)
     if call.tool == "spawn_child" and call.child is None:
         call.child = child_of(call.result)
 
@@ -93,6 +97,8 @@ def routed(session: Session, event: Event) -> None:
     data = event.data
     words = _MESSAGES.get(str(data.get("kind")))
     source, target = (session.agents.get(data.get(side) or "") for side in ("from", "to"))
+    if data.get("kind") == "user_prompt" and target is not None:
+        target.prompts += 1
     if words is None or source is None or target is None:
         return
     _note(source, event, f"{words[0]} {target.name}")

@@ -85,7 +85,7 @@ class Tui(App[None]):
         self.chosen: str | None = None
         self.delivery = DELIVERIES[0]
         self._answers = answers
-        self._owns = owns
+        self.owns = owns
         self._is_chosen = False  # by the person, rather than by who leads
         self._frame: asyncio.TimerHandle | None = None
         self._drawn_at = 0.0
@@ -115,7 +115,7 @@ class Tui(App[None]):
         lead = "" if level == "info" or not text else f"{level}: "
         self.panes.told.update(f"{lead}{text}")
         self.panes.told.display = bool(text)
-        if isinstance(self.screen, NeedsYou):
+        if isinstance(self.screen, NeedsYou | Help):
             self.screen.say(f"{lead}{text}")
 
     def unsent(self, agent: str | None, text: str) -> None:
@@ -258,7 +258,7 @@ class Tui(App[None]):
         run, session = self.session.run, self.session.id
         if run is None or not run.is_open:
             return "no run is open"
-        if not self._owns:
+        if not self.owns:
             return "the run goes on, since another process has it"
         return f"the run stops here as interrupted; `prsm resume {session}` goes on with it"
 

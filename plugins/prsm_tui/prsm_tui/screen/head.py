@@ -51,8 +51,8 @@ class Head(Lines, can_focus=False):
         own, below = agent.spent, agent.spent_below
         parts = [
             words.since(agent.elapsed(now)),
-            f"tokens {words.tokens(own)}, with those below {words.tokens(below)}",
-            f"cost {words.cost(own)}, {words.cost(below)}",
+            f"tokens {words.tokens(own)} (and below: {words.tokens(below)})",
+            f"cost {words.cost(own)} (and below: {words.cost(below)})",
             f"context {words.window(agent)}",
             *self._more(agent, now),
         ]

@@ -37,13 +37,17 @@ class Help(Screen[None]):
     def compose(self) -> ComposeResult:
         """Show the lines."""
         yield Lines(id="help")
-        yield Static("keys and commands · Esc goes back", markup=False)
+        yield Static("keys and commands · Esc goes back", id="said", markup=False)
 
     def on_mount(self) -> None:
         """Fill them in."""
         shown = self.query_one("#help", Lines)
         shown.provide(len(self._lines), lambda index, _width: (self._lines[index], _PLAIN))
         shown.focus()
+
+    def say(self, text: str) -> None:
+        """Say what became of something."""
+        self.query_one("#said", Static).update(text)
 
     def on_key(self, event: events.Key) -> None:
         """Leave, or scroll."""

@@ -43,6 +43,7 @@ class Panes(Screen[None]):
     Panes { layout: vertical; }
     Panes #panes { height: 1fr; }
     Panes #left { width: 40%; max-width: 72; border-right: solid $foreground 30%; }
+    Panes.-narrow #left { width: 100%; max-width: 100%; border-right: none; }
     Panes #filter { height: 1; text-style: reverse; }
     Panes #tree { height: 1fr; }
     Panes #right { width: 1fr; }
@@ -110,5 +111,6 @@ class Panes(Screen[None]):
         return name if name in _PANES else "prompt"
 
     def _arrange(self, is_wide: bool) -> None:
+        self.set_class(not is_wide, "-narrow")
         self.left.display = is_wide or self.pane == "tree"
         self.right.display = is_wide or self.pane != "tree"

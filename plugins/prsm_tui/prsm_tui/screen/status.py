@@ -48,9 +48,9 @@ class Status(Lines, can_focus=False):
         run = session.run
         return [
             f"NEEDS YOU: {waiting} (F2)" if waiting else "",
+            "F1 keys",
             f"{new} new rows below (End)" if new else "",
             f"run {run.status}" if run is not None else "",
             f"agents: {agents}" if agents else "",
             f"tokens {words.tokens(session.spent)}, cost {words.cost(session.spent)}",
-            "F1 keys",
         ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from plugins.prsm_tui.tests.scenes import watching
@@ -27,6 +29,7 @@ async def test_the_tree_tells_of_each_agent_and_its_cursor_stays_on_one():
     async with watching(app, size=(140, 30)) as eyes:
         app.spawn()
         app.spawn("w", "writer", "m")
+        app.say("agent_state_changed", "w", to="running", reason="turn started")
         app.say("tool_call_started", "w", call="c", tool="Bash", arguments={"command": "make"})
         await eyes.sees("> writer", "Bash", "to master")
         await eyes.press("tab", "down")
@@ -97,11 +100,11 @@ async def test_scrolled_up_it_stays_and_says_how_much_is_new():
         await eyes.press("shift+tab")
         await eyes.press("pageup", "pageup")
         await eyes.until(lambda: "line 39" not in eyes.text)
-        before = [line for line in eyes.text.splitlines() if "line " in line]
+        before = re.findall(r"line \d+", eyes.text)
         for number in range(40, 50):
             says(app, f"line {number}", message=number + 1)
         await eyes.sees("10 new rows below")
-        assert [line for line in eyes.text.splitlines() if "line " in line] == before
+        assert re.findall(r"line \d+", eyes.text) == before
         await eyes.press("end")
         await eyes.sees("line 49")
         await eyes.until(lambda: "new rows" not in eyes.text)
@@ -156,7 +159,6 @@ async def test_each_agent_has_a_draft_and_what_was_sent_comes_back():
         await eyes.sees("to master", "fixer")
         await eyes.type("first\nsecond\nfor the master")
         await eyes.until(lambda: len(app.prompts) == 2)
-        await eyes.type("\t")
         eyes.tui.panes.go_to("tree")
         await eyes.press("end")
         await eyes.sees("to fixer")

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from textual.app import App
+from textual.binding import Binding
 from textual.message import Message
 
 from prsm_tui.acts import DELIVERIES
@@ -57,7 +58,12 @@ class Tui(App[None]):
     """Shows one session."""
 
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = bindings(EVERYWHERE)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(EVERYWHERE),
+        # Seen to before any other key is passed on: what is typed next means something else.
+        Binding("i", "type", show=False, priority=True),
+        Binding("slash", "filter", show=False, priority=True),
+    ]
 
     def __init__(
         self,
@@ -162,20 +168,17 @@ class Tui(App[None]):
 
     def on_prompt_submitted(self, message: PromptSubmitted) -> None:
         """Send a prompt, or do what a command says."""
-        text = message.text
-        if not text.strip() or self.acts is None:
+        if self.acts is None:
             return
-        command = read_command(text)
+        self.told("info", "")
+        command = read_command(message.text)
         if command is None:
-            self.panes.prompt.remember(text)
-            self.told("info", "")
-            self.acts.say(self.chosen, text, self.delivery)
+            self.acts.say(message.agent, message.text, self.delivery)
             return
         why_not = Commanding(self, self.acts).do(command)
         if why_not:
+            self.unsent(message.agent, message.text)
             self.told("warning", why_not)
-        else:
-            self.panes.prompt.remember(text)
 
     def on_word_wanted(self, message: WordWanted) -> None:
         """Complete a command here, any other word by who knows the files."""
@@ -240,6 +243,19 @@ class Tui(App[None]):
     def action_tree(self) -> None:
         """Go to the tree."""
         self.panes.go_to("tree")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave letters to where they are typed."""
+        if action not in {"type", "filter"}:
+            return super().check_action(action, parameters)
+        panes = self.panes
+        if self.screen is not panes or panes.agents.is_filtering:
+            return False
+        return panes.pane == "tree" or (action == "type" and panes.pane == "transcript")
+
+    def action_filter(self) -> None:
+        """Begin to type a filter of the tree."""
+        self.panes.agents.begin_filter()
 
     def action_type(self) -> None:
         """Go to where one types."""

@@ -47,9 +47,9 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key("home,g", "Home, g", "the first", "edge(0)"),
         Key("end,G", "End, G", "the last", "edge(-1)"),
         Key("enter,l,right", "Enter, l", "open the agent's transcript", "open"),
-        Key("slash", "/", "show only agents whose name, state or model has this", "filter"),
+        Key("slash", "/", "show only agents whose name, state or model has this"),
         Key("K", "K", "kill the agent and all below it; asks first", "kill"),
-        Key("i", "i", "type to the agent", "app.type"),
+        Key("i", "i", "type to the agent"),
         Key("question_mark", "?", "the keys of this place", "app.help"),
     ),
     TRANSCRIPT: (
@@ -63,7 +63,7 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key("N", "N", "the one before", "mark(-1)"),
         Key("enter", "Enter", "unfold it, or open the agent that it spawned", "open"),
         Key("h,left", "h, Left", "the tree", "app.tree"),
-        Key("i", "i", "type to the agent", "app.type"),
+        Key("i", "i", "type to the agent"),
         Key("question_mark", "?", "the keys of this place", "app.help"),
     ),
     PROMPT: (

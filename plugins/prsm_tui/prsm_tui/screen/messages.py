@@ -24,11 +24,12 @@ class HistoryWanted(Message):
 
 
 class PromptSubmitted(Message):
-    """A line was typed, for the agent that is chosen, or a command."""
+    """A text was typed to an agent, None where none was chosen; or it is a command."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, agent: str | None) -> None:
         super().__init__()
         self.text = text
+        self.agent = agent
 
 
 class WordWanted(Message):

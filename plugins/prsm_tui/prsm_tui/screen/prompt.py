@@ -47,12 +47,6 @@ class Prompt(TextArea):
         self._set(self._drafts.pop(agent, ""))
         self._place = len(self._sent)
 
-    def remember(self, text: str) -> None:
-        """Note what was sent, and begin anew."""
-        self._sent = [*(one for one in self._sent if one != text), text][-_REMEMBERED:]
-        self._place, self._now = len(self._sent), ""
-        self._set("")
-
     def give_back(self, agent: str | None, text: str) -> None:
         """Put a text that reached nobody back to where it was typed, behind what is there now."""
         if agent != self._of:
@@ -84,7 +78,7 @@ class Prompt(TextArea):
 
     def _take(self, key: str) -> bool:
         if key == "enter":
-            self.post_message(PromptSubmitted(self.text))
+            self._submit()
         elif key in _NEW_LINE:
             self.insert("\n")
         elif key == "escape":
@@ -100,6 +94,16 @@ class Prompt(TextArea):
         else:
             return False
         return True
+
+    def _submit(self) -> None:
+        """Say what was typed, and begin anew at once: further letters are of the next text."""
+        text = self.text
+        if not text.strip():
+            return
+        self.post_message(PromptSubmitted(text, self._of))
+        self._sent = [*(one for one in self._sent if one != text), text][-_REMEMBERED:]
+        self._place, self._now = len(self._sent), ""
+        self._set("")
 
     def _tab(self, key: str) -> None:
         if key == "tab" and self._word() and self.cursor_at_end_of_text:

@@ -82,8 +82,8 @@ class Tree(Lines):
         if self.chosen is not None:
             self.post_message(KillWanted(self.chosen))
 
-    def action_filter(self) -> None:
-        """Begin to type a filter."""
+    def begin_filter(self) -> None:
+        """Take letters for a filter from now on."""
         self.filter = "/"
         self.sync(self._now)
 
@@ -94,7 +94,7 @@ class Tree(Lines):
 
     def on_key(self, event: events.Key) -> None:
         """While a filter is typed, letters are of it."""
-        if not self.filter.startswith("/"):
+        if not self.is_filtering:
             return
         if event.key in {"enter", "down", "up", "tab"}:
             self.filter = self.filter[1:]
@@ -110,9 +110,10 @@ class Tree(Lines):
         event.prevent_default()
         self.sync(self._now)
 
-    def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Take letters from the bindings while a filter is typed."""
-        return self.filter.startswith("/") and (character is not None or key == "escape")
+    @property
+    def is_filtering(self) -> bool:
+        """Whether letters are of the filter."""
+        return self.filter.startswith("/")
 
     def on_click(self, event: events.Click) -> None:
         """Go to the row that was clicked; a second click opens it."""

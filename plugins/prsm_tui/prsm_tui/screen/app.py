@@ -286,7 +286,7 @@ class Tui(App[None]):
 
     def _draw(self) -> None:
         """Draw all that has changed."""
-        if self._loop is None or not self.panes.is_mounted:
+        if self._loop is None or not self.is_running or not self.panes.is_mounted:
             return
         now, self._drawn_at = time.time(), self._loop.time()
         master = self.session.master()

@@ -61,24 +61,26 @@ class NeedsYou(Screen[None]):
         self._shown: Request | None = None
         self._is_drawn = False
         self._meant: tuple[str, Sequence[str]] | None = None  # what the typed answer is for
+        self._rows, self._asked = Lines(id="waiting"), Lines(id="asked")
+        self._offers = Static(id="offers", markup=False)
+        self._said = Static(id="said", markup=False)
+        self._line = Input(id="answer", placeholder="the answer, then Enter; Esc goes back")
 
     def compose(self) -> ComposeResult:
         """Build the list, the request, and the line for the answer."""
-        yield Lines(id="waiting")
+        yield self._rows
         with Vertical():
-            yield Lines(id="asked")
-        yield Static(id="offers", markup=False)
-        yield Static(id="said", markup=False)
-        yield Input(id="answer", placeholder="the answer, then Enter; Esc goes back")
+            yield self._asked
+        yield self._offers
+        yield self._said
+        yield self._line
 
     def on_mount(self) -> None:
         """Type the answer at once; the request is drawn first."""
-        self.query_one("#waiting", Lines).can_focus = False
-        self.query_one("#asked", Lines).can_focus = False
-        answer = self.query_one("#answer", Input)
-        answer.cursor_blink = False
-        answer.disabled = not self._answers
-        answer.focus()
+        self._rows.can_focus = self._asked.can_focus = False
+        self._line.cursor_blink = False
+        self._line.disabled = not self._answers
+        self._line.focus()
         self.sync(self._now)
 
     def sync(self, now: float) -> None:
@@ -91,7 +93,7 @@ class NeedsYou(Screen[None]):
         if self._shown is None or self._shown not in waiting:
             self._show(waiting[0] if waiting else None)
         place = waiting.index(self._shown) if self._shown in waiting else -1
-        rows = self.query_one("#waiting", Lines)
+        rows = self._rows
         rows.styles.height = max(1, min(len(waiting), 8))
         rows.provide(len(waiting), lambda index, _width: self._row(waiting[index]))
         rows.put_cursor(place)
@@ -113,7 +115,7 @@ class NeedsYou(Screen[None]):
 
     def say(self, text: str) -> None:
         """Say what became of something."""
-        self.query_one("#said", Static).update(text)
+        self._said.update(text)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Note what is drawn when the first key of an answer is pressed."""
@@ -147,7 +149,7 @@ class NeedsYou(Screen[None]):
         if key == "escape":
             self.post_message(SteppedBack())
         elif key in {"pageup", "pagedown"}:
-            asked = self.query_one("#asked", Lines)
+            asked = self._asked
             step = asked.size.height - 1
             asked.scroll_relative(y=step if key == "pagedown" else -step, animate=False)
 
@@ -179,7 +181,7 @@ class NeedsYou(Screen[None]):
     def _show(self, request: Request | None) -> None:
         """Turn to a request: it takes answers once it is drawn."""
         if self._shown is not None and request is not None:
-            self.query_one("#asked", Lines).scroll_to(y=0, animate=False)
+            self._asked.scroll_to(y=0, animate=False)
         self._shown, self._is_drawn = request, False
         if request is not None:
             self.call_after_refresh(self._drawn, request)
@@ -187,7 +189,7 @@ class NeedsYou(Screen[None]):
     def _drawn(self, request: Request) -> None:
         self._is_drawn = self._shown is request
         if self._meant is not None and self._meant[0] != request.id:
-            self._drop(self.query_one("#answer", Input).value, "another request is shown now")
+            self._drop(self._line.value, "another request is shown now")
 
     def _drop(self, typed: str, why: str) -> None:
         if typed.strip():
@@ -196,7 +198,7 @@ class NeedsYou(Screen[None]):
 
     def _clear(self) -> None:
         self._meant = None
-        self.query_one("#answer", Input).value = ""
+        self._line.value = ""
 
     def _row(self, request: Request) -> Line:
         path = "/".join(self._session.path_of(request.agent))
@@ -211,13 +213,13 @@ class NeedsYou(Screen[None]):
     def _draw_request(self) -> None:
         request = self._shown
         lines = list(self._lines_of(request)) if request is not None else [(_nothing(), _DIM)]
-        asked = self.query_one("#asked", Lines)
+        asked = self._asked
         width = max(10, asked.size.width or self.app.size.width)
         rows = [(row, style) for text, style in lines for row in wrap_all(text, width)]
         asked.provide(len(rows), lambda index, _width: rows[index])
         count = sum(one.kind == PERMISSION for one in self._waiting())
         text = offers(request, count) if request is not None and self._answers else ""
-        self.query_one("#offers", Static).update(text if self._answers else _NOBODY)
+        self._offers.update(text if self._answers else _NOBODY)
 
     def _lines_of(self, request: Request) -> Sequence[Line]:
         session = self._session

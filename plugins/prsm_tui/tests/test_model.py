@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prsm_tui.model import words
 from prsm_tui.model.blocks import Asked, Call, Changed, Ending, Note, Plan, Said, Thought
@@ -86,6 +86,7 @@ LATE = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(LATE)
 def test_no_order_of_late_pieces_changes_what_is_committed(late):
     told = Told()

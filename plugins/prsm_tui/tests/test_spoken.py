@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prsm_tui.model.spoken import LOST, MOST, Spoken, shown
 
@@ -14,6 +14,7 @@ def cut(text, places):
     return [(begin, text[begin:end]) for begin, end in itertools.pairwise(edges)]
 
 
+@settings(deadline=None, max_examples=100)
 @given(TEXTS, st.lists(st.integers(0, 100), max_size=6))
 def test_a_text_is_the_same_wherever_it_is_cut(text, places):
     whole, pieces = Spoken(), Spoken()
@@ -23,6 +24,7 @@ def test_a_text_is_the_same_wherever_it_is_cut(text, places):
     assert pieces.text == whole.text == shown(text + ".")
 
 
+@settings(deadline=None, max_examples=100)
 @given(TEXTS, st.lists(st.integers(0, 100), max_size=6), st.lists(st.integers(0, 100), max_size=6))
 def test_what_is_told_again_adds_nothing(text, places, again):
     spoken = Spoken()

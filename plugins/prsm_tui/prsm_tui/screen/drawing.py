@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from prsm_tui.model.session import Session
 
 GUTTER = 2
+_NAMED = 16  # cells that a call's name and subject have at least, in one row with its status
 _TAIL = 5  # lines of what a call writes that are shown while it runs
 _FOLDED = 2000  # lines of a result that are shown once it is unfolded
 PLAIN, DIM, BOLD = Style(), Style(dim=True), Style(bold=True)
@@ -118,7 +120,7 @@ def _said(block: Said, width: int) -> Sequence[Row]:
 def _thought(block: Thought, look: Look, width: int) -> Iterator[str]:
     text = block.text.strip()
     if look.is_open:
-        yield f"thinks ({len(text):,} characters):"
+        yield cut(f"thinks ({len(text):,} characters):", width)
         yield from wrap_all(text, width)
         return
     if block.is_whole:
@@ -129,27 +131,35 @@ def _thought(block: Thought, look: Look, width: int) -> Iterator[str]:
 
 def _call(block: Call, look: Look, session: Session, width: int) -> Iterator[Row]:
     """Yield a call as one line, then what it writes, or, unfolded, all of it."""
-    yield _call_line(block, session, width)
+    yield from _call_lines(block, session, width)
     if look.is_open:
         for head, text in (("arguments", block.arguments), ("result", _written(block))):
             if text:
-                yield [Segment(f"{head}:", DIM)]
+                yield [Segment(cut(f"{head}:", width), DIM)]
                 rows = wrap_all(text, width - 2)
                 yield from ([Segment(f"  {row}", DIM)] for row in rows[:_FOLDED])
                 if len(rows) > _FOLDED:
-                    yield [Segment(f"  … {len(rows) - _FOLDED:,} more lines", DIM)]
+                    left = f"  … {len(rows) - _FOLDED:,} more lines"
+                    yield [Segment(cut(left, width), DIM)]
     elif block.is_open:
         rows = wrap_all(block.output.text[-4000:].rstrip("\n"), width - 2)
         yield from ([Segment(f"  {row}", DIM)] for row in rows[-_TAIL:] if row)
 
 
-def _call_line(block: Call, session: Session, width: int) -> Row:
+def _call_lines(block: Call, session: Session, width: int) -> Iterator[Row]:
+    """Yield what is called and what became of it, where there is room in one row."""
     status, style = _status(block, session)
     name = block.tool or "a call"
-    left = cut(f"{name}  {block.subject}".rstrip(), max(1, width - len(status) - 2))
-    tail = left[len(name) :] if left.startswith(name) else ""
-    head = name if tail else left
-    return [Segment(head, BOLD), Segment(tail, PLAIN), Segment(f"  {status}", style)]
+    room = width - cell_len(status) - 2
+    is_one = room >= min(_NAMED, width)
+    left = cut(f"{name}  {block.subject}".rstrip(), room if is_one else width)
+    head, tail = (name, left[len(name) :]) if left.startswith(name) else (left, "")
+    row = [Segment(head, BOLD), Segment(tail, PLAIN)]
+    if is_one:
+        yield [*row, Segment(f"  {status}", style)]
+    else:
+        yield row
+        yield [Segment(cut(status, width), style)]
 
 
 def _status(block: Call, session: Session) -> tuple[str, Style]:

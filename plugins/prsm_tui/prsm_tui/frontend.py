@@ -12,12 +12,12 @@ from prsm_core import ConfigError, Frontend
 from prsm_core.kit import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from prsm_core import AppHandle
     from prsm_tui.screen.app import Tui
 
-    Beside = Callable[[], Awaitable[Any]]
+    Beside = Callable[[], Coroutine[Any, Any, Any]]
 
 INTERRUPTED = 130  # the exit code where a run was open that ends with this process
 
@@ -90,7 +90,7 @@ async def compose(
     return tui, [pump.follow, pump.keep_spent, acts.serve, *attending]
 
 
-async def show(tui: Tui, beside: Sequence[Beside], run: Callable[[], Awaitable[Any]]) -> None:
+async def show(tui: Tui, beside: Sequence[Beside], run: Beside) -> None:
     """Run the screen, and the rest beside it for as long; raise what went wrong in any of them."""
     failed: list[Exception] = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -29,8 +28,8 @@ def made(text):
     for name, rows in (("keys", keys()), ("commands", commands())):
         marks = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         table = "\n".join(["", "", *rows, "", ""])
-        pattern = f"{re.escape(marks[0])}.*?{re.escape(marks[1])}"
-        text = re.sub(pattern, lambda _, m=marks, t=table: m[0] + t + m[1], text, flags=re.DOTALL)
+        before, after = (text.index(mark) for mark in marks)
+        text = text[: before + len(marks[0])] + table + text[after:]
     return text
 
 

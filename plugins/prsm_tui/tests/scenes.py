@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from contextlib import asynccontextmanager
 from itertools import count
+from typing import Any
 
 from prsm_tui.frontend import compose
 from prsm_tui.model.session import Session
@@ -19,7 +20,7 @@ from prsm_core.domain.events import Event
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.plugins import PluginManager
 
-EMPTY = {
+EMPTY: dict[str, Any] = {
     "seq": 0,
     "session": "session-1",
     "mode": "default",

@@ -1,14 +1,10 @@
 """The contract of every frontend, on a terminal that is drawn as a person sees it."""
 
-import pytest
-from prsm_tui.frontend import TuiFrontend
-
 from prsm_core.testing import FrontendContract
 
 CTRL_C, F2 = "\x03", "\x1bOQ"
 
 
-@pytest.mark.requirement("D23")
 class TestTui(FrontendContract):
     interactive = True
     stays = True

@@ -20,7 +20,7 @@ async def open_agent(eyes, name):
     await eyes.sees(f"master / {name}")
 
 
-@pytest.mark.requirement("D24")
+@pytest.mark.requirement("D5")
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)])
 async def test_a_person_answers_injects_and_reads_the_summary(tmp_path, size):
     async with (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,7 +92,7 @@ async def test_ten_thousand_calls_are_there_and_the_last_are_laid_out():
     async with watching(app) as eyes:
         app.spawn()
         for number in range(10_000):
-            call = {
+            call: dict[str, Any] = {
                 "call": f"c{number}",
                 "tool": "Bash",
                 "arguments": {"command": f"echo {number}"},
@@ -106,7 +108,7 @@ async def test_any_size_is_drawn(size):
     app = ScriptedApp()
     async with watching(app) as eyes:
         app.spawn()
-        told = {"turn": "t", "role": "assistant", "message": 1}
+        told: dict[str, Any] = {"turn": "t", "role": "assistant", "message": 1}
         app.say(
             "message_completed", "m", **told, text="# Head\n\n- 文字 **x**\n\n| a | b |\n|--|--|"
         )

@@ -30,7 +30,6 @@ def question(app, request="q1", **more):
     app.say("question_asked", "m", **asked)
 
 
-@pytest.mark.requirement("D22")
 async def test_a_sentence_that_is_typed_while_ten_permissions_arrive_answers_none():
     app = ScriptedApp()
     async with watching(app) as eyes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -134,15 +135,20 @@ async def test_a_call_unfolds_and_a_card_opens_its_child():
     app = ScriptedApp()
     async with watching(app) as eyes:
         app.spawn()
-        bash = {"call": "c1", "tool": "Bash", "arguments": {"command": "make all"}}
+        bash: dict[str, Any] = {"call": "c1", "tool": "Bash", "arguments": {"command": "make all"}}
         app.say("tool_call_started", "m", **bash)
         app.say("tool_output_delta", "m", live=True, call="c1", at=0, text="compiling\n")
         await eyes.sees("Bash  make all", "[runs]", "  compiling")
-        done = {"status": "failed", "result": "no rule\nat all", "duration_s": 2, "exit_code": 2}
+        done: dict[str, Any] = {
+            "status": "failed",
+            "result": "no rule\nat all",
+            "duration_s": 2,
+            "exit_code": 2,
+        }
         app.say("tool_call_finished", "m", call="c1", **done)
         await eyes.sees("[failed 2.0s, exit code 2, 2 lines]")
         await eyes.until(lambda: "compiling" not in eyes.text)
-        spawn = {"call": "c2", "tool": "spawn_child", "arguments": {"name": "w"}}
+        spawn: dict[str, Any] = {"call": "c2", "tool": "spawn_child", "arguments": {"name": "w"}}
         app.say("tool_call_started", "m", **spawn)
         app.say("agent_spawned", "w", name="w", parent="m", depth=1, call="c2")
         await eyes.sees("waits for a slot, Enter opens it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from prsm_tui.model.blocks import Call
 from prsm_tui.model.session import Session
@@ -70,7 +71,7 @@ def talk(transcript):
 
 async def test_a_view_at_any_event_and_what_follows_is_the_whole_session(tmp_path):
     async with asyncio.timeout(DEADLINE), engine(tmp_path, {"lanes": LANES}) as app:
-        views = []
+        views: list[Any] = []
         seen = await watch(app, views)
         whole = Session.of_view(EMPTY)
         for event in seen:
@@ -99,7 +100,7 @@ async def test_a_view_at_any_event_and_what_follows_is_the_whole_session(tmp_pat
 async def test_the_deltas_behind_a_view_add_up_to_what_the_agent_says(tmp_path):
     """Whoever follows from a view has, before each message is committed, exactly its text."""
     async with asyncio.timeout(DEADLINE), engine(tmp_path, {"lanes": LANES}) as app:
-        views = []
+        views: list[Any] = []
         seen = await watch(app, views)
         checked = 0
         model = Session.of_view(EMPTY)

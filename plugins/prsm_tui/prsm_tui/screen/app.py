@@ -294,12 +294,10 @@ class Tui(App[None]):
             self._choose(master.id)
         panes = self.panes
         panes.agents.sync(now)
-        panes.filtered.update(panes.agents.title)
-        panes.filtered.display = bool(panes.agents.title)
+        panes.show_lines(self._to_whom(), panes.agents.title)
         panes.head.sync(self.chosen, now)
         panes.transcript.sync()
         panes.status.sync(new=panes.transcript.new)
-        panes.to.update(self._to_whom())
         if isinstance(self.screen, NeedsYou):
             self.screen.sync(now)
         self._tell_terminal()

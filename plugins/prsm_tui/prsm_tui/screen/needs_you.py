@@ -61,6 +61,7 @@ class NeedsYou(Screen[None]):
         self._shown: Request | None = None
         self._is_drawn = False
         self._meant: tuple[str, Sequence[str]] | None = None  # what the typed answer is for
+        self._offered = ""
         self._rows, self._asked = Lines(id="waiting"), Lines(id="asked")
         self._offers = Static(id="offers", markup=False)
         self._said = Static(id="said", markup=False)
@@ -219,7 +220,10 @@ class NeedsYou(Screen[None]):
         asked.provide(len(rows), lambda index, _width: rows[index])
         count = sum(one.kind == PERMISSION for one in self._waiting())
         text = offers(request, count) if request is not None and self._answers else ""
-        self._offers.update(text if self._answers else _NOBODY)
+        text = text if self._answers else _NOBODY
+        if text != self._offered:
+            self._offered = text
+            self._offers.update(text)
 
     def _lines_of(self, request: Request) -> Sequence[Line]:
         session = self._session

@@ -66,6 +66,7 @@ class Panes(Screen[None]):
         self.to = Static(id="to", markup=False)
         self.told = Static(id="told", markup=False)
         self.filtered = Static(id="filter", markup=False)
+        self._shown = ("", "")
         self.left = Vertical(self.filtered, self.agents, id="left")
         self.right = Vertical(
             self.head, self.transcript, self.told, self.to, self.prompt, id="right"
@@ -85,6 +86,14 @@ class Panes(Screen[None]):
         """Show both panes, or one."""
         self.head.display = event.size.height >= _LOW
         self._arrange(event.size.width >= WIDE)
+
+    def show_lines(self, to: str, filtered: str) -> None:
+        """Show to whom one types, and a filter; what is as before costs nothing."""
+        if (to, filtered) != self._shown:
+            self._shown = to, filtered
+            self.to.update(to)
+            self.filtered.update(filtered)
+            self.filtered.display = bool(filtered)
 
     def go_to(self, pane: str) -> None:
         """Give a pane the focus, and show it."""

@@ -118,8 +118,7 @@ class Eyes:
         try:
             async with asyncio.timeout(SEEN_SECONDS):
                 while not is_so():
-                    await self.pilot.pause()
-                    await asyncio.sleep(0.01)
+                    await self.pilot.pause(0.01)
         except TimeoutError:
             raise AssertionError(f"not seen: {what}, but\n{self.text}") from None
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from pathlib import Path
 
 import pytest
 
-import prsm_core
 from plugins.prsm_tui.tests.scenes import engine, watching
+from prsm_core.plugins import PluginManager
 
 DEADLINE = 120.0
-SHOP = Path(prsm_core.__file__).parent / "builtin" / "demo" / "sample-shop"
+SHOP = Path(inspect.getfile(PluginManager)).parents[1] / "builtin" / "demo" / "sample-shop"
 TASK = "Customers who order for exactly 50.00 pay shipping. Mend it."
 
 

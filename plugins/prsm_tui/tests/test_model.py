@@ -13,7 +13,7 @@ from prsm_tui.model.session import Session
 
 from plugins.prsm_tui.tests.scenes import EMPTY, Told, texts
 from prsm_core import Provenance, Spent, TokenUsage
-from prsm_core.testing.samples import HOSTILE_TEXT, later_events, sample_events
+from prsm_core.testing.samples import later_events, sample_events
 
 
 def names(session):
@@ -241,7 +241,7 @@ def test_every_event_of_the_contract_is_taken_and_harmless():
 
 def test_markup_and_escapes_are_text():
     told = Told()
-    told.spawn("a", "[bold]x", prompt=HOSTILE_TEXT)
+    told.spawn("a", "[bold]x", prompt="\x1b]0;owned\x07")
     told.say("message_completed", "a", turn="t", role="assistant", text="[bold]hi[/]", message=1)
     assert told.model.agents["a"].name == "[bold]x"
     assert texts(told.model.agents["a"].transcript.blocks) == [("Said", "[bold]hi[/]")]

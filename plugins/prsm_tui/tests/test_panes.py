@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
 import pytest
+from prsm_tui.frontend import compose
 
-from plugins.prsm_tui.tests.scenes import watching
+from plugins.prsm_tui.tests.scenes import Eyes, watching
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.testing import ScriptedApp
@@ -129,6 +131,22 @@ async def test_the_pages_of_a_history_come_as_somebody_scrolls_up():
         await eyes.sees("line 0.", "line 1.")
         texts = [block.text for block in model.blocks]
         assert texts == [f"line {number}." for number in range(450)]
+
+
+async def test_a_session_that_goes_on_while_it_is_opened_has_its_history_too():
+    app = ScriptedApp(HERE)
+    await app.start_run("count")
+    app.spawn()
+    says(app, "said early")
+    async with asyncio.TaskGroup() as group:
+        tui, beside = await compose(app)
+        says(app, "said late", message=2)
+        tui.session.apply(await anext(app.events(after=tui.session.seq)))
+        helpers = [group.create_task(work()) for work in beside]
+        async with tui.run_test(size=(100, 30)) as pilot:
+            await Eyes(pilot).sees("said early", "said late")
+        for helper in helpers:
+            helper.cancel()
 
 
 async def test_a_call_unfolds_and_a_card_opens_its_child():

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 FRAME_SECONDS = 1 / 15
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
+ENOUGH_BLOCKS = 50  # of a transcript that is opened: where there are fewer, a page is loaded
 _PLACES = {"tree": TREE, "transcript": TRANSCRIPT, "prompt": PROMPT}
 
 
@@ -311,7 +312,7 @@ class Tui(App[None]):
         self.panes.agents.choose(agent)
         if self.panes.transcript.model is not model:
             self.panes.transcript.show(model)
-        if known is not None and not known.transcript.blocks and not known.transcript.is_whole:
+        if known is not None and not known.transcript.is_whole and len(model) < ENOUGH_BLOCKS:
             self.panes.transcript.post_message(HistoryWanted())
         self.changed()
 

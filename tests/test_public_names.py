@@ -164,6 +164,7 @@ INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
     "prsm_codex": {"kit.background", "kit.clocks", "toolserver.bridge"},
     "prsm_gemini": {"engine.processes.launcher"},
+    "prsm_tui": {"app", "builtin", "config", "config.schema", "plugins"},
 }
 UNNAMED = {"ANSWER_SECONDS", "COMMAND", "Conversation"}
 

@@ -1,0 +1,9 @@
+"""A screen of one session: the tree of agents, each one's transcript, what waits for a person.
+
+plugin      what this distribution contributes
+frontend    the frontend: a terminal, a screen on it, and what runs beside it
+model       a session as it is shown, made of a view and the events after it: pure
+pump        the one reader of events, which keeps the model
+acts        the one place that does something with the session
+screen      widgets: they show the model, and say what a person did
+"""

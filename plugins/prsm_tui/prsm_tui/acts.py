@@ -1,0 +1,258 @@
+"""The one place that does something with a session, one after the other, in the order asked for.
+
+What goes wrong is told, and what a person typed for nobody is given back: nothing is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core import PermissionMode, PrsmError
+from prsm_core.kit import escape_exact, first_line
+from prsm_tui.model.requests import parse_answer
+from prsm_tui.pump import said
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from prsm_core import AppHandle, RunHandle
+    from prsm_tui.model.agents import Agent
+    from prsm_tui.model.session import Session
+
+VIA = "prsm tui"
+DELIVERIES = ("inject", "queue", "interrupt")
+PAGE = 200  # entries of a history
+_WAITING = 100  # acts that have not begun
+_WHEN = {
+    "injected": "it has it now",
+    "queued": "it reads it at its next step",
+    "interrupting": "its turn ends for it",
+}
+
+
+class Listening(Protocol):
+    """Who is told what became of an act."""
+
+    def told(self, level: str, text: str) -> None:
+        """Hear something; `level` is info, warning or error."""
+
+    def unsent(self, agent: str | None, text: str) -> None:
+        """Hear that a text reached nobody."""
+
+    def unanswered(self, request: str) -> None:
+        """Hear that an answer did not get through."""
+
+    def paged(self, agent: str) -> None:
+        """Hear that a page of an agent's history is there."""
+
+    def completed(self, text: str, found: Sequence[str]) -> None:
+        """Hear what the last word of a text may become."""
+
+
+class Acts:
+    """Owns all that is done."""
+
+    def __init__(self, app: AppHandle, session: Session, listener: Listening) -> None:
+        self._app = app
+        self._session = session
+        self._tell = listener
+        self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_WAITING)
+        self._runs: asyncio.TaskGroup | None = None
+        self._loading: set[str] = set()
+
+    async def serve(self) -> None:
+        """Do what is asked for, until cancelled."""
+        async with asyncio.TaskGroup() as self._runs:
+            while True:
+                act = await self._queue.get()
+                try:
+                    await act()
+                except PrsmError as error:
+                    self._tell.told("error", said(error))
+
+    def begin(self) -> None:
+        """Start the task of the command line, or go on with the run that it names."""
+        options = self._app.options
+        if options.task or options.resumes:
+            self._do(lambda: self._start(options.task or "", None))
+
+    def say(self, agent: str | None, text: str, delivery: str) -> None:
+        """Say something to an agent; to a master that has ended it is a further task."""
+        self._do(lambda: self._say(agent, text, delivery))
+
+    def kill(self, agent: str) -> None:
+        """End an agent and all below it."""
+        self._do(lambda: self._kill(agent))
+
+    def restart(self, agent: str, prompt: str) -> None:
+        """Start an ended agent again."""
+        self._do(lambda: self._restart(agent, prompt))
+
+    def stop(self) -> None:
+        """End the open run."""
+        self._do(self._stop)
+
+    def budget(self) -> None:
+        """Tell what was used and what is left."""
+        self._do(self._budget)
+
+    def mode(self, name: str) -> None:
+        """Set the mode of further runs."""
+        self._do(lambda: self._mode(name))
+
+    def fork(self) -> None:
+        """Begin another session as this one is now."""
+        self._do(self._fork)
+
+    def resolve(self, requests: Sequence[str], verdict: str) -> None:
+        """Answer permissions."""
+        for request in requests:
+            self._do(partial(self._resolve, request, verdict))
+
+    def answer(self, request: str, typed: str) -> None:
+        """Answer a question."""
+        self._do(lambda: self._answer(request, typed))
+
+    def page(self, agent: str) -> None:
+        """Load a page of an agent's history, unless one is on its way."""
+        if agent not in self._loading:
+            self._loading.add(agent)
+            self._do(lambda: self._page(agent))
+
+    def complete(self, text: str) -> None:
+        """Find what the last word of a text may become."""
+        self._do(lambda: self._complete(text))
+
+    def _do(self, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            self._queue.put_nowait(act)
+        except asyncio.QueueFull:
+            self._tell.told("error", f"not done: {_WAITING} things before it wait already")
+
+    async def _start(self, task: str, agent: str | None) -> None:
+        try:
+            self._watch(await self._app.start_run(task))
+        except PrsmError as error:
+            self._give_back(agent, task, error)
+
+    def _watch(self, run: RunHandle) -> None:
+        if self._runs is not None:
+            _ = self._runs.create_task(self._result(run), name="wait for the run")
+
+    async def _result(self, run: RunHandle) -> None:
+        """Wait for a run's end, which its events tell of; where it breaks, none may."""
+        try:
+            await run.result()
+        except Exception as error:  # noqa: BLE001 - whatever broke it, a person has to see it
+            self._session.note("error", f"the run broke: {said(error)}", 0.0)
+            self._tell.told("error", f"the run broke: {said(error)}")
+
+    async def _say(self, agent: str | None, text: str, delivery: str) -> None:
+        known = self._session.agents.get(agent or "")
+        if known is None or not known.is_live:
+            await self._begin(known, text)
+            return
+        try:
+            how = await self._app.prompt_agent(known.id, text, delivery)
+        except PrsmError as error:
+            self._give_back(agent, text, error)
+            return
+        when = _WHEN.get(how, escape_exact(how))
+        self._session.said_to(known, text, when)
+        self._tell.told("info", f"to {known.name}: {first_line(text, 60)} ({when})")
+
+    async def _begin(self, agent: Agent | None, task: str) -> None:
+        """Start a run, or give the last master a further task."""
+        master, run = self._session.master(), self._session.run
+        if agent is not None and agent is not master:
+            why = f"{agent.name} has ended: /restart TEXT starts it again"
+            self._tell.unsent(agent.id, task)
+            self._tell.told("warning", why)
+            return
+        if run is not None and run.is_open:
+            self._tell.unsent(None if agent is None else agent.id, task)
+            self._tell.told(
+                "warning", "a run is open: it has no agent yet, or its master has ended"
+            )
+            return
+        if master is None or run is None:
+            await self._start(task, None)
+            return
+        try:
+            self._watch(await self._app.continue_run(task))
+        except PrsmError as error:
+            self._give_back(master.id, task, error)
+
+    def _give_back(self, agent: str | None, text: str, error: PrsmError) -> None:
+        self._tell.unsent(agent, text)
+        self._session.note("error", said(error), 0.0)
+        self._tell.told("error", f"not sent: {said(error)}")
+
+    async def _kill(self, agent: str) -> None:
+        names = [escape_exact(name) for name in await self._app.kill(agent)]
+        self._tell.told("info", f"killed: {', '.join(names) or 'nobody'}")
+
+    async def _restart(self, agent: str, prompt: str) -> None:
+        try:
+            await self._app.restart(agent, prompt)
+        except PrsmError as error:
+            self._give_back(agent, f"/restart {prompt}", error)
+            return
+        self._tell.told("info", f"{self._session.name_of(agent)} begins again")
+
+    async def _stop(self) -> None:
+        stopped = await self._app.interrupt_run()
+        self._tell.told("info", "the run is interrupted" if stopped else "no run is open")
+
+    async def _budget(self) -> None:
+        told = await self._app.budget()
+        lines = [f"used: {told['spent']}"]
+        for kind, amount in told["run"].items():
+            if amount.get("limit") is not None:
+                lines.append(f"{kind}: {amount['left']} of {amount['limit']} left")
+        self._tell.told("info", " · ".join(lines))
+
+    async def _mode(self, name: str) -> None:
+        modes = [mode.value for mode in PermissionMode]
+        if name not in modes:
+            self._tell.told("warning", f"the modes are: {', '.join(modes)}")
+            return
+        await self._app.set_mode(PermissionMode(name))
+        self._session.mode = name
+        self._tell.told("info", f"runs that begin from now on have the mode {name}")
+
+    async def _fork(self) -> None:
+        session = escape_exact(await self._app.fork())
+        self._tell.told("info", f"forked as session {session}: prsm resume {session}")
+
+    async def _resolve(self, request: str, verdict: str) -> None:
+        await self._settle(request, self._app.resolve_permission(request, verdict, via=VIA))
+
+    async def _answer(self, request: str, typed: str) -> None:
+        asked = self._session.requests.get(request)
+        answer = None if asked is None else parse_answer(typed, asked)
+        if answer is not None:
+            await self._settle(request, self._app.answer(request, answer, via=VIA))
+
+    async def _settle(self, request: str, answering: Awaitable[bool]) -> None:
+        try:
+            if not await answering:
+                self._tell.told("warning", "it was answered already, not by this")
+        except PrsmError as error:
+            self._tell.unanswered(request)
+            self._tell.told("error", f"not answered: {said(error)}")
+
+    async def _page(self, agent: str) -> None:
+        try:
+            before = self._session.agents[agent].transcript.since
+            page = await self._app.history(agent, before=before, limit=PAGE)
+            self._session.take_page(agent, page)
+        finally:
+            self._loading.discard(agent)
+        self._tell.paged(agent)
+
+    async def _complete(self, text: str) -> None:
+        found: Sequence[Any] = await self._app.complete(text)
+        self._tell.completed(text, [str(one["text"]) for one in found])

@@ -1,0 +1,61 @@
+"""What may be typed behind a slash: only what works is here."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Command(NamedTuple):
+    """A command: how it is typed, and what it does."""
+
+    usage: str
+    does: str
+
+
+class Typed(NamedTuple):
+    """A command as it was typed: its name, and all behind it."""
+
+    name: str
+    rest: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "help": Command("/help", "the keys of this place, and these commands"),
+    "open": Command("/open AGENT", "the transcript of an agent; `session`: what is no agent's"),
+    "kill": Command("/kill [AGENT]", "end an agent and all below it; asks"),
+    "restart": Command("/restart TEXT", "start the chosen agent, which has ended, again"),
+    "stop": Command("/stop", "end the open run as interrupted; asks"),
+    "budget": Command("/budget", "what the newest run has used, and what is left"),
+    "mode": Command("/mode MODE", "the mode of runs that begin from now on"),
+    "fork": Command("/fork", "another session that begins as this one is now"),
+    "quit": Command("/quit", "leave"),
+}
+
+
+def read_command(text: str) -> Typed | None:
+    """Return the command that a text is, None where it is none."""
+    said = text.strip()
+    if not said.startswith("/") or "\n" in said.split(" ", 1)[0]:
+        return None
+    name, _, rest = said[1:].partition(" ")
+    return None if "/" in name else Typed(name.lower(), rest.strip())
+
+
+def unknown(name: str) -> str:
+    """Return what to say of a command that there is not."""
+    near = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    meant = f"did you mean /{near[0]}?" if near else f"there are {_all()}"
+    return f"there is no command /{name}: {meant}"
+
+
+def completed(word: str) -> Sequence[str]:
+    """Return the commands that begin so."""
+    return [f"/{name}" for name in COMMANDS if f"/{name}".startswith(word)]
+
+
+def _all() -> str:
+    return ", ".join(f"/{name}" for name in COMMANDS)

@@ -1,0 +1,118 @@
+"""One agent in the tree, as far as it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import Spent
+from prsm_core.kit import escape_exact
+from prsm_tui.model.spoken import shown
+from prsm_tui.model.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ENDED = frozenset({"completed", "failed", "killed"})
+STOPPED = ENDED | {"interrupted"}  # nobody runs it
+
+
+@dataclass(slots=True, kw_only=True)
+class Agent:
+    """An agent; times are in Unix seconds, None where nobody told them."""
+
+    id: str
+    name: str
+    run: str | None = None
+    parent: str | None = None
+    role: str = ""
+    provider: str = ""
+    model: str = ""
+    depth: int = 0
+    mode: str = ""
+    task: str = field(default="", compare=False)  # no view tells it
+    state: str = "pending"
+    waiting_on: str = ""
+    evidence: str = ""
+    gaps: Sequence[str] = ()
+    tools: dict[str, tuple[str, float]] = field(default_factory=dict)  # those that run: since when
+    context: Mapping[str, Any] | None = None
+    spent: Spent = field(default_factory=Spent, compare=False)
+    spent_below: Spent = field(default_factory=Spent, compare=False)  # by it and all below it
+    started_at: float | None = field(default=None, compare=False)
+    ended_at: float | None = field(default=None, compare=False)
+    heard_at: float | None = field(default=None, compare=False)
+    progress: str = field(default="", compare=False)
+    retry_at: float | None = field(default=None, compare=False)
+    prompts: int = field(default=0, compare=False)  # of a person, that it has not read
+    children: list[str] = field(default_factory=list)
+    transcript: Transcript = field(default_factory=Transcript, compare=False)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether somebody runs it."""
+        return self.state not in STOPPED
+
+    @property
+    def label(self) -> str:
+        """Its provider and its model."""
+        return f"{self.provider}/{self.model}"
+
+    def elapsed(self, now: float) -> float | None:
+        """Return for how many seconds it has run, None where it has not begun."""
+        if self.started_at is None:
+            return None
+        end = self.ended_at if self.ended_at is not None else now
+        return max(0.0, end - self.started_at)
+
+    def silent(self, now: float) -> float | None:
+        """Return for how many seconds nothing was heard of it, None where it has ended."""
+        if self.heard_at is None or not self.is_live:
+            return None
+        return max(0.0, now - self.heard_at)
+
+
+def agent_of_node(node: Mapping[str, Any], since: int, now: float) -> Agent:
+    """Return an agent as a view tells it, whose transcript goes on after event `since`."""
+    agent = Agent(
+        id=str(node["id"]),
+        name=_exact(node.get("name")),
+        run=node.get("run"),
+        parent=node.get("parent"),
+        role=_exact(node.get("role")),
+        provider=_exact(node.get("provider")),
+        model=_exact(node.get("model")),
+        depth=int(node.get("depth") or 0),
+        mode=_exact(node.get("mode")),
+        state=_exact(node.get("state")),
+        waiting_on=_exact(node.get("waiting_on")),
+        evidence=_exact(node.get("evidence")),
+        gaps=tuple(map(shown, node.get("evidence_gaps") or ())),
+        context=node.get("context"),
+        prompts=len(node.get("prompts") or ()),
+        transcript=Transcript(since),
+    )
+    for tool in node.get("open_tools") or ():
+        agent.tools[str(tool["call"])] = _exact(tool["tool"]), float(tool["since"])
+    take_times(agent, node, now)
+    take_spent(agent, node)
+    return agent
+
+
+def take_times(agent: Agent, node: Mapping[str, Any], now: float) -> None:
+    """Take over when it began and was heard of; a node tells how long that was before `now`."""
+    elapsed, silent = node.get("elapsed_s"), node.get("silent_s")
+    if elapsed is not None:
+        agent.started_at = now - elapsed
+        agent.ended_at = None if agent.is_live else now
+    agent.heard_at = None if silent is None else now - silent
+
+
+def take_spent(agent: Agent, node: Mapping[str, Any]) -> None:
+    """Take over what it used, and all below it."""
+    agent.spent = Spent.from_dict(node.get("usage_self") or {})
+    agent.spent_below = Spent.from_dict(node.get("usage_subtree") or {})
+
+
+def _exact(value: object) -> str:
+    return "" if value is None else escape_exact(str(value))

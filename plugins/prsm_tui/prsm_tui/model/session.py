@@ -1,0 +1,311 @@
+"""A session as it is shown: it begins as a view, takes every event after that, and owns all of it.
+
+Agents stay in the order in which they were spawned. What was used is never added up here: the tree
+of the session tells it, turns that run included, and `is_spent_old` says when to ask for it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import Spent
+from prsm_core.kit import escape_exact, format_duration
+from prsm_tui.model import lives, talk
+from prsm_tui.model.agents import Agent, agent_of_node, take_spent
+from prsm_tui.model.blocks import Asked, Ending, Note
+from prsm_tui.model.requests import PERMISSION, QUESTION, Request, request_of
+from prsm_tui.model.spoken import shown
+from prsm_tui.model.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from prsm_core import Event
+
+_KINDS = {"permission_requested": PERMISSION, "question_asked": QUESTION}
+_NOBODY = {
+    "headless": "nobody is there to ask",
+    "timeout": "nobody answered in time",
+    "unattended": "nobody was attached",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """The newest run; times in Unix seconds."""
+
+    id: str
+    task: str
+    status: str = "running"
+    started_at: float | None = None
+    finished_at: float | None = None
+    summary: str = field(default="", compare=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it goes on."""
+        return self.status == "running"
+
+
+class Session:
+    """Owns what is shown of a session."""
+
+    def __init__(self, id_: str = "", since: int = 0) -> None:
+        self.id = id_
+        self.seq = since  # of the newest event that is in it
+        self.mode = ""
+        self.run: Run | None = None
+        self.agents: dict[str, Agent] = {}
+        self.requests: dict[str, Request] = {}  # those that are open, the oldest first
+        self.spent = Spent()
+        self.is_spent_old = False
+        self.transcript = Transcript()  # of what is no agent's
+
+    @classmethod
+    def of_view(cls, view: Mapping[str, Any], now: float = 0.0) -> Session:
+        """Return a session as AppHandle.view tells it; `now` in Unix seconds."""
+        session = cls(str(view["session"]), int(view["seq"]))
+        session.mode = escape_exact(str(view.get("mode") or ""))
+        run = view.get("run")
+        if run is not None:
+            session.run = Run(
+                id=str(run["id"]),
+                task=shown(run.get("task")),
+                status=escape_exact(str(run.get("status"))),
+                started_at=run.get("started_at"),
+                finished_at=run.get("finished_at"),
+            )
+        for node in walk(view["tree"]["agents"]):
+            session.add(agent_of_node(node, session.seq + 1 if session.seq else 0, now))
+        for told in view.get("requests") or ():
+            session._ask(request_of(told["kind"], told["agent"], told["opened_at"], told))
+        for turn in view.get("turns") or ():
+            session._take_turn(turn)
+        session._take_spent(view["tree"])
+        return session
+
+    def add(self, agent: Agent) -> None:
+        """Add an agent behind all others, and below its parent."""
+        self.agents[agent.id] = agent
+        parent = self.agents.get(agent.parent or "")
+        if parent is not None:
+            parent.children.append(agent.id)
+
+    def apply(self, event: Event) -> None:
+        """Take an event; one of a type that is not known changes nothing."""
+        if event.seq is not None:
+            if event.seq <= self.seq:
+                return
+            self.seq = event.seq
+        agent = self.agents.get(event.agent or "")
+        if agent is not None:
+            agent.heard_at = event.ts
+        taker = _TAKERS.get(event.type)
+        if taker is not None:
+            taker(self, event)
+
+    def take_tree(self, tree: Mapping[str, Any]) -> None:
+        """Take over what was used, as AppHandle.tree tells it."""
+        for node in walk(tree["agents"]):
+            agent = self.agents.get(str(node["id"]))
+            if agent is not None:
+                take_spent(agent, node)
+        self._take_spent(tree)
+        self.is_spent_old = False
+
+    def take_page(self, agent: str, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Put a page of an agent's history in front of its transcript."""
+        transcript = self.agents[agent].transcript
+        transcript.prepend(entries)
+        for request in self.requests.values():
+            if request.agent == agent:
+                self._mark(request, "waits")
+
+    def note(self, level: str, text: str, at: float) -> None:
+        """Note something that no event tells of."""
+        self.transcript.put(Note(level=level, text=shown(text), at=at))
+
+    def said_to(self, agent: Agent, text: str, when: str) -> None:
+        """Note at an agent what a person has said to it; it is told again once it was read."""
+        agent.transcript.put(Note(text=f"you: {shown(text)}\n({when})"))
+
+    def rows(self) -> Iterator[Agent]:
+        """Yield the agents, each behind its parent, siblings in the order of their spawning."""
+        roots = [agent for agent in self.agents.values() if agent.parent not in self.agents]
+        stack = roots[::-1]
+        while stack:
+            agent = stack.pop()
+            yield agent
+            stack.extend(self.agents[child] for child in reversed(agent.children))
+
+    def master(self) -> Agent | None:
+        """Return the newest agent that nobody has spawned."""
+        roots = [agent for agent in self.agents.values() if agent.parent not in self.agents]
+        return roots[-1] if roots else None
+
+    def path_of(self, agent: str) -> Sequence[str]:
+        """Return the names of an agent's ancestors and its own, the master's first."""
+        names: list[str] = []
+        at = self.agents.get(agent)
+        while at is not None:
+            names.append(at.name)
+            at = self.agents.get(at.parent or "")
+        return names[::-1] or [escape_exact(agent[:8])]
+
+    def below(self, agent: str) -> Iterator[Agent]:
+        """Yield the agents below one."""
+        stack = list(self.agents[agent].children)
+        while stack:
+            child = self.agents[stack.pop()]
+            yield child
+            stack.extend(child.children)
+
+    def asks(self, agent: str) -> bool:
+        """Return whether an agent waits for a person."""
+        return any(request.agent == agent for request in self.requests.values())
+
+    def name_of(self, agent: object) -> str:
+        """Return an agent's name, or the beginning of its id; no agent is a person."""
+        if agent is None:
+            return "somebody outside"
+        known = self.agents.get(str(agent))
+        return known.name if known is not None else escape_exact(str(agent)[:8])
+
+    def transcript_of(self, event: Event) -> Transcript:
+        """Return where an event is told: at its agent, else at the session."""
+        agent = self.agents.get(event.agent or "")
+        return self.transcript if agent is None else agent.transcript
+
+    def _take_spent(self, tree: Mapping[str, Any]) -> None:
+        self.spent = Spent.from_dict(tree.get("spent") or {})
+
+    def _take_turn(self, turn: Mapping[str, Any]) -> None:
+        """Take what a running turn has said so far."""
+        agent = self.agents.get(str(turn["agent"]))
+        if agent is None:
+            return
+        for message in (*(turn.get("unwritten") or ()), turn):
+            for kind in ("thinking", "text"):
+                said = message.get(kind)
+                if said:
+                    piece = {"turn": turn["turn"], "message": message.get("message")}
+                    agent.transcript.say(kind, {**piece, "at": 0, "text": said})
+
+    def _ask(self, request: Request) -> None:
+        self.requests[request.id] = request
+        self._mark(request, "waits")
+
+    def _mark(self, request: Request, status: str) -> None:
+        """Say at the call that a request is about that it waits, or goes on."""
+        agent = self.agents.get(request.agent)
+        call = None if agent is None else agent.transcript.find_call(request.call or "")
+        if call is not None:
+            call.status = status
+            call.change()
+
+
+def walk(nodes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the nodes of a tree, each parent before its children."""
+    stack = list(nodes)[::-1]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.get("children") or ()))
+
+
+def _run_started(session: Session, event: Event) -> None:
+    session.id = session.id or event.session
+    session.run = Run(id=event.run or "", task=shown(event.data.get("task")), started_at=event.ts)
+    task = f"a run begins: {session.run.task}"
+    session.transcript.put(Note(seq=event.seq, at=event.ts, text=task))
+
+
+def _run_resumed(session: Session, event: Event) -> None:
+    if session.run is not None:
+        session.run.status, session.run.finished_at = "running", None
+    session.transcript.put(Note(seq=event.seq, at=event.ts, text="the run goes on"))
+
+
+def _run_finished(session: Session, event: Event) -> None:
+    data = event.data
+    status = escape_exact(str(data.get("status")))
+    if session.run is not None and session.run.id == event.run:
+        session.run.status, session.run.finished_at = status, event.ts
+        session.run.summary = shown(data.get("summary"))
+    told = Spent.from_dict({**(data.get("usage") or {}), **data})
+    ending = Ending(
+        seq=event.seq,
+        at=event.ts,
+        status=status + (f" ({data['evidence']})" if data.get("evidence") else ""),
+        summary=shown(data.get("summary")),
+        error=shown(data.get("error")),
+        details=f"in {format_duration(data.get('duration_s'))}, {told.text}",
+    )
+    session.is_spent_old = True
+    session.transcript.put(ending)
+    for agent in session.agents.values():
+        if agent.parent not in session.agents and agent.run == event.run:
+            agent.transcript.put(ending)
+
+
+def _asked(session: Session, event: Event) -> None:
+    request = request_of(_KINDS[event.type], event.agent, event.ts, event.data)
+    session._ask(request)
+    verb = "asks to use" if request.kind == PERMISSION else "asks you"
+    block = Asked(seq=event.seq, at=event.ts, request=request.id, text=f"{verb} {request.head}")
+    session.transcript_of(event).put(block)
+
+
+def _answered(session: Session, event: Event) -> None:
+    data = event.data
+    request = session.requests.pop(str(data.get("request")), None)
+    if request is not None:
+        session._mark(request, "runs")
+    transcript = session.transcript_of(event)
+    for block in reversed(transcript.blocks):
+        if isinstance(block, Asked) and block.request == data.get("request"):
+            block.outcome = _outcome(data)
+            block.change()
+            return
+    transcript.put(Note(seq=event.seq, at=event.ts, text=f"a request ended: {_outcome(data)}"))
+
+
+def _outcome(data: Mapping[str, Any]) -> str:
+    """Return how a request ended, in words."""
+    by = escape_exact(str(data.get("by") or "?"))
+    who = f"{by}, {escape_exact(str(data['via']))}" if data.get("via") else by
+    if data.get("verdict") is not None:
+        return f"{escape_exact(str(data['verdict']))} (by {who})"
+    answer = data.get("answer")
+    if not isinstance(answer, dict):
+        return _NOBODY.get(by, f"closed (by {who})")
+    said = [*map(str, answer.get("choices") or ()), *filter(None, [answer.get("text")])]
+    return f"{shown(', '.join(said)) or 'an empty text'} (by {who})"
+
+
+_TAKERS: Mapping[str, Callable[[Session, Event], None]] = {
+    "run_started": _run_started,
+    "run_resumed": _run_resumed,
+    "run_finished": _run_finished,
+    "agent_spawned": lives.spawned,
+    "agent_state_changed": lives.changed,
+    "turn_started": lives.turn_started,
+    "turn_finished": lives.turn_finished,
+    "progress_reported": lives.progress,
+    "retry_scheduled": lives.retrying,
+    "text_delta": talk.delta,
+    "thinking_delta": talk.delta,
+    "tool_output_delta": talk.output,
+    "message_completed": talk.message,
+    "tool_call_started": talk.call_started,
+    "tool_call_finished": talk.call_finished,
+    "plan_updated": talk.planned,
+    "message_routed": talk.routed,
+    "file_changed": talk.file_changed,
+    "permission_requested": _asked,
+    "question_asked": _asked,
+    "permission_resolved": _answered,
+    "question_answered": _answered,
+    **dict.fromkeys(talk.TOLD, talk.told),
+}

@@ -1,0 +1,361 @@
+"""The application: it draws frames of the model, and passes on what a person did.
+
+The focus moves by what a person does and by nothing else. Whatever comes is drawn at most fifteen
+times a second.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, ClassVar, TextIO
+
+from textual.app import App
+from textual.binding import Binding
+from textual.message import Message
+
+from prsm_tui.acts import DELIVERIES
+from prsm_tui.commands import completed, read_command
+from prsm_tui.screen.asking import Sure
+from prsm_tui.screen.commanding import Commanding
+from prsm_tui.screen.driver import TerminalDriver
+from prsm_tui.screen.help import Help
+from prsm_tui.screen.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, bindings
+from prsm_tui.screen.messages import (
+    AgentChosen,
+    DeliveryTurned,
+    HistoryWanted,
+    KillWanted,
+    PaneLeft,
+    PromptSubmitted,
+    QuestionAnswered,
+    SteppedBack,
+    VerdictGiven,
+    WordWanted,
+)
+from prsm_tui.screen.needs_you import NeedsYou
+from prsm_tui.screen.panes import Panes
+from prsm_tui.screen.status import title_of
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Sequence
+
+    from textual.binding import BindingType
+
+    from prsm_tui.acts import Acts
+    from prsm_tui.model.session import Session
+
+FRAME_SECONDS = 1 / 15
+LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
+ENOUGH_BLOCKS = 50  # of a transcript that is opened: where there are fewer, a page is loaded
+_PLACES = {"tree": TREE, "transcript": TRANSCRIPT, "prompt": PROMPT}
+
+
+class FrameDue(Message):
+    """Something has changed, and is drawn now."""
+
+
+class Tui(App[None]):
+    """Shows one session."""
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(EVERYWHERE),
+        # Seen to before any other key is passed on: what is typed next means something else.
+        Binding("i", "type", show=False, priority=True),
+        Binding("slash", "filter", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        terminal: TextIO | None = None,
+        keyboard: int | None = None,
+        answers: bool = True,
+        owns: bool = True,
+    ) -> None:
+        """Show a session.
+
+        Args:
+            session: What is shown.
+            terminal: What is drawn on; None in tests, which have none.
+            keyboard: The descriptor that is read.
+            answers: Whether a person may answer.
+            owns: Whether the session's runs end when this process does.
+        """
+        self.terminal, self.keyboard = terminal, keyboard
+        super().__init__(driver_class=TerminalDriver)
+        self.session = session
+        self.panes = Panes(session)
+        self.acts: Acts | None = None  # given before it is run
+        self.chosen: str | None = None
+        self.delivery = DELIVERIES[0]
+        self._answers = answers
+        self.owns = owns
+        self._is_chosen = False  # by the person, rather than by who leads
+        self._frame: asyncio.TimerHandle | None = None
+        self._drawn_at = 0.0
+        self._left_at: float | None = None
+        self._title = ""
+        self._waiting = 0
+
+    def get_default_screen(self) -> Panes:
+        """Begin with the panes."""
+        return self.panes
+
+    def on_mount(self) -> None:
+        """Draw what is there; times are drawn again every second."""
+        self.set_interval(1.0, self._tick)
+        self.call_after_refresh(self._draw)
+
+    def changed(self) -> None:
+        """Have a frame drawn, once it is time for one."""
+        if self._frame is None and self._loop is not None and self.is_running:
+            wait = max(0.0, self._drawn_at + FRAME_SECONDS - self._loop.time())
+            self._frame = self._loop.call_later(wait, self.post_message, FrameDue())
+
+    def told(self, level: str, text: str) -> None:
+        """Say something above the prompt, until the next thing is said or typed."""
+        if not self.is_running:
+            return
+        lead = "" if level == "info" or not text else f"{level}: "
+        self.panes.told.update(f"{lead}{text}")
+        self.panes.told.display = bool(text)
+        if isinstance(self.screen, NeedsYou | Help):
+            self.screen.say(f"{lead}{text}")
+
+    def unsent(self, agent: str | None, text: str) -> None:
+        """Put a text that reached nobody back to where it was typed."""
+        self.panes.prompt.give_back(agent, text)
+
+    def unanswered(self, request: str) -> None:
+        """Show a request again whose answer did not get through."""
+        if isinstance(self.screen, NeedsYou):
+            self.screen.withdraw(request)
+
+    def paged(self, agent: str) -> None:
+        """Show a page of history that has come."""
+        if agent == self.chosen:
+            self.panes.transcript.grow()
+        self.changed()
+
+    def completed(self, text: str, found: Sequence[str]) -> None:
+        """Complete a word, unless somebody typed on meanwhile."""
+        if text == self.panes.prompt.text:
+            self.panes.prompt.complete(found)
+            self.told("info", "  ".join(found[:8]) if len(found) > 1 else "")
+
+    def on_frame_due(self, _: FrameDue) -> None:
+        """Draw a frame."""
+        self._frame = None
+        self._draw()
+
+    def on_agent_chosen(self, message: AgentChosen) -> None:
+        """Show the agent that was chosen."""
+        self.choose(message.agent)
+        if message.opens:
+            self.panes.go_to("transcript")
+
+    def choose(self, agent: str | None) -> None:
+        """Show an agent, from now on whoever leads; None is the session."""
+        self._is_chosen = True
+        self._choose(agent)
+
+    def on_history_wanted(self, _: HistoryWanted) -> None:
+        """Load a page."""
+        if self.acts is not None and self.chosen is not None:
+            self.acts.page(self.chosen)
+
+    def on_prompt_submitted(self, message: PromptSubmitted) -> None:
+        """Send a prompt, or do what a command says."""
+        if self.acts is None:
+            return
+        self.told("info", "")
+        command = read_command(message.text)
+        if command is None:
+            self.acts.say(message.agent, message.text, self.delivery)
+            return
+        why_not = Commanding(self, self.acts).do(command)
+        if why_not:
+            self.unsent(message.agent, message.text)
+            self.told("warning", why_not)
+
+    def on_word_wanted(self, message: WordWanted) -> None:
+        """Complete a command here, any other word by who knows the files."""
+        if message.text.startswith("/") and " " not in message.text:
+            self.completed(message.text, completed(message.text))
+        elif self.acts is not None:
+            self.acts.complete(message.text)
+
+    def on_delivery_turned(self, _: DeliveryTurned) -> None:
+        """Take the next way of delivery."""
+        self.delivery = DELIVERIES[(DELIVERIES.index(self.delivery) + 1) % len(DELIVERIES)]
+        self._draw()
+
+    def on_pane_left(self, message: PaneLeft) -> None:
+        """Go to another pane."""
+        self.panes.action_next(message.step)
+
+    def on_stepped_back(self, message: SteppedBack) -> None:
+        """Go one step back."""
+        message.stop()
+        if isinstance(self.screen, NeedsYou):
+            _ = self.pop_screen()
+        else:
+            self.panes.action_back()
+
+    def on_kill_wanted(self, message: KillWanted) -> None:
+        """Ask, then kill."""
+        if self.acts is not None:
+            self.told("warning", Commanding(self, self.acts).kill(message.agent))
+
+    def on_verdict_given(self, message: VerdictGiven) -> None:
+        """Answer permissions."""
+        if self.acts is not None:
+            self.acts.resolve(message.requests, message.verdict)
+
+    def on_question_answered(self, message: QuestionAnswered) -> None:
+        """Answer a question."""
+        if self.acts is not None:
+            self.acts.answer(message.request, message.typed)
+
+    def action_needs_you(self) -> None:
+        """Go to what waits for the person, or back."""
+        if isinstance(self.screen, NeedsYou):
+            _ = self.pop_screen()
+        elif self.screen is self.panes:
+            _ = self.push_screen(NeedsYou(self.session, time.time(), answers=self._answers))
+
+    def action_request(self, step: int) -> None:
+        """Show another request."""
+        if isinstance(self.screen, NeedsYou):
+            self.screen.move(step)
+
+    def action_help(self) -> None:
+        """Show the keys of this place."""
+        if isinstance(self.screen, Help):
+            _ = self.pop_screen()
+        elif isinstance(self.screen, NeedsYou):
+            _ = self.push_screen(Help(NEEDS_YOU))
+        elif self.screen is self.panes:
+            _ = self.push_screen(Help(_PLACES[self.panes.pane]))
+
+    def action_tree(self) -> None:
+        """Go to the tree."""
+        self.panes.go_to("tree")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave letters to where they are typed."""
+        if action not in {"type", "filter"}:
+            return super().check_action(action, parameters)
+        panes = self.panes
+        if self.screen is not panes or panes.agents.is_filtering:
+            return False
+        return panes.pane == "tree" or (action == "type" and panes.pane == "transcript")
+
+    def action_filter(self) -> None:
+        """Begin to type a filter of the tree."""
+        self.panes.agents.begin_filter()
+
+    def action_type(self) -> None:
+        """Go to where one types."""
+        self.panes.go_to("prompt")
+
+    def action_leave(self) -> None:
+        """Leave at the second time; the first says what becomes of the run."""
+        now = time.monotonic()
+        if self._left_at is not None and now - self._left_at <= LEAVE_SECONDS:
+            self.exit()
+            return
+        self._left_at = now
+        self.told("warning", f"Ctrl+C again leaves: {self._what_follows()}")
+
+    def _what_follows(self) -> str:
+        run, session = self.session.run, self.session.id
+        if run is None or not run.is_open:
+            return "no run is open"
+        if not self.owns:
+            return "the run goes on, since another process has it"
+        return f"the run stops here as interrupted; `prsm resume {session}` goes on with it"
+
+    def _tick(self) -> None:
+        """Draw times again, as long as something runs or waits."""
+        run = self.session.run
+        if self.session.requests or (run is not None and run.is_open):
+            self._draw()
+
+    def _draw(self) -> None:
+        """Draw all that has changed."""
+        if self._loop is None or not self.is_running or not self.panes.is_mounted:
+            return
+        now, self._drawn_at = time.time(), self._loop.time()
+        master = self.session.master()
+        if not self._is_chosen and master is not None and self.chosen != master.id:
+            self._choose(master.id)
+        panes = self.panes
+        panes.agents.sync(now)
+        panes.show_lines(self._to_whom(), panes.agents.title)
+        panes.head.sync(self.chosen, now)
+        panes.transcript.sync()
+        panes.status.sync(new=panes.transcript.new)
+        if isinstance(self.screen, NeedsYou):
+            self.screen.sync(now)
+        self._tell_terminal()
+
+    def _choose(self, agent: str | None) -> None:
+        """Show an agent, or the session; what was typed for the one before is kept for it."""
+        self.chosen = agent
+        known = self.session.agents.get(agent or "")
+        model = self.session.transcript if known is None else known.transcript
+        self.panes.prompt.turn_to(agent)
+        self.panes.agents.choose(agent)
+        if self.panes.transcript.model is not model:
+            self.panes.transcript.show(model)
+        if known is not None and not known.transcript.is_whole and len(model) < ENOUGH_BLOCKS:
+            self.panes.transcript.post_message(HistoryWanted())
+        self.changed()
+
+    def _to_whom(self) -> str:
+        """Return to whom what is typed goes, and how."""
+        agent = self.session.agents.get(self.chosen or "")
+        run = self.session.run
+        if agent is not None and agent.is_live:
+            return f"to {agent.name} · {self.delivery} (Ctrl+T) · Enter sends, Ctrl+J: a new line"
+        if agent is not None and agent is not self.session.master():
+            return f"{agent.name} has ended: /restart TEXT starts it again"
+        if run is not None and run.is_open:
+            return "a run is open: choose an agent to talk to"
+        if agent is None and self.session.master() is not None:
+            return "to the master, as a further task · Enter sends, Ctrl+J: a new line"
+        if agent is not None:
+            return f"to {agent.name}, as a further task · Enter sends, Ctrl+J: a new line"
+        return "a task, with which a run begins · Enter sends, Ctrl+J: a new line"
+
+    def _tell_terminal(self) -> None:
+        """Set the terminal's title; ring where something new waits and nobody looks."""
+        title, waiting = title_of(self.session), len(self.session.requests)
+        driver = self._driver
+        if title != self._title and driver is not None and not driver.is_headless:
+            driver.write(f"\x1b]0;{title}\x07")
+        if waiting > self._waiting and not self.app_focus:
+            self.bell()
+        self._title, self._waiting = title, waiting
+
+    def ask(self, question: str, do: Callable[[], None]) -> None:
+        """Do something once the person has said yes."""
+
+        def answered(is_sure: bool | None) -> None:
+            if is_sure:
+                do()
+
+        _ = self.push_screen(Sure(question), answered)
+
+    @property
+    def failure(self) -> Exception | None:
+        """What went wrong in the screen itself."""
+        return self._exception
+
+    def _fatal_error(self) -> None:
+        """Close the screen; whoever runs it raises what went wrong, without anybody's values."""
+        self._close_messages_no_wait()

@@ -1,0 +1,105 @@
+"""Does what a command says, or says why not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_tui.commands import unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from prsm_tui.acts import Acts
+    from prsm_tui.commands import Typed
+    from prsm_tui.model.agents import Agent
+    from prsm_tui.screen.app import Tui
+
+
+class Commanding:
+    """Knows what each command is; each returns why it was not done, blank if it was."""
+
+    def __init__(self, tui: Tui, acts: Acts) -> None:
+        self._tui = tui
+        self._acts = acts
+        self._doing: Mapping[str, Callable[[str], str]] = {
+            "help": self._help,
+            "open": self._open,
+            "kill": self._kill_named,
+            "restart": self._restart,
+            "stop": self._stop,
+            "budget": self._budget,
+            "mode": self._mode,
+            "fork": self._fork,
+            "quit": self._quit,
+        }
+
+    def do(self, command: Typed) -> str:
+        """Do what a command says."""
+        doing = self._doing.get(command.name)
+        return unknown(command.name) if doing is None else doing(command.rest)
+
+    def kill(self, agent_id: str) -> str:
+        """Kill an agent and all below it, once the person is sure."""
+        session = self._tui.session
+        agent = session.agents[agent_id]
+        if not agent.is_live:
+            return f"{agent.name} has ended already"
+        below = sum(one.is_live for one in session.below(agent_id))
+        others = f" and the {below} below it" if below else ""
+        self._tui.ask(f"Kill {agent.name}{others}?", lambda: self._acts.kill(agent_id))
+        return ""
+
+    def _help(self, _: str) -> str:
+        self._tui.action_help()
+        return ""
+
+    def _open(self, name: str) -> str:
+        if name == "session":
+            self._tui.choose(None)
+            return ""
+        agent = self._named(name)
+        if agent is None or not name:
+            return f"there is no agent {name}" if name else "which agent? /open AGENT"
+        self._tui.choose(agent.id)
+        return ""
+
+    def _kill_named(self, name: str) -> str:
+        agent = self._named(name)
+        if agent is None:
+            return f"there is no agent {name}" if name else "no agent is chosen"
+        return self.kill(agent.id)
+
+    def _restart(self, prompt: str) -> str:
+        agent = self._named("")
+        if agent is None or agent.is_live or not prompt:
+            return "choose an agent that has ended, then: /restart TEXT"
+        self._acts.restart(agent.id, prompt)
+        return ""
+
+    def _stop(self, _: str) -> str:
+        self._tui.ask("End the run as interrupted? Its agents are killed.", self._acts.stop)
+        return ""
+
+    def _budget(self, _: str) -> str:
+        self._acts.budget()
+        return ""
+
+    def _mode(self, name: str) -> str:
+        self._acts.mode(name)
+        return ""
+
+    def _fork(self, _: str) -> str:
+        self._acts.fork()
+        return ""
+
+    def _quit(self, _: str) -> str:
+        self._tui.action_leave()
+        return ""
+
+    def _named(self, name: str) -> Agent | None:
+        """Return the agent of a name, the newest of several; without one, the chosen one."""
+        agents = self._tui.session.agents
+        if not name:
+            return agents.get(self._tui.chosen or "")
+        fitting = [agent for agent in agents.values() if agent.name == name.removeprefix("@")]
+        return fitting[-1] if fitting else None

@@ -1,0 +1,82 @@
+"""What a person did on the screen, in the past tense: widgets post these and call nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class AgentChosen(Message):
+    """The cursor of the tree is on an agent; None: on the session itself."""
+
+    def __init__(self, agent: str | None, *, opens: bool = False) -> None:
+        super().__init__()
+        self.agent = agent
+        self.opens = opens  # it was opened, rather than passed by
+
+
+class HistoryWanted(Message):
+    """Somebody scrolled to the beginning of what is there."""
+
+
+class PromptSubmitted(Message):
+    """A text was typed to an agent, None where none was chosen; or it is a command."""
+
+    def __init__(self, text: str, agent: str | None) -> None:
+        super().__init__()
+        self.text = text
+        self.agent = agent
+
+
+class WordWanted(Message):
+    """What the last word may become is asked for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+class DeliveryTurned(Message):
+    """The next way of delivery was asked for."""
+
+
+class PaneLeft(Message):
+    """The next pane was asked for, or the one before."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self.step = step
+
+
+class SteppedBack(Message):
+    """One step back was asked for."""
+
+
+class KillWanted(Message):
+    """An agent is to be killed; it was not asked about yet."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__()
+        self.agent = agent
+
+
+class VerdictGiven(Message):
+    """A permission was answered, or several alike."""
+
+    def __init__(self, requests: Sequence[str], verdict: str) -> None:
+        super().__init__()
+        self.requests = requests
+        self.verdict = verdict
+
+
+class QuestionAnswered(Message):
+    """A question was answered, by what was typed."""
+
+    def __init__(self, request: str, typed: str) -> None:
+        super().__init__()
+        self.request = request
+        self.typed = typed

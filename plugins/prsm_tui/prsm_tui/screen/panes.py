@@ -1,0 +1,125 @@
+"""The panes of one session: the tree, and beside it the chosen agent and where one types.
+
+Where there is no room for both, one is seen: the tree while it has the focus.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.widgets import Static
+
+from prsm_tui.screen.head import Head
+from prsm_tui.screen.prompt import Prompt
+from prsm_tui.screen.status import Status
+from prsm_tui.screen.transcript import Transcript
+from prsm_tui.screen.tree import Tree
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from prsm_tui.model.session import Session
+
+WIDE = 100  # columns from which on both are seen
+_LOW = 14  # rows below which the head of the agent is left out
+_PANES = ("prompt", "tree", "transcript")
+
+
+class Panes(Screen[None]):
+    """Lays out the widgets of a session, and moves the focus among them."""
+
+    AUTO_FOCUS = "#prompt"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "next(1)", show=False),
+        Binding("shift+tab", "next(-1)", show=False),
+        Binding("escape", "back", show=False),
+    ]
+    DEFAULT_CSS = """
+    Panes { layout: vertical; }
+    Panes #panes { height: 1fr; }
+    Panes #left { width: 40%; max-width: 72; border-right: solid $foreground 30%; }
+    Panes.-narrow #left { width: 100%; max-width: 100%; border-right: none; }
+    Panes #filter { height: 1; text-style: reverse; }
+    Panes #tree { height: 1fr; }
+    Panes #right { width: 1fr; }
+    Panes #head { height: 2; }
+    Panes #transcript { height: 1fr; }
+    Panes #told { height: auto; max-height: 3; }
+    Panes #to { height: 1; text-style: bold; border-top: none; }
+    Panes #prompt { height: auto; min-height: 1; max-height: 6; border: none; padding: 0; }
+    Panes #status { height: 1; }
+    Panes #tree:focus, Panes #transcript:focus { background-tint: $foreground 4%; }
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.agents = Tree(session)
+        self.head = Head(session)
+        self.transcript = Transcript(session)
+        self.prompt = Prompt()
+        self.status = Status(session)
+        self.to = Static(id="to", markup=False)
+        self.told = Static(id="told", markup=False)
+        self.filtered = Static(id="filter", markup=False)
+        self._shown = ("", "")
+        self.left = Vertical(self.filtered, self.agents, id="left")
+        self.right = Vertical(
+            self.head, self.transcript, self.told, self.to, self.prompt, id="right"
+        )
+
+    def compose(self) -> ComposeResult:
+        """Put the panes beside each other, and the status below."""
+        yield Horizontal(self.left, self.right, id="panes")
+        yield self.status
+
+    def on_mount(self) -> None:
+        """Begin without a message and a filter."""
+        self.told.display = False
+        self.filtered.display = False
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Show both panes, or one."""
+        self.head.display = event.size.height >= _LOW
+        self._arrange(event.size.width >= WIDE)
+
+    def show_lines(self, to: str, filtered: str) -> None:
+        """Show to whom one types, and a filter; what is as before costs nothing."""
+        if (to, filtered) != self._shown:
+            self._shown = to, filtered
+            self.to.update(to)
+            self.filtered.update(filtered)
+            self.filtered.display = bool(filtered)
+
+    def go_to(self, pane: str) -> None:
+        """Give a pane the focus, and show it."""
+        if self.size.width < WIDE:
+            self.left.display, self.right.display = pane == "tree", pane != "tree"
+        self.set_focus(self.query_one(f"#{pane}"), scroll_visible=False)
+
+    def action_next(self, step: int) -> None:
+        """Go to the next pane, or the one before."""
+        place = _PANES.index(self.pane)
+        self.go_to(_PANES[(place + step) % len(_PANES)])
+
+    def action_back(self) -> None:
+        """Go one step back: from the prompt to the transcript, from there to the tree."""
+        if self.pane == "tree" and self.agents.filter:
+            self.agents.clear_filter()
+            return
+        self.go_to("transcript" if self.pane == "prompt" else "tree")
+
+    @property
+    def pane(self) -> str:
+        """Which pane has the focus."""
+        name = self.focused.id if self.focused is not None else None
+        return name if name in _PANES else "prompt"
+
+    def _arrange(self, is_wide: bool) -> None:
+        self.set_class(not is_wide, "-narrow")
+        self.left.display = is_wide or self.pane == "tree"
+        self.right.display = is_wide or self.pane != "tree"

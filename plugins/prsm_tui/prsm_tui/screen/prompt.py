@@ -1,0 +1,134 @@
+"""Where a person types: one text of several lines, what was typed before, and what a word becomes.
+
+To whom it goes, and how, stands above it at any time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.widgets import TextArea
+
+from prsm_tui.screen.messages import (
+    DeliveryTurned,
+    PaneLeft,
+    PromptSubmitted,
+    SteppedBack,
+    WordWanted,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual import events
+
+_NEW_LINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
+_REMEMBERED = 200  # texts
+
+
+class Prompt(TextArea):
+    """The text; each agent has a draft of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(id="prompt", compact=True, highlight_cursor_line=False)
+        self.cursor_blink = False
+        self._drafts: dict[str | None, str] = {}
+        self._of: str | None = None
+        self._sent: list[str] = []
+        self._place = 0  # in what was sent; its end is what is typed now
+        self._now = ""
+
+    def turn_to(self, agent: str | None) -> None:
+        """Keep the draft for the agent before, and take up that of another."""
+        if agent == self._of:
+            return
+        self._drafts[self._of] = self.text
+        self._of = agent
+        self._set(self._drafts.pop(agent, ""))
+        self._place = len(self._sent)
+
+    def give_back(self, agent: str | None, text: str) -> None:
+        """Put a text that reached nobody back to where it was typed, behind what is there now."""
+        if agent != self._of:
+            self._drafts[agent] = "\n".join(filter(None, [self._drafts.get(agent, ""), text]))
+            return
+        self._set("\n".join(filter(None, [text, self.text])))
+
+    def complete(self, found: Sequence[str]) -> None:
+        """Let the last word become the one that was found, or what all have in common."""
+        if not found:
+            return
+        word = self._word()
+        common = found[0] if len(found) == 1 else _common(found)
+        if len(common) > len(word):
+            whole = common + (" " if len(found) == 1 and not common.endswith("/") else "")
+            self._set(self.text[: len(self.text) - len(word)] + whole)
+
+    def drafts(self) -> Sequence[str]:
+        """Return what was typed and not sent."""
+        return [text for text in (*self._drafts.values(), self.text) if text.strip()]
+
+    async def _on_key(self, event: events.Key) -> None:
+        """See to the keys that a text area does not have; its own letters stay its own."""
+        if self._take(event.key):
+            event.stop()
+            event.prevent_default()
+            return
+        await super()._on_key(event)
+
+    def _take(self, key: str) -> bool:
+        if key == "enter":
+            self._submit()
+        elif key in _NEW_LINE:
+            self.insert("\n")
+        elif key == "escape":
+            self.post_message(SteppedBack())
+        elif key == "ctrl+t":
+            self.post_message(DeliveryTurned())
+        elif key in {"tab", "shift+tab"}:
+            self._tab(key)
+        elif key == "up" and self.cursor_at_first_line and self._place:
+            self._recall(self._place - 1)
+        elif key == "down" and self.cursor_at_last_line and self._place < len(self._sent):
+            self._recall(self._place + 1)
+        else:
+            return False
+        return True
+
+    def _submit(self) -> None:
+        """Say what was typed, and begin anew at once: further letters are of the next text."""
+        text = self.text
+        if not text.strip():
+            return
+        self.post_message(PromptSubmitted(text, self._of))
+        self._sent = [*(one for one in self._sent if one != text), text][-_REMEMBERED:]
+        self._place, self._now = len(self._sent), ""
+        self._set("")
+
+    def _tab(self, key: str) -> None:
+        if key == "tab" and self._word() and self.cursor_at_end_of_text:
+            self.post_message(WordWanted(self.text))
+        else:
+            self.post_message(PaneLeft(1 if key == "tab" else -1))
+
+    def _recall(self, place: int) -> None:
+        if self._place == len(self._sent):
+            self._now = self.text
+        self._place = place
+        self._set(self._sent[place] if place < len(self._sent) else self._now)
+
+    def _word(self) -> str:
+        """Return the last word, blank where a blank is behind it."""
+        return "" if self.text[-1:].isspace() else (self.text.split() or [""])[-1]
+
+    def _set(self, text: str) -> None:
+        self.text = text
+        self.move_cursor(self.document.end)
+
+
+def _common(words: Sequence[str]) -> str:
+    first, last = min(words), max(words)
+    for place, letter in enumerate(first):
+        if last[place : place + 1] != letter:
+            return first[:place]
+    return first

@@ -1,0 +1,56 @@
+"""The line at the bottom: what waits for the person, what runs, what has just been said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+
+from prsm_tui.model import words
+from prsm_tui.screen.lines import Lines
+
+if TYPE_CHECKING:
+    from prsm_tui.model.session import Session
+
+_WAITS, _PLAIN = Style(bold=True, reverse=True), Style()
+
+
+def title_of(session: Session) -> str:
+    """Return the title of the terminal."""
+    waiting = len(session.requests)
+    run = session.run
+    state = "" if run is None else f" {run.status}"
+    return f"({waiting}) prsm needs you" if waiting else f"prsm{state}"
+
+
+class Status(Lines, can_focus=False):
+    """Shows counts; what somebody has to answer comes first."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(id="status")
+        self._session = session
+
+    def sync(self, *, new: int) -> None:
+        """Show what is; `new` rows of the transcript are below what is seen."""
+        waiting = len(self._session.requests)
+        text = " · ".join(part for part in self._parts(waiting, new) if part)
+        style = _WAITS if waiting else _PLAIN
+        self.provide(1, lambda _index, _width: (text, style))
+
+    def _parts(self, waiting: int, new: int) -> list[str]:
+        session = self._session
+        states = Counter(
+            words.state_of(agent, asks=session.asks(agent.id))[1]
+            for agent in session.agents.values()
+        )
+        agents = ", ".join(f"{count} {word}" for word, count in states.items())
+        run = session.run
+        return [
+            f"NEEDS YOU: {waiting} (F2)" if waiting else "",
+            "F1 keys",
+            f"{new} new rows below (End)" if new else "",
+            f"run {run.status}" if run is not None else "",
+            f"agents: {agents}" if agents else "",
+            f"tokens {words.tokens(session.spent)}, cost {words.cost(session.spent)}",
+        ]

@@ -1,0 +1,139 @@
+"""Sessions for the tests: events by hand, and a real engine whose agents follow a scenario."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+from prsm_tui.frontend import compose
+from prsm_tui.model.session import Session
+from textual import events
+
+from prsm_core.app import open_app
+from prsm_core.builtin import BUILTINS
+from prsm_core.config import resolve_paths
+from prsm_core.config.schema import Settings
+from prsm_core.domain.events import Event
+from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+from prsm_core.plugins import PluginManager
+
+EMPTY: dict[str, Any] = {
+    "seq": 0,
+    "session": "session-1",
+    "mode": "default",
+    "run": None,
+    "tree": {"session": "session-1", "run": None, "is_live": True, "spent": {}, "agents": []},
+    "requests": [],
+    "budget": {},
+    "turns": [],
+}
+
+
+class Told:
+    """Makes events of one session, numbered as they are committed."""
+
+    def __init__(self, session=None):
+        self.model = session or Session.of_view(EMPTY)
+        self.events = []
+        self._seq = count(1)
+
+    def say(self, kind, agent=None, /, *, live=False, run="run-1", **data):
+        seq = None if live else next(self._seq)
+        event = Event(
+            type=kind, session="session-1", run=run, ts=100.0, agent=agent, data=data, seq=seq
+        )
+        self.events.append(event)
+        self.model.apply(event)
+        return event
+
+    def spawn(self, agent, name, parent=None, **more):
+        self.say(
+            "agent_spawned",
+            agent,
+            name=name,
+            parent=parent,
+            role="worker",
+            provider="echo",
+            **{"model": "m", "depth": 0 if parent is None else 1, "prompt": "do it", **more},
+        )
+
+    def piece(self, text, at, *, kind="text_delta", turn="t1", message=1, agent="a"):
+        self.say(kind, agent, live=True, turn=turn, message=message, at=at, text=text)
+
+
+def texts(blocks):
+    """Return what blocks say, with their kind."""
+    return [(type(block).__name__, getattr(block, "text", "")) for block in blocks]
+
+
+@asynccontextmanager
+async def engine(folder, scenario, task="[[lane:master]] go", files=None):
+    """Open the real application over agents that follow a scenario; `files` are in its folder."""
+    workspace = folder / "workspace"
+    if files is None:
+        workspace.mkdir()
+    else:
+        shutil.copytree(files, workspace)
+    paths = resolve_paths(workspace, {"PRSM_HOME": str(folder / "home")})
+    plugins = PluginManager.load(environ={}, builtins=BUILTINS, entry_points=[])
+    settings = Settings.model_validate({"providers": {"script": {"scenario": scenario}}})
+    options = RunOptions(workspace=str(workspace), provider="script", task=task)
+    frontend = FrontendSpec(name="t", summary="", interactive=True, priority=0, factory="")
+    async with open_app(options, settings, plugins, paths=paths, frontend=frontend) as app:
+        yield app
+
+
+class Eyes:
+    """A screen of a session, with a person's hands and eyes."""
+
+    def __init__(self, pilot):
+        self.pilot = pilot
+        self.tui = pilot.app
+        self.session = pilot.app.session
+
+    @property
+    def text(self):
+        """What is to be seen now."""
+        strips = self.tui.screen._compositor.render_strips()
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+
+    async def type(self, text):
+        """Press the keys of a text, as fast as a terminal sends them."""
+        driver = self.tui._driver
+        for letter in text:
+            character = "\r" if letter == "\n" else letter
+            driver.process_message(events.Key(_NAMES.get(letter, letter), character))
+        await self.pilot.pause()
+
+    async def sees(self, *texts):
+        await self.until(lambda: all(text in self.text for text in texts), *texts)
+
+    async def until(self, is_so, *what):
+        try:
+            async with asyncio.timeout(SEEN_SECONDS):
+                while not is_so():
+                    await self.pilot.pause(0.01)
+        except TimeoutError:
+            raise AssertionError(f"not seen: {what}, but\n{self.text}") from None
+
+
+SEEN_SECONDS = 30.0
+_NAMES = {" ": "space", "\n": "enter", "/": "slash", "@": "at", "?": "question_mark"}
+
+
+@asynccontextmanager
+async def watching(app, size=(100, 30), **options):
+    """Open the screen of a session; leaving closes it."""
+    tui, beside = await compose(app, **options)
+    async with asyncio.TaskGroup() as group:
+        helpers = [group.create_task(work()) for work in beside]
+        async with tui.run_test(size=size) as pilot:
+            yield Eyes(pilot)
+        for helper in helpers:
+            helper.cancel()

@@ -1,0 +1,35 @@
+"""The contract of every frontend, on a terminal that is drawn as a person sees it."""
+
+from prsm_tui.frontend import TuiFrontend
+
+from prsm_core.testing import FrontendContract
+
+CTRL_C, F2 = "\x03", "\x1bOQ"
+
+
+class TestTui(FrontendContract):
+    interactive = True
+    stays = True
+    draws = True
+    deadline_s = 30.0
+
+    def build(self, settings):
+        return TuiFrontend(settings)
+
+    async def choose(self, terminal, option):
+        """Go to what waits, read it, and type the answer."""
+        await terminal.draws("NEEDS YOU: 1")
+        terminal.type(F2)
+        await terminal.draws("reason: not known to be harmless")
+        terminal.type({"once": "o", "deny": "d"}[option] + "\r")
+
+    async def reply(self, terminal, choice):
+        await terminal.draws("NEEDS YOU: 1")
+        terminal.type(F2)
+        await terminal.draws(f"2. {choice}")
+        terminal.type("2\r")
+
+    async def leave(self, terminal):
+        terminal.type(CTRL_C)
+        await terminal.draws("Ctrl+C again leaves")
+        terminal.type(CTRL_C)

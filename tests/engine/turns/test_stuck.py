@@ -123,7 +123,7 @@ def test_what_a_detector_keeps_does_not_grow(history, tool):
         detector.called(tool, number, number)
         detector.said(number)
         detector.turn_began(number)
-    kept = [getattr(detector, name) for name in StuckDetector.__slots__]
+    kept = [getattr(detector, name) for name in StuckDetector.__struct_fields__]
     assert all(isinstance(value, int | tuple | StuckSettings | None) for value in kept)
 
 

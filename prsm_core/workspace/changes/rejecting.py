@@ -7,9 +7,9 @@ its owner has stored what was decided, so that the tree and the ledger agree.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import secrets
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -140,6 +140,7 @@ class Rejecter:
     ) -> None:
         told = {
             "session": session,
+            "act": secrets.token_hex(8),
             "operations": [msgspec.to_builtins(one) for one in operations],
             "decided": [msgspec.to_builtins(one) for one in decided],
         }
@@ -175,7 +176,8 @@ class Rejecter:
 
     def _id(self) -> str:
         """Return what tells this rejection from others, also once it is carried out again."""
-        return hashlib.sha256(self._intent.read_bytes()).hexdigest()[:16]
+        given: Mapping[str, Any] = json.loads(self._intent.read_bytes())
+        return str(given["act"])
 
     def _write(self, one: Operation, beside: str) -> str:
         """Write one file; return why it stays as it was, "" if it does not.

@@ -189,9 +189,12 @@ class Tracker:
             self._written.unlink()
 
     def _adopt(self, root: _Root, written: Mapping[str, Writing]) -> None:
+        """Take note of what an act has written; what others made of it since, a scan finds."""
+        ignored = root.look.ignored([path for path in written if path not in root.known])
         ours = [
             Written(path=name, before=_content(old), after=_content(new))
             for name, (old, new) in written.items()
+            if name not in ignored  # a restore writes such a file where another is to be
         ]
         hold(root.look.root.shadow, f"{self._ref}/ours", ours)
         for one in ours:
@@ -199,12 +202,6 @@ class Tracker:
             self._saw(root, one.path, _Moment(moment, moment, one.before))
             self._saw(root, one.path, _Moment(moment, moment, one.after, is_ours=True))
             root.known[one.path] = Known(one.after, None, is_young=True)
-        began = self._tick()
-        now = root.look.now(written, root.known)
-        ended = self._tick()
-        for path, known in now.items():
-            self._saw(root, path, _Moment(began, ended, known.entry, known.written_at))
-            root.known[path] = known
 
     def observe(self, paths: Iterable[str]) -> None:
         """Look at some files now, so that what was before is told from what comes after.

@@ -389,18 +389,20 @@ class Shadow:
         safety = self._mended(lambda: self._take(about, target))
         target = self._find(target.id)  # it may have been set aside
         hindrances.check_plan(self._root, plan_all(self._root, target, safety))
-        self._journal.begin(Intent(target.id, safety.id, self._now(), with_staging, then))
+        intent = Intent(target.id, safety.id, self._now(), with_staging, then)
+        self._journal.begin(intent)
         try:
             restored = self._write(target, safety, with_staging=with_staging)
         except (PrsmError, OSError) as error:
             raise self._taken_back(safety, error) from error
-        self._finish(target, safety, then)
+        self._finish(target, safety, intent)
         self._drop_old()
         return restored
 
-    def _finish(self, target: Snapshot, safety: Snapshot, then: Owed | None) -> None:
-        note_restored(self.place, self._root, safety, target)  # first: a crash does it once more
-        self._journal.finish(Done(target.id, safety.id, self._now()), then)
+    def _finish(self, target: Snapshot, safety: Snapshot, intent: Intent) -> None:
+        act = f"restore {safety.id} {intent.begun_at}"
+        note_restored(self.place, self._root, act, safety, target)  # first: a crash does it again
+        self._journal.finish(Done(target.id, safety.id, self._now()), intent.then)
 
     def _write(self, target: Snapshot, now: Snapshot, *, with_staging: bool) -> Restored:
         """Let all roots be as the target; the folder itself first, since others lie in it."""
@@ -467,7 +469,7 @@ class Shadow:
                 raise self._taken_back(safety, error) from error
             else:
                 break
-        self._finish(target, safety, intent.then)
+        self._finish(target, safety, intent)
         self.notes.append(f"a restore of {target.id} that was cut off is finished{rescue}")
 
     def _rescued(self, now: Snapshot, target: Snapshot, safety: Snapshot) -> str:

@@ -31,7 +31,7 @@ Acts = Mapping[str, Writings]
 
 
 def note_restored(
-    place: Path, root_of: Callable[[str], Root], was: Snapshot, now: Snapshot
+    place: Path, root_of: Callable[[str], Root], act: str, was: Snapshot, now: Snapshot
 ) -> None:
     """Tell all trackers what a restore has written, by whoever has the lock. Raises OSError."""
     if not any(place.glob(f"{TRACKERS}/*/{KNOWN}")):
@@ -42,7 +42,7 @@ def note_restored(
         if old is not None:
             changes = root_of(state.path).compare(old.tree, state.tree)
             written[state.path] = {one.path: _writing(one) for one in changes}
-    note(place, f"restore {was.id}", written)
+    note(place, act, written)
 
 
 def _writing(one: Change) -> Writing:

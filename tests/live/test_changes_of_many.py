@@ -20,7 +20,7 @@ from tests.live.minds import Minds
 from tests.live.test_mixed_resume import call, detached
 
 pytestmark = [
-    pytest.mark.live,
+    pytest.mark.long,  # three programs at once: of a machine's own
     pytest.mark.requirement("D21"),
     pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
 ]
@@ -145,6 +145,15 @@ def prepare(folder):
         (folder / f"{name}.sh").write_text(script)
 
 
+async def until_told(prsm, session):
+    """Return once the ledger has each command: what a death takes along is no call's."""
+    told = ""
+    async with asyncio.timeout(DEADLINE_S):
+        while not all(f'"{command}"' in told for command in COMMANDS.values()):
+            code, told, err = await prsm.run_async("events", session, "--json")
+            assert code == 0, err
+
+
 def listed(prsm):
     """Return all changes of the session."""
     done = prsm.run("changes", "list", "--all", "--json")
@@ -168,6 +177,7 @@ async def test_each_change_has_its_agent_and_its_call_and_one_is_taken_back(prsm
             timeout_s=DEADLINE_S,
         )
         if is_killed:
+            await until_told(prsm, session)
             os.kill(pid, signal.SIGKILL)
             await prsm.until_gone()
             again, pid = await detached(prsm, "resume")

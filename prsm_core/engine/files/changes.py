@@ -236,10 +236,12 @@ class ChangeWatch:
     async def finish(self) -> None:
         """Find all that has changed until now; from now on nothing is told, until `begin`."""
         if self._is_open:
-            if not await self._look_now():  # its git was killed with all programs: another comes
-                await self._look_now()
-            self._calls.forget()  # whoever goes on with the run makes them anew
+            # Its git may have been killed with all programs: another comes.
+            is_all_found = await self._look_now() or await self._look_now()
             self._is_open = False
+            if not is_all_found:  # why was told; the next run finds the rest, as after a death
+                return
+            self._calls.forget()  # whoever goes on with the run makes them anew
             if self._tracker is not None:
                 await self._keeper.attempt(self._folder, lambda shadow: self._current(shadow).end())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import binascii
 import json
+import signal
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 HELPER = Path(__file__).with_name("git_helper.py")
 SECONDS = 900.0  # for one command of git: a first snapshot may read millions of lines
 CLOSE_SECONDS = 2.0
+_KILLED = frozenset({128 + signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT})
 
 
 class GitHelper:
@@ -89,6 +91,8 @@ class GitHelper:
                 f"git cannot be started: {head['why']}",
                 hint="install git, or put the folder it is in on PATH",
             )
+        if head["code"] in _KILLED:  # it says nothing of what it was asked
+            raise ProcessError("git was ended in the middle of a command", hint="try again")
         return Output(head["code"], out, err)
 
     async def _line(self) -> bytes:

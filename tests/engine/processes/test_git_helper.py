@@ -72,6 +72,15 @@ async def test_a_helper_that_has_ended_is_told(launcher):
             await asyncio.to_thread(git, ["version"], cwd="/", env={})
 
 
+async def test_git_that_is_killed_in_a_command_has_answered_nothing(launcher):
+    """What it was asked is not known: that is no answer of git's, which would be believed."""
+    async with open_git(launcher, SystemClock()) as git:
+        alias = ["-c", "alias.end=!kill -KILL $PPID", "end"]
+        with pytest.raises(ProcessError, match="ended in the middle"):
+            await asyncio.to_thread(git, alias, cwd="/", env={})
+        assert (await asyncio.to_thread(git, ["version"], cwd="/", env={})).code == 0
+
+
 async def test_the_helper_is_small(launcher):
     async with open_git(launcher, SystemClock()) as git:
         await asyncio.to_thread(git, ["version"], cwd="/", env={})

@@ -55,10 +55,11 @@ def _told(entry):
 PARTS = 4
 
 
-def test_killed_anywhere_the_next_command_finds_all_commits_made_or_none(tmp_path):
-    ends, died = kills(tmp_path, "commit-tree", 0, 1)
-    assert ends == {(False, False), (True, False), (True, True)}
-    assert died > 8
+@pytest.mark.parametrize("apart", [3, pytest.param(1, marks=pytest.mark.long)])
+def test_killed_anywhere_the_next_command_finds_all_commits_made_or_none(tmp_path, apart):
+    ends, died = kills(tmp_path, "commit-tree", 0, apart)
+    assert {(False, False), (True, True)} <= ends <= {(False, False), (True, False), (True, True)}
+    assert died > 8 // apart
 
 
 @pytest.mark.long

@@ -161,7 +161,7 @@ EDIT = st.tuples(st.sampled_from(["accepted", "pending", "person", "staged"]), s
 
 @given(st.lists(EDIT, min_size=1, max_size=6, unique_by=lambda one: one[1]))
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_head_index_and_files_each_have_what_is_theirs(tmp_path_factory, edits):
     """Edits of lines apart from each other, each by somebody else."""

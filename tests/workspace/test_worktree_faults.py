@@ -40,7 +40,7 @@ def run_worker(scene, step, act):
 
 
 # Each step takes a process and some commands of git: by default some of them are tried.
-STRIDES = pytest.mark.parametrize("stride", [6, pytest.param(1, marks=pytest.mark.long)])
+STRIDES = pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.long)])
 
 
 class Prepared:

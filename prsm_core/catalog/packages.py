@@ -25,6 +25,7 @@ class OwnPackage(Record, frozen=True, kw_only=True):
     program: The vendor's program that it runs, if it brings none.
     npm: What npm is asked for to get that program, in the versions that were tested.
     login: What a person does once the program is there.
+    is_provider: Whether it brings one of its name.
     """
 
     name: str
@@ -32,6 +33,7 @@ class OwnPackage(Record, frozen=True, kw_only=True):
     program: str | None = None
     npm: str | None = None
     login: str
+    is_provider: bool = True
 
     @property
     def distribution(self) -> str:
@@ -74,8 +76,12 @@ OWN_PACKAGES = {
             program="codex",
             npm=_CODEX_NPM,
         ),
+        OwnPackage(
+            name="tui", is_provider=False, login='prsm run --ui tui "…", or `prsm demo --ui tui`'
+        ),
     )
 }
+OWN_PROVIDERS = tuple(name for name, package in OWN_PACKAGES.items() if package.is_provider)
 
 EXAMPLE = "prsm install codex"  # of a command that leads to a provider
 
@@ -87,9 +93,9 @@ def how_to_get(kind: str, *, plugins_off: bool = False) -> str:
     """
     if plugins_off:
         return f"; {SWITCHED_OFF}"
-    if kind in OWN_PACKAGES:
+    if kind in OWN_PROVIDERS:
         return f"; prsm install {kind}"
-    near = get_close_matches(kind, OWN_PACKAGES, n=1)
+    near = get_close_matches(kind, OWN_PROVIDERS, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 

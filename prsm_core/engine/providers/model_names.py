@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import field
 
-from prsm_core.catalog.packages import OWN_PACKAGES
+from prsm_core.catalog.packages import OWN_PROVIDERS
 from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
 
@@ -103,7 +103,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
     def check_provider(self, text: str) -> None:
         """Raise ModelNotAvailableError, with the nearest, for the name of no installed provider."""
         if text not in self.providers:
-            near = _slips(text, (*self.providers, *OWN_PACKAGES))
+            near = _slips(text, (*self.providers, *OWN_PROVIDERS))
             meant = f"did you mean {near[0]}? " if near and near[0] != text else ""
             raise ModelNotAvailableError(
                 f"provider {text!r} is not installed", hint=f"{meant}{self._installed}"
@@ -175,7 +175,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
         is_sure = bool(slash) and base not in self.providers
         wrong = self._wrong_provider(text, head, is_sure=is_sure)
         found = wrong or self._wrong_provider(text, base) or self._checked(text, base, text)
-        known = (*self.settings.models, *self.providers, *OWN_PACKAGES)
+        known = (*self.settings.models, *self.providers, *OWN_PROVIDERS)
         if isinstance(found, tuple) and text.isalpha() and _slips(text, known):
             return _Wrong(f"there is no model {text!r}", text)  # but one of those was meant
         return found
@@ -201,7 +201,7 @@ class ModelNames(Record, frozen=True, kw_only=True):
         installed = self._installed
         near = _slips(provider, self.providers)
         if (
-            provider in OWN_PACKAGES
+            provider in OWN_PROVIDERS
             or provider in self.settings.providers
             or (is_sure and not near)
         ):

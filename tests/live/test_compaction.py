@@ -48,11 +48,9 @@ async def test_a_real_codex_goes_on_from_a_summary_once_its_context_is_full(prsm
     async with ModelServer(LANES) as server:
         prsm.configure(server.base_url)
         code, out, err = await prsm.run_async("run", "Build the thing")
-        asked = [record for record in server.requests if record.lane == "master"]
         assert (code, out.strip()) == (0, "seven"), err
         assert server.failures == []
         assert server.unplayed == {}
-    assert len(asked) == 4
     assert "goes on from a summary" in err
     [ledger] = prsm.home.rglob("ledger.db")
     with sqlite3.connect(ledger) as read:

@@ -63,12 +63,13 @@ async def read(session, context):
         assert event is not None
 
 
-async def killed_in(live, host, called, context=None):
-    """Run a turn until its call waits, and kill Codex there; return the session that was."""
+async def killed_in(live, host, called, context=None, calls=1):
+    """Run a turn until its calls wait, and kill Codex there; return the session that was."""
     async with live.session(host) as session, asyncio.TaskGroup() as group:
         turn = group.create_task(read(session, context or turn_context("one")))
         await called.wait()
-        await until(lambda: rollout_holds(live, host.calls[-1].call_id))
+        await until(lambda: len(host.calls) == calls)
+        await until(lambda: all(rollout_holds(live, made.call_id) for made in host.calls))
         await kill(live)
         await turn
     return session
@@ -129,7 +130,7 @@ async def test_two_calls_that_wait_get_each_their_answer(codex, waiting):
     host, called = waiting
     both = [call("ask_parent", "q"), call("wait_for_message", "w")]
     async with codex({"call": both}, {"say": "done"}) as live:
-        session = await killed_in(live, host, called)
+        session = await killed_in(live, host, called, calls=2)
         seen = {made.call_id for made in host.calls}
         async with live.session(host, **going_on(session, host)) as session:
             assert session.taken == seen

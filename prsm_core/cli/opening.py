@@ -13,7 +13,14 @@ from prsm_core.cli.ledger import open_ledger
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.resuming import newest_cut_off, resume_session
-from prsm_core.cli.running import PRIVATE, build_frontend, drive, interruptible, stdout_of
+from prsm_core.cli.running import (
+    PRIVATE,
+    build_frontend,
+    drive,
+    frontend_named,
+    interruptible,
+    stdout_of,
+)
 from prsm_core.cli.setup import Once, load_plugins, load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import PermissionMode
@@ -101,7 +108,7 @@ def _find(plugins: PluginManager, name: str, package: str | None) -> FrontendSpe
     if spec is None:
         plugins.check_not_refused(FrontendSpec, name)
         if package is None:
-            return plugins.get(FrontendSpec, name)  # which says what there is
+            return frontend_named(plugins, name)
         raise PluginError(
             f"no plugin that is installed brings `prsm {name}`: the package {package} does",
             hint=f"install or update it: {sys.executable} -m pip install -U {package}",

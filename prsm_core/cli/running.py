@@ -19,6 +19,7 @@ from prsm_core.builtin.console import ConsoleFrontend
 from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
+from prsm_core.catalog.packages import OWN_PACKAGES
 from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import deletion_notes, workspace_paths
@@ -140,10 +141,24 @@ def choose_frontend(
 
 def session_frontend(plugins: PluginManager, name: str) -> FrontendSpec:
     """Return the frontend of this name; raises PluginError for none, and for one of a hub."""
-    spec = plugins.get(FrontendSpec, name)
+    spec = frontend_named(plugins, name)
     if spec.scope == "session":
         return spec
     raise PluginError(f"frontend {name} is for many sessions", hint=f"open it: prsm --ui {name}")
+
+
+def frontend_named(plugins: PluginManager, name: str) -> FrontendSpec:
+    """Return a frontend; of one that is not installed the error tells which package brings it."""
+    spec = plugins.collect(FrontendSpec).get(name)
+    plugins.check_not_refused(FrontendSpec, name)
+    package = OWN_PACKAGES.get(name)
+    if spec is None and package is not None and not (package.is_provider or plugins.switched_off):
+        raise PluginError(
+            f"frontend {name} is not installed: the package {package.distribution} brings it",
+            hint=f"prsm install {name}",
+            code="not_installed",
+        )
+    return plugins.get(FrontendSpec, name)  # which says what there is
 
 
 def build_frontend(plugins: PluginManager, spec: FrontendSpec) -> GuardedFrontend:

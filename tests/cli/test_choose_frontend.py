@@ -8,6 +8,7 @@ import pytest
 
 from prsm_core.builtin import BUILTINS
 from prsm_core.cli.running import choose_frontend
+from prsm_core.errors import PluginError
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.plugins import PluginManager
 
@@ -49,3 +50,29 @@ def test_the_record_of_a_frontend_is_not_changed_by_the_choice(plugins, monkeypa
     monkeypatch.setattr("sys.stdin", Terminal())
     choose_frontend(plugins, None, on_ask="deny")
     assert plugins.get(FrontendSpec, "grand").interactive is True
+
+
+def load(**given):
+    return PluginManager.load(environ={}, builtins=BUILTINS, entry_points=[], **given)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "told", "cure"),
+    [
+        (load(), "frontend tui is not installed: the package prsm-tui", "prsm install tui"),
+        (load(enabled=False), "there is no frontend 'tui'", "--no-plugins"),
+    ],
+    ids=["not installed", "switched off"],
+)
+def test_of_a_frontend_of_our_own_that_is_missing_the_cure_is_told(plugins, told, cure):
+    with pytest.raises(PluginError) as caught:
+        choose_frontend(plugins, "tui")
+    assert told in caught.value.message
+    assert cure in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["tu", "codex"])
+def test_of_any_other_name_is_told_what_there_is(name):
+    with pytest.raises(PluginError, match=f"there is no frontend '{name}'") as caught:
+        choose_frontend(load(), name)
+    assert "installed: console, json" in caught.value.hint

@@ -166,6 +166,7 @@ async def test_a_command_that_was_cut_off_may_have_run(codex, waiting):
             turn = group.create_task(read())
             await begun.wait()
             await until(lambda: (live.cwd / "made.txt").exists())
+            await until(lambda: rollout_holds(live, '"name":"exec_command"'))
             await kill(live)
             await turn
         async with live.session(host, **going_on(session, host)) as session:

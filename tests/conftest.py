@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from functools import partial
@@ -31,6 +32,11 @@ def pytest_configure() -> None:
     os.umask(os.umask(0) | 0o022)  # as PRSM demands of its home
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+def pytest_collection_finish() -> None:
+    """Let no search for garbage look at the tests, a million objects: each took most of a second."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -26,6 +26,10 @@ TELL = [
     {"say": "took ${asked}"},
 ]
 both_protocols = pytest.mark.parametrize("mode", ["auto", "legacy"])
+# What is told to the client is the same in both, once it can ask: the older one takes minutes more.
+mostly_new = pytest.mark.parametrize(
+    "mode", ["auto", pytest.param("legacy", marks=pytest.mark.long)]
+)
 
 
 @pytest.fixture
@@ -58,7 +62,7 @@ async def result_of(leader, child):
 
 
 @pytest.mark.requirement("E65", "E57", "D9", "D10")
-@both_protocols
+@mostly_new
 @pytest.mark.parametrize(
     ("said", "verdict"),
     [("allow once", "once"), ("always allow, in this run", "always"), ("deny", "deny")],
@@ -94,7 +98,7 @@ async def test_the_clients_user_answers_questions(place, mode):
     assert answered["answer"]["text"] == "seven"
 
 
-@both_protocols
+@mostly_new
 @pytest.mark.parametrize("child", ["maker", "chooser"])
 async def test_who_declines_refuses(place, mode, child):
     async with leading(place, mode=mode, elicitation_callback=User("decline")) as leader:
@@ -106,7 +110,7 @@ async def test_who_declines_refuses(place, mode, child):
     assert ended["by"] == "user"
 
 
-@both_protocols
+@mostly_new
 @pytest.mark.parametrize(
     "user",
     [
@@ -136,7 +140,7 @@ async def test_no_answer_leaves_it_to_a_terminal_and_is_not_asked_for_again(plac
     assert len(user.shown) == 1
 
 
-@both_protocols
+@mostly_new
 async def test_what_waits_together_is_asked_together_and_each_is_answered(place, mode):
     user = User(permission="deny")
     async with leading(place, mode=mode, elicitation_callback=user) as leader:
@@ -148,7 +152,7 @@ async def test_what_waits_together_is_asked_together_and_each_is_answered(place,
 
 
 @pytest.mark.requirement("F10")
-@both_protocols
+@mostly_new
 async def test_a_call_that_asked_has_its_effect_once(place, mode):
     place.script(maker=[*MAKE[:1], *MAKE])
     user = User(permission="allow once")
@@ -173,7 +177,7 @@ async def test_a_client_that_cannot_ask_is_told_as_before(place, mode):
     assert "nobody was attached" in answer["summary"]
 
 
-@both_protocols
+@mostly_new
 async def test_a_user_who_is_being_asked_is_there(place, mode):
     """A request is refused when nobody has attended; somebody is shown it."""
     place.script(maker=MAKE, slow=[{"delay": 5, "say": "slow"}])

@@ -253,7 +253,15 @@ class StagingInSqlite(Staging):
 
 
 @pytest.mark.requirement("E31")
-@pytest.mark.parametrize(("machine", "examples"), [(Staging, 150), (StagingInSqlite, 25)])
+@pytest.mark.parametrize(
+    ("machine", "examples"),
+    [
+        (Staging, 60),
+        (StagingInSqlite, 15),
+        pytest.param(Staging, 400, marks=pytest.mark.long),
+        pytest.param(StagingInSqlite, 100, marks=pytest.mark.long),
+    ],
+)
 def test_any_order_of_acts_loses_none_doubles_none_and_keeps_each_agents_order(machine, examples):
     phases = set(Phase) - {Phase.shrink, Phase.explain}  # which take minutes
     bounds = settings(max_examples=examples, stateful_step_count=40, phases=phases)

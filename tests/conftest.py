@@ -35,7 +35,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let no search for garbage look at the tests, a million objects: each took most of a second."""
+    """Let no search for garbage look at the tests: a million objects, each time."""
     gc.freeze()
 
 

@@ -115,11 +115,11 @@ class Redactor:
         # A text's last word may not be all of these.
         self._spaced = [form for form in self._secrets if any(map(str.isspace, form))]
         self._hex = _Hex(secret for secret in known if len(secret) <= _LONGEST_IN_HEX)
-        self._clean: set[str] = set()  # short texts that hold none; the same ones come by often
+        self.clean: set[str] = set()  # short texts that hold none; the same ones come by often
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
-        if len(text) < MIN_SECRET or text in self._clean:
+        if len(text) < MIN_SECRET or text in self.clean:
             return text
         redacted = self._redacted(text)
         if redacted == text:
@@ -128,9 +128,9 @@ class Redactor:
 
     def _remember(self, texts: Iterable[str]) -> None:
         """Remember those of clean texts that are short enough to come by again."""
-        if len(self._clean) >= _REMEMBERED:
-            self._clean.clear()
-        self._clean.update([text for text in texts if len(text) <= _SHORT])
+        if len(self.clean) >= _REMEMBERED:
+            self.clean.clear()
+        self.clean.update([text for text in texts if len(text) <= _SHORT])
 
     def _redacted(self, text: str) -> str:
         for secret in self._secrets:
@@ -144,7 +144,7 @@ class Redactor:
         They are looked at as one, which is far faster than one by one, and those that are known
         to hold none are left out first.
         """
-        new = set(texts).difference(self._clean)
+        new = set(texts).difference(self.clean)
         if not new:
             return False
         whole = _BETWEEN_TEXTS.join(new)

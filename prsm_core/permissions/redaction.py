@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 MARK = "[redacted]"
 _BETWEEN_TEXTS = "\n\0\n"  # nothing that a secret can be made of goes on across it
 MIN_SECRET = 8  # characters; a shorter value would take ordinary words with it
-_SHORT = 64  # characters of a text worth remembering: an id, a name, a state
-_REMEMBERED = 4096  # texts
+_REMEMBERED = 512 * 1024  # bytes of clean texts, about
+_EACH = 100  # bytes of a text beside its characters
 _TEXTLESS = frozenset({type(None), bool, int, float})
 
 _SHAPES = re.compile(
@@ -115,7 +115,8 @@ class Redactor:
         # A text's last word may not be all of these.
         self._spaced = [form for form in self._secrets if any(map(str.isspace, form))]
         self._hex = _Hex(secret for secret in known if len(secret) <= _LONGEST_IN_HEX)
-        self.clean: set[str] = set()  # short texts that hold none; the same ones come by often
+        self.clean: set[str] = set()  # texts that hold none; most come by again, in the same turn
+        self._size = 0  # bytes of those
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
@@ -123,19 +124,25 @@ class Redactor:
             return text
         redacted = self._redacted(text)
         if redacted == text:
-            self._remember((text,))
+            self._remember((text,), len(text))
         return redacted
 
-    def _remember(self, texts: Iterable[str]) -> None:
-        """Remember those of clean texts that are short enough to come by again."""
-        if len(self.clean) >= _REMEMBERED:
+    def _remember(self, texts: Collection[str], length: int) -> None:
+        """Remember clean texts of this length in all, unless they are very long."""
+        size = length + _EACH * len(texts)
+        if size > _REMEMBERED // 4:
+            return
+        self._size += size
+        if self._size > _REMEMBERED:
             self.clean.clear()
-        self.clean.update([text for text in texts if len(text) <= _SHORT])
+            self._size = size
+        self.clean.update(texts)
 
     def _redacted(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, MARK)
-        text = self._hex.redacted(text)
+        if self._secrets:
+            text = self._hex.redacted(text)
         return _without_named(_without_shapes(text))
 
     def finds(self, texts: Iterable[str]) -> bool:
@@ -150,7 +157,7 @@ class Redactor:
         whole = _BETWEEN_TEXTS.join(new)
         if self._redacted(whole) != whole:
             return True
-        self._remember(new)
+        self._remember(new, len(whole))
         return False
 
     def stream(self) -> StreamRedactor:

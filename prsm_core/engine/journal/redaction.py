@@ -107,7 +107,7 @@ def _texts(writes: Sequence[Write], clean: set[str]) -> list[str]:
         elif kind is tuple or kind is list:
             values += filter(None, value)
         elif kind in WRITTEN:
-            values += filter(None, _FIELDS[kind](value))
+            values += (_FIELDS[kind](value),)  # one field is no tuple
         else:
             values += _looked_at(value)
         if len(values) > _MOST:

@@ -364,14 +364,17 @@ class TurnRun:
 
     def calls_changed(self) -> None:
         """Let the agent wait, if everything that it does is waiting."""
-        if self._life.turn is not self or self._life.is_over:
+        life, is_blocked = self._life, self.is_blocked()
+        if not (is_blocked or life.is_blocked or self.calls.asking):
+            return  # it moves, as it did
+        if life.turn is not self or life.is_over:
             return
-        if self.is_blocked():
-            self._life.blocked(self.calls.waits())
+        if is_blocked:
+            life.blocked(self.calls.waits())
             return
-        self._life.moved()
+        life.moved()
         if self.calls.asking and self.is_idle:
-            self._life.idles()
+            life.idles()
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""

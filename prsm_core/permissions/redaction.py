@@ -16,6 +16,7 @@ _BETWEEN_TEXTS = "\n\0\n"  # nothing that a secret can be made of goes on across
 MIN_SECRET = 8  # characters; a shorter value would take ordinary words with it
 _REMEMBERED = 512 * 1024  # bytes of clean texts, about
 _EACH = 100  # bytes of a text beside its characters
+_SHORT = 64  # characters of a text by itself that is worth that: an id, a name, a state
 _TEXTLESS = frozenset({type(None), bool, int, float})
 
 _SHAPES = re.compile(
@@ -123,7 +124,7 @@ class Redactor:
         if len(text) < MIN_SECRET or text in self.clean:
             return text
         redacted = self._redacted(text)
-        if redacted == text:
+        if len(text) <= _SHORT and redacted == text:  # not each piece of a stream
             self._remember((text,), len(text))
         return redacted
 
@@ -148,14 +149,12 @@ class Redactor:
     def finds(self, texts: Iterable[str]) -> bool:
         """Return whether any text may hold a secret: never wrong about "no".
 
-        They are looked at as one, which is far faster than one by one, and those that are known
-        to hold none are left out first.
+        They are looked at as one, which is far faster than one by one. Those that are known to
+        hold none are left out first, and those that are too short to.
         """
         new = set(texts).difference(self.clean)
-        if not new:
-            return False
-        whole = _BETWEEN_TEXTS.join(new)
-        if self._redacted(whole) != whole:
+        whole = _BETWEEN_TEXTS.join([text for text in new if len(text) >= MIN_SECRET])
+        if whole and self._redacted(whole) != whole:
             return True
         self._remember(new, len(whole))
         return False

@@ -18,8 +18,12 @@ _PAIRS = tuple(high + low for high in _CROCKFORD for low in _CROCKFORD)
 
 def encode_ulid(millis: int, entropy: int) -> str:
     """Return the 26-character ULID of a Unix time in ms and 80 bits of entropy."""
-    value = (millis & (2**48 - 1)) << 80 | (entropy & (2**80 - 1))
-    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(120, -1, -10)])
+    return _encoded(millis & (2**48 - 1), 5) + _encoded(entropy & (2**80 - 1), 8)
+
+
+def _encoded(value: int, pairs: int) -> str:
+    """Return a number as so many pairs of digits."""
+    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(10 * pairs - 10, -1, -10)])
 
 
 class Ids:
@@ -28,29 +32,32 @@ class Ids:
     def __init__(self, wall_time: Callable[[], float], rng: random.Random | None = None) -> None:
         self._time = wall_time
         self._rng = rng or random.SystemRandom()
-        self._last = (-1, 0)  # the milliseconds and the entropy of the newest ULID
-        self._head = encode_ulid(*self._last)[:-2]  # all but its last two characters
+        # Drawn once: what counts up from it is met by no other source. One bit is left to count.
+        self._entropy = self._rng.getrandbits(79)
+        self._millis = -1  # of the newest ULID
+        self._middle = _encoded(self._entropy >> 10, 7)  # between its time and its last two digits
+        self._head = ""  # its time, and that
 
     def ulid(self) -> str:
         """Return a new ULID, greater than every one this source made before."""
         millis = int(self._time() * 1000)
-        last, entropy = self._last
-        if millis > last:
-            last, entropy = millis, self._rng.getrandbits(80)
-            self._head = encode_ulid(last, entropy)[:-2]
-        else:  # as most are: only the end differs from the newest one, but for one in 1024
-            entropy += 1
-            if not entropy & 1023:
-                self._head = encode_ulid(last, entropy)[:-2]
-        self._last = last, entropy
-        return self._head + _PAIRS[entropy & 1023]
+        self._entropy += 1
+        if not self._entropy & 1023:
+            self._middle = _encoded(self._entropy >> 10, 7)
+            self._begin(max(millis, self._millis))
+        elif millis > self._millis:  # else only the end differs from the newest one
+            self._begin(millis)
+        return self._head + _PAIRS[self._entropy & 1023]
 
     def not_before(self, time: float) -> None:
         """Make only ULIDs that sort after a Unix time, though the clock was set back since."""
         millis = int(time * 1000) + 1
-        if millis > self._last[0]:
-            self._last = millis, self._rng.getrandbits(80)
-            self._head = encode_ulid(*self._last)[:-2]
+        if millis > self._millis:
+            self._begin(millis)
+
+    def _begin(self, millis: int) -> None:
+        self._millis = millis
+        self._head = _encoded(millis & (2**48 - 1), 5) + self._middle
 
     def agent(self) -> str:
         """Return a new random agent id (32 hex digits)."""

@@ -84,11 +84,11 @@ def fork_of(step: Step) -> SessionForked | None:
 def events_of(step: Step, last_seq: int) -> tuple[Event, ...]:
     """Return what the step tells, numbered from `last_seq` on."""
     events = []
+    session_id, run_id, seq = step.session_id, step.run_id, last_seq
     for write in step.writes:
         for telling in write.events(step):
-            last_seq += 1
-            event = event_of(telling, step.session_id, step.run_id, last_seq, write.at)
-            events.append(event)
+            seq += 1
+            events.append(event_of(telling, session_id, run_id, seq, write.at))
     return tuple(events)
 
 

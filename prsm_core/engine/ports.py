@@ -173,6 +173,11 @@ class Life(Protocol):
         """Whether the agent runs and holds a slot, so that it can be answered at once."""
         ...
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether all that the agent does is waiting, as far as nobody has moved it since."""
+        ...
+
     def moved(self) -> None:
         """Note that the agent is not blocked any more, or about to move."""
         ...

@@ -276,9 +276,9 @@ class Staged(Struct, eq=False):
 
     def fits(self, run_id: str, incarnation: int) -> bool:
         """Whether it is of this life in this run, and can be written."""
-        step = self.step
+        step, needs = self.step, self.needs
         is_same = step.incarnation == incarnation and step.run_id == run_id
-        return is_same and self.hindrance is None
+        return is_same and (needs is None or needs.refused is None)
 
     @property
     def hindrance(self) -> Exception | None:

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from prsm_core.deprecation import forwards
 from prsm_core.domain.agents import SHELL_READERS, AgentRole, PermissionMode
+from prsm_core.domain.record import Record
 from prsm_core.interfaces.records import check_name
 
 if TYPE_CHECKING:
@@ -108,8 +111,7 @@ class Carried:
     calls: tuple[CarriedCall, ...] = ()  # in the order they began
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRequest:
+class SessionRequest(Record, frozen=True, kw_only=True):
     """What binds an agent session; another model, tool set or system prompt is a new session."""
 
     agent_id: str
@@ -121,9 +123,9 @@ class SessionRequest:
     mode: PermissionMode = PermissionMode.DEFAULT
     native_tools: frozenset[str] = frozenset()
     reasoning_effort: str | None = None
-    mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)
+    mcp_servers: Mapping[str, McpServer] = msgspec.field(default_factory=dict)
     resume_token: str | None = None
-    answers: Mapping[str, ToolOutcome] = field(default_factory=dict)  # call_id -> outcome
+    answers: Mapping[str, ToolOutcome] = msgspec.field(default_factory=dict)  # call_id -> outcome
     timeout_s: float = 7200.0
     max_response_tokens: int | None = None
     temperature: float | None = None

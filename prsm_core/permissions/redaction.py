@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 MARK = "[redacted]"
 _BETWEEN_TEXTS = "\n\0\n"  # nothing that a secret can be made of goes on across it
 MIN_SECRET = 8  # characters; a shorter value would take ordinary words with it
-_SHORT = 64  # characters of a text worth remembering: an id, a name, a state
-_REMEMBERED = 4096  # texts
+_REMEMBERED = 512 * 1024  # bytes of clean texts, about
+_EACH = 100  # bytes of a text beside its characters
+_SHORT = 64  # characters of a text by itself that is worth that: an id, a name, a state
 _TEXTLESS = frozenset({type(None), bool, int, float})
 
 _SHAPES = re.compile(
@@ -115,42 +116,47 @@ class Redactor:
         # A text's last word may not be all of these.
         self._spaced = [form for form in self._secrets if any(map(str.isspace, form))]
         self._hex = _Hex(secret for secret in known if len(secret) <= _LONGEST_IN_HEX)
-        self._clean: set[str] = set()  # short texts that hold none; the same ones come by often
+        self.clean: set[str] = set()  # texts that hold none; most come by again, in the same turn
+        self._size = 0  # bytes of those
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
-        if len(text) < MIN_SECRET or text in self._clean:
+        if len(text) < MIN_SECRET or text in self.clean:
             return text
         redacted = self._redacted(text)
-        if redacted == text:
-            self._remember((text,))
+        if len(text) <= _SHORT and redacted == text:  # not each piece of a stream
+            self._remember((text,), len(text))
         return redacted
 
-    def _remember(self, texts: Iterable[str]) -> None:
-        """Remember those of clean texts that are short enough to come by again."""
-        if len(self._clean) >= _REMEMBERED:
-            self._clean.clear()
-        self._clean.update([text for text in texts if len(text) <= _SHORT])
+    def _remember(self, texts: Collection[str], length: int) -> None:
+        """Remember clean texts of this length in all, unless they are very long."""
+        size = length + _EACH * len(texts)
+        if size > _REMEMBERED // 4:
+            return
+        self._size += size
+        if self._size > _REMEMBERED:
+            self.clean.clear()
+            self._size = size
+        self.clean.update(texts)
 
     def _redacted(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, MARK)
-        text = self._hex.redacted(text)
+        if self._secrets:
+            text = self._hex.redacted(text)
         return _without_named(_without_shapes(text))
 
     def finds(self, texts: Iterable[str]) -> bool:
         """Return whether any text may hold a secret: never wrong about "no".
 
-        They are looked at as one, which is far faster than one by one, and those that are known
-        to hold none are left out first.
+        They are looked at as one, which is far faster than one by one. Those that are known to
+        hold none are left out first, and those that are too short to.
         """
-        new = set(texts).difference(self._clean)
-        if not new:
-            return False
-        whole = _BETWEEN_TEXTS.join(new)
-        if self._redacted(whole) != whole:
+        new = set(texts).difference(self.clean)
+        whole = _BETWEEN_TEXTS.join([text for text in new if len(text) >= MIN_SECRET])
+        if whole and self._redacted(whole) != whole:
             return True
-        self._remember(new)
+        self._remember(new, len(whole))
         return False
 
     def stream(self) -> StreamRedactor:

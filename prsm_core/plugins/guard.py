@@ -94,6 +94,14 @@ class Guest:
         """Guard the body, which calls it; errors of the kinds in `passes` are answers."""
         return Calling(self, what, passes)
 
+    def attribute(self, owner: object, name: str, *default: object) -> Any:
+        """Return what an object of its code has by this name; see `calling` for what is raised."""
+        try:
+            return getattr(owner, name, *default)
+        except BaseException as error:
+            self.calling(name).check(error)
+            raise
+
     def failed(self, what: str, error: BaseException) -> PluginFaultError:
         """Return what is told of an error of its code; the first one's traceback is logged."""
         if not self._has_failed:

@@ -7,10 +7,11 @@ were, and as they were before a step that fails, are made of the steps again.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import LIVE_TYPES
 from prsm_core.domain.projection import check_step, events_of, fork_of, kind_of, made_of, rows_of
+from prsm_core.domain.record import Record
 from prsm_core.domain.renaming import renamed
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes.turns import ClosedBeforeError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.writes.forks import SessionForked
 
 
-class _Commit(NamedTuple):
+class _Commit(Record, frozen=True, gc=False):
     """A commit: whose, the session's last event by then, and its step if it has one."""
 
     session_id: str

@@ -36,7 +36,7 @@ def test_ulids_sort_after_all_that_an_earlier_source_made_until_then(until, now,
 def test_ulids_of_one_millisecond_are_consecutive():
     ids = Ids(lambda: 1.0, random.Random(7))
     made = [ids.ulid() for _ in range(3000)]
-    begin = random.Random(7).getrandbits(80)
+    begin = random.Random(7).getrandbits(79) + 1
     assert made == [encode_ulid(1000, begin + number) for number in range(3000)]
 
 

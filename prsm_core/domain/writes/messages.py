@@ -90,6 +90,8 @@ class MessagesConsumed(Write, frozen=True, kw_only=True):
 
 def consumed(step: Step, message_ids: Sequence[str], by: str) -> list[Row]:
     """Return messages to this life of the step's agent as used by a turn, a call or a step."""
+    if not message_ids:
+        return []
 
     def refuse(message_id: str) -> StoreError:
         return StoreError(

@@ -56,7 +56,7 @@ class AgentLife:
         self._proof = proof
         self._number = record.incarnation
         self._lease = SlotLease(Slots(1) if is_external else parts.slots)
-        self._waits: Sequence[Wait] = ()  # the last that blocked the agent
+        self._waits: Sequence[Wait] = ()  # what blocks the agent, or did until somebody moved it
 
     @property
     def is_over(self) -> bool:
@@ -116,9 +116,15 @@ class AgentLife:
             steps = self._parts.steps
             steps.stage(self.record, *steps.move(self.record, AgentState.RUNNING, "answered"))
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether all that the agent does is waiting, as far as nobody has moved it since."""
+        return bool(self._waits)
+
     def moved(self) -> None:
         """Note that the agent is not blocked any more, or about to move."""
-        if self.record.incarnation == self._number:
+        if self._waits and self.record.incarnation == self._number:
+            self._waits = ()
             self._parts.detector.moved(self.record.agent_id)
 
     def idles(self) -> None:

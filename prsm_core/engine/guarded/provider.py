@@ -83,8 +83,7 @@ class GuardedProvider(Provider):
             return NOTHING
 
     def _capabilities(self) -> ProviderCapabilities:
-        with self._guest.calling("capabilities"):
-            found = self.inner.capabilities
+        found: ProviderCapabilities = self._guest.attribute(self.inner, "capabilities")
         if self._can is None or found is not self._can:  # the same ones cannot have changed
             if (problem := first_problem(found, CAPABILITIES)) is not None:
                 raise self._guest.wrong("capabilities", problem)
@@ -95,8 +94,7 @@ class GuardedProvider(Provider):
     def known_models(self) -> Sequence[ModelInfo]:  # type: ignore[override]
         """The models it knows; none where it does not say."""
         try:
-            with self._guest.calling("known_models"):
-                found = self.inner.known_models
+            found = self._guest.attribute(self.inner, "known_models")
             if found is not self._known:
                 self._known = self._models("known_models", found)
         except PluginError as error:
@@ -251,8 +249,7 @@ class GuardedSession(ProviderSession):
 
     def _read(self, name: str, default: object) -> object:
         try:
-            with self._guest.calling(name):
-                return getattr(self.inner, name, default)
+            return self._guest.attribute(self.inner, name, default)
         except PluginError as error:
             self._tell(name, f"cannot be read: {error.message}")
             return default

@@ -12,15 +12,18 @@ if TYPE_CHECKING:
 class Place:
     """A place in a line. What waits for it is made once somebody does: mostly nobody does."""
 
-    __slots__ = ("_is_left", "_next")
+    __slots__ = ("_is_left", "_next", "agent_id", "before")
 
-    def __init__(self) -> None:
+    def __init__(self, agent_id: str | None, before: Place | None) -> None:
+        self.agent_id = agent_id  # whose line it is in
+        self.before = before  # the place that is left first; None if there is none
         self._is_left = False
         self._next: asyncio.Future[None] | None = None  # what the one behind it waits for
 
     def leave(self) -> None:
         """Let the next one in."""
         self._is_left = True
+        self.before = None
         if self._next is not None:
             self._next.set_result(None)
 
@@ -52,14 +55,13 @@ class Lanes:
         """Whether something of this agent must be written before all else of it."""
         return agent_id in self._last
 
-    def enter(self, agent_id: str | None) -> tuple[Place | None, Place]:
-        """Take the next place; return the one before it, if that is not left yet, and it."""
-        before = self._last.get(agent_id)
-        own = self._last[agent_id] = Place()
-        return before, own
+    def enter(self, agent_id: str | None) -> Place:
+        """Take the next place in an agent's line."""
+        place = self._last[agent_id] = Place(agent_id, self._last.get(agent_id))
+        return place
 
-    def leave(self, agent_id: str | None, own: Place) -> None:
+    def leave(self, place: Place) -> None:
         """Let the next one in."""
-        own.leave()
-        if self._last[agent_id] is own:
-            del self._last[agent_id]
+        place.leave()
+        if self._last[place.agent_id] is place:
+            del self._last[place.agent_id]

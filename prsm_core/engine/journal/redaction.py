@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 W = TypeVar("W", bound=Write)
 _log = logging.getLogger("prsm.engine")
 
-_PLAIN = frozenset({str, type(None), bool, int, float})
+_TEXTLESS = frozenset({type(None), bool, int, float})
 _MOST = 1_000_000  # values of one step
 
 # The fields that hold what somebody wrote; all others are ids, names, numbers and states.
@@ -77,35 +77,42 @@ def may_hold_secret(writes: Sequence[Write], redactor: Redactor) -> bool:
     What cannot be looked at may hold anything.
     """
     try:
-        return redactor.finds(_texts(writes))
+        texts = _texts(writes, redactor.clean)
+        return bool(texts) and redactor.finds(texts)
     except Exception as error:  # noqa: BLE001 - field by field it is told which one it was
         _log.warning("what is written could not be searched for secrets", exc_info=error)
         return True
 
 
-def _texts(writes: Sequence[Write]) -> list[str]:
-    """Return every text in writes, however deep it is.
+def _texts(writes: Sequence[Write], clean: set[str]) -> list[str]:
+    """Return every text in writes, however deep it is, but for those that are known to be clean.
 
     Every value of every step comes by: those that JSON is made of are told by their type, and what
-    they hold is looked at in its turn.
+    they hold is looked at in its turn, unless it is empty.
     """
+    texts: list[str] = []
     values = [_FIELDS[type(write)](write) for write in writes if write.texts]
     for value in values:  # it grows on the way
         kind: Any = type(value)
-        if kind in _PLAIN:
+        if kind is str:
+            if value not in clean:
+                texts.append(value)
+            continue
+        if kind in _TEXTLESS:
             continue
         if kind is dict:
-            values += value
-            values += value.values()
+            if not clean.issuperset(value):  # its keys
+                values += value
+            values += filter(None, value.values())
         elif kind is tuple or kind is list:
-            values += value
+            values += filter(None, value)
         elif kind in WRITTEN:
-            values += (_FIELDS[kind](value),)
+            values += (_FIELDS[kind](value),)  # one field is no tuple
         else:
             values += _looked_at(value)
         if len(values) > _MOST:
             raise ValueError("it holds too much, or itself")
-    return [value for value in values if type(value) is str]
+    return texts
 
 
 def _looked_at(value: Any) -> Iterable[Any]:

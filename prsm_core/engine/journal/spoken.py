@@ -14,9 +14,9 @@ import asyncio
 import math
 from collections import deque
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prsm_core.domain.turns import CUT_MARK
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prsm_core.permissions.redaction import StreamRedactor
 
 RECENT = 64  # committed messages whose pieces are kept for who begins to follow just before them
-_HEEDED = frozenset({"turn_finished", "message_completed"})
+_HEEDED = frozenset({"turn_finished", "message_completed", "tool_call_finished"})
 _OUTPUT = "tool_output_delta"
 
 
@@ -67,8 +67,7 @@ class LiveText:
             self._at += len(text)
 
 
-@dataclass(slots=True, eq=False)
-class Piece:
+class Piece(Struct, eq=False):
     """Text that was told in a row, all of it behind the same event of its agent."""
 
     first: Event
@@ -170,8 +169,7 @@ class Writing:
             await done
 
 
-@dataclass(slots=True, eq=False)
-class _Message:
+class _Message(Struct, eq=False):
     """A message that is complete, and the number of its event once that is committed."""
 
     number: int  # in its turn
@@ -181,8 +179,7 @@ class _Message:
     seq: int | None = None
 
 
-@dataclass(slots=True, eq=False)
-class _Turn:
+class _Turn(Struct, eq=False):
     turn_id: str
     message: int = 1  # the number of the one that the model is at
     seq: int = 0  # of the agent's last event
@@ -249,23 +246,27 @@ class Spoken:
 
     def heed(self, events: tuple[Event, ...]) -> None:
         """Take note of what was committed."""
+        turns = self._turns
         for event in events:
-            agent, kind = event.agent, event.type
+            agent = event.agent
             if agent is None:
                 continue
-            if kind == "turn_started":
-                turn: _Turn | None = self._turn(agent, event.data["turn"])
-            else:
-                turn = self._turns.get(agent)
+            if event.type == "turn_started":
+                self._turn(agent, event.data["turn"])
+            turn = turns.get(agent)
             if turn is not None:
                 turn.seq = event.seq or turn.seq
-                if kind == "tool_call_finished":
-                    turn.outputs.pop(event.data["call"], None)
-                elif kind in _HEEDED and event.data.get("turn") == turn.turn_id:
+                if event.type in _HEEDED:
                     self._heed(event, agent, turn)
 
     def _heed(self, event: Event, agent: str, turn: _Turn) -> None:
-        if event.type == "turn_finished":
+        kind, data = event.type, event.data
+        if kind == "tool_call_finished":
+            turn.outputs.pop(data["call"], None)
+            return
+        if data.get("turn") != turn.turn_id:
+            return
+        if kind == "turn_finished":
             del self._turns[agent]
             if self._holders:
                 self._left[turn.turn_id] = turn

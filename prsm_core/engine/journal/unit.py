@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 
     from prsm_core.domain.steps import Committed, Step
+    from prsm_core.engine.journal.lanes import Place
     from prsm_core.engine.journal.staging import Unwritten
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
@@ -263,11 +264,11 @@ class Journal:
         """
         self._check_open(step)
         before = self._take(step.agent_id)
-        work = partial(self._commit, step, before, then, needs)
         if before or self._lanes.is_taken(step.agent_id):
-            agents = dict.fromkeys((step.agent_id, *bears))
+            agents = dict.fromkeys((step.agent_id, *bears)) if bears else (step.agent_id,)
+            work = partial(self._commit, step, before, then, needs)
             return await self._background.finish(self._in_line(agents, work))
-        return await self._background.finish(work())
+        return await self._background.finish(self._commit(step, before, then, needs))
 
     async def land(self, agent_id: str) -> None:
         """Write what an agent has done so far, before it acts outside the engine."""
@@ -339,19 +340,19 @@ class Journal:
 
         The places in their lines are taken now: what the agents do later comes after it.
         """
-        places = [(agent_id, *self._lanes.enter(agent_id)) for agent_id in agents]
+        return self._wait_and_work([self._lanes.enter(agent_id) for agent_id in agents], work)
 
-        async def wait_and_work() -> T:
-            try:
-                for _, before, _ in places:
-                    if before is not None:
-                        await before.over()
-                return await work()
-            finally:
-                for agent_id, _, own in places:
-                    self._lanes.leave(agent_id, own)
-
-        return wait_and_work()
+    async def _wait_and_work(
+        self, places: Sequence[Place], work: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
+        try:
+            for place in places:
+                if place.before is not None:
+                    await place.before.over()
+            return await work()
+        finally:
+            for place in places:
+                self._lanes.leave(place)
 
     async def _commit(
         self,

@@ -34,6 +34,8 @@ class AuthProfiles:
     @property
     def current(self) -> str | None:
         """The first login that does not rest, else the one that rests the shortest."""
+        if not self._rests_until:  # the provider has only its own
+            return None
         now = self._clock.now()
         rests = {name: max(until - now, 0.0) for name, until in self._rests_until.items()}
         return min(rests, key=rests.__getitem__, default=None)

@@ -67,7 +67,7 @@ class Planner:
 
     def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
         """Return the names of a new agent."""
-        if alias is not None and self._journal.redactor.finds([alias]):
+        if alias is not None and self._journal.redactor.text(alias) != alias:
             raise AgentSpawnError(
                 "the agent's name holds a secret", hint="choose another name or leave it out"
             )

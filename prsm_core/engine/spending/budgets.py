@@ -293,6 +293,10 @@ class BudgetLedger:
         }
         return Budget(**left)
 
+    def is_limited(self, agent_id: str) -> bool:
+        """Return whether anything limits what an agent uses, now or later in this run."""
+        return self._scope(agent_id).is_limited
+
     def parts_of(self, agent_id: str) -> list[Part]:
         """Return the subtrees around an agent that have a budget of their own, its own first."""
         return list(self._scope(agent_id).parts())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
@@ -151,8 +151,7 @@ class CallsOfTurn(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(Struct):
     """What a handler answers: data for the model, and whether the turn ends with it."""
 
     data: Mapping[str, Any]
@@ -162,12 +161,7 @@ class Reply:
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def _nothing() -> Mapping[str, Any]:
-    return _NOTHING
-
-
-@dataclass(slots=True, eq=False)
-class Call:
+class Call(Struct, eq=False):
     """One orchestration call.
 
     Handlers read `args`, may wait, and may once `open` it, before anything outside the engine
@@ -185,7 +179,7 @@ class Call:
     response: int = 0  # of the model, in which it was made: by the time it is opened, more may be
     opened: bool = False
     is_again: bool = False  # an earlier engine has opened it
-    effects: Mapping[str, Effect] = field(default_factory=_nothing)  # that it had there, by name
+    effects: Mapping[str, Effect] = _NOTHING  # that it had there, by name
     opening: Staged | None = None  # of a call that has begun: all that it does needs it
     closed: bool = False
     wait: Wait | None = None

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
@@ -33,51 +35,29 @@ if TYPE_CHECKING:
 _NONE: frozenset[str] = frozenset()  # one for all: each that is made takes 216 bytes
 
 
-class TurnCalls:
+class TurnCalls(Struct, eq=False):
     """Owns the orchestration calls of one turn."""
 
-    __slots__ = (
-        "_cut",
-        "_going_on",
-        "_is_over",
-        "_left",
-        "_let_go",
-        "_taken_up",
-        "_tasks",
-        "_unbegun",
-        "asking",
-        "cut_off",
-        "has_completed",
-        "is_left",
-        "life",
-        "open",
-        "parts",
-        "rows",
-        "tools",
-        "turn",
-    )
-
-    def __init__(self, turn: TurnOfCalls, life: Life, parts: CallParts, tools: Toolbox) -> None:
-        self.turn = turn
-        self.life = life
-        self.parts = parts
-        self.tools = tools
-        self._tasks: dict[str, asyncio.Task[Any]] = {}  # the provider's, by the call it waits in
-        self._let_go: asyncio.Future[None] | None = None  # no call runs any more
-        self.open: dict[str, Call] = {}
-        self.rows: dict[str, AgentToolCall] = {}  # of those that have ended
-        self._going_on: GoingOn | None = None  # of a turn that an earlier engine has left open
-        self.cut_off: list[Call] = []  # opened, but ended by the turn's end
-        self.has_completed = False  # task_complete was accepted
-        self._is_over = False
-        self._cut: frozenset[str] = _NONE  # calls that were cancelled here
-        self.asking = 0  # how many of the open ones ask a person
-        self.is_left = False  # all are let go of to be made again: nothing that they did is undone
-        self._left: tuple[Call, ...] = ()  # those
-        self._taken_up: asyncio.Event | None = None  # set once they may be made; None: none was
-        self._unbegun: dict[
-            str, Call
-        ] = {}  # left open by an earlier session, and not yet made again
+    turn: TurnOfCalls
+    life: Life
+    parts: CallParts
+    tools: Toolbox
+    open: dict[str, Call] = field(default_factory=dict)
+    rows: dict[str, AgentToolCall] = field(default_factory=dict)  # of those that have ended
+    cut_off: list[Call] = field(default_factory=list)  # opened, but ended by the turn's end
+    has_completed: bool = False  # task_complete was accepted
+    asking: int = 0  # how many of the open ones ask a person
+    is_left: bool = False  # all are let go of to be made again: nothing that they did is undone
+    # The provider's tasks, by the call that each waits in.
+    _tasks: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
+    _let_go: asyncio.Future[None] | None = None  # no call runs any more
+    _going_on: GoingOn | None = None  # of a turn that an earlier engine has left open
+    _is_over: bool = False
+    _cut: frozenset[str] = _NONE  # calls that were cancelled here
+    _left: tuple[Call, ...] = ()  # those that were let go of
+    _taken_up: asyncio.Event | None = None  # set once they may be made; None: none was
+    # Left open by an earlier session, and not yet made again.
+    _unbegun: dict[str, Call] = field(default_factory=dict)
 
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""

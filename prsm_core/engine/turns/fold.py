@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from prsm_core.domain.turns import (
@@ -43,8 +43,7 @@ _NOTHING_USED, _NOTHING_HELD = TokenUsage(), TokenBudget()
 _CALL_STATUS = {"completed": "completed", "failed": "failed", "denied": "failed"}
 
 
-@dataclass(slots=True)
-class TurnFold:
+class TurnFold(Struct, eq=False):
     """Owns what one turn has produced so far."""
 
     turn_id: str

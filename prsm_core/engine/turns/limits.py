@@ -66,7 +66,7 @@ class TurnLimits:
         turn: Limited,
         clock: TurnClock,
         silence: Silence,
-        allowance: Allowance,
+        allowance: Allowance | None,
         *,
         stop: TurnStop,
         watch: TurnWatch,
@@ -74,7 +74,7 @@ class TurnLimits:
         self._turn = turn
         self._clock = clock
         self._silence = silence
-        self._allowance = allowance
+        self._allowance = allowance  # None: no budget limits the turn
         self._stop = stop
         self._watch = watch
         self._number: int | None = None  # with the watch
@@ -92,39 +92,46 @@ class TurnLimits:
         """Ask anew when to look, since something counts that did not: it may be sooner now."""
         if self._number is not None:
             soonest = min(QUIET_SECONDS, self._clock.soonest)
-            self._watch.hurry(self._number, 0.0 if self._allowance.error else soonest)
+            self._watch.hurry(self._number, 0.0 if self.is_used_up else soonest)
 
     @property
     def is_used_up(self) -> bool:
         """Whether a budget is used up."""
-        return self._allowance.error is not None
+        return self._allowance is not None and self._allowance.error is not None
 
     def use_up(self, error: BudgetExceededError) -> None:
         """Take note that a budget is used up: the turn ends at the model's next step.
 
         One that only waits for other agents ends now: an answer would be the model's next step.
         """
+        if self._allowance is None:
+            raise RuntimeError("no budget limits this turn") from error
         self._allowance.use_up(error)
         if self._turn.is_blocked():
-            self._end_over_budget()
+            self._end_over_budget(self._allowance)
 
     def heed(self, event: ProviderEvent) -> None:
         """Heed an event of the turn: it may be the model's next step."""
+        if self._allowance is None:
+            return
         calls, is_calling = self._turn.calls_begun, self._turn.has_open_call
         if self._allowance.take(event, calls=calls, is_calling=is_calling):
-            self._end_over_budget()
+            self._end_over_budget(self._allowance)
         elif self._allowance.error is not None:
             self.hurry()
 
     def answered(self) -> None:
         """Heed that the last open call was answered."""
-        if self._allowance.answered(is_calling=False):
-            self._end_over_budget()
+        if self._allowance is not None and self._allowance.answered(is_calling=False):
+            self._end_over_budget(self._allowance)
 
     def look_in(self) -> float:
         """Return the seconds until a clock may have run out, or silence means something."""
-        told = max(0.0, min(self._allowance.remaining(), self._silence.remaining()))
-        return min(self._clock.remaining(), self._turn.quiet_in(), told)
+        left = self._clock.remaining()
+        told = self._silence.remaining(left)
+        if self._allowance is not None:
+            told = min(self._allowance.remaining(), told)
+        return min(left, self._turn.quiet_in(), max(0.0, told))
 
     def look(self) -> bool:
         """End the turn when a clock has run out; note the silence of a provider without StepEnded.
@@ -133,8 +140,8 @@ class TurnLimits:
         """
         if self._turn.quiet_in() <= 0:
             self._turn.fall_quiet()
-        if self._allowance.remaining() <= 0:
-            self._end_over_budget()
+        if self._allowance is not None and self._allowance.remaining() <= 0:
+            self._end_over_budget(self._allowance)
             return False
         expired = self._clock.expired()
         if expired is None:
@@ -143,7 +150,7 @@ class TurnLimits:
         self._stop.expire(expired)
         return False
 
-    def _end_over_budget(self) -> None:
+    def _end_over_budget(self, allowance: Allowance) -> None:
         if not self._turn.is_completing:  # else it ends by itself, and well
-            self._stop.over_budget = self._allowance.error
+            self._stop.over_budget = allowance.error
             self._stop.ask()

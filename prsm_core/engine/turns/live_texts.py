@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field
+
 from prsm_core.domain.turns import (
     RESULT_LIMIT,
     AssistantMessage,
@@ -26,31 +28,20 @@ _KINDS: dict[type, str] = {TextDelta: "text_delta", ThinkingDelta: "thinking_del
 _STOPS = frozenset({AssistantMessage, ToolCallStarted, StepEnded, TurnEnded})
 
 
-class LiveTexts:
+class LiveTexts(Struct, eq=False):
     """Owns the texts of the message that a model is at, by the kind of their pieces.
 
     A text that goes on later has its place behind what was told of it. What may be the beginning of
     a secret is held back until the text goes on, or something comes that a person sees beside it.
     """
 
-    __slots__ = (
-        "_agent_id",
-        "_fold",
-        "_journal",
-        "_newest",
-        "_number",
-        "_outputs",
-        "_texts",
-    )
-
-    def __init__(self, journal: Journal, agent_id: str, fold: TurnFold) -> None:
-        self._journal = journal
-        self._agent_id = agent_id
-        self._fold = fold
-        self._texts: dict[type, LiveText] = {}
-        self._outputs: dict[str, LiveText] = {}  # of calls that run
-        self._newest: type | None = None  # the kind of the last piece
-        self._number = 1  # of the message in its turn
+    _journal: Journal
+    _agent_id: str
+    _fold: TurnFold
+    _texts: dict[type, LiveText] = field(default_factory=dict)
+    _outputs: dict[str, LiveText] = field(default_factory=dict)  # of calls that run
+    _newest: type | None = None  # the kind of the last piece
+    _number: int = 1  # of the message in its turn
 
     def heed(self, event: ProviderEvent) -> None:
         """Tell a piece of text, and end the texts that go on no further."""

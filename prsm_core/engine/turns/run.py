@@ -67,8 +67,7 @@ class TurnRun:
         going_on: GoingOn | None = None,
     ) -> None:
         record, clock = of.life.record, parts.clock
-        self._life = of.life
-        self._record = record
+        self._life, self._record = of.life, record
         self._stuck = of.stuck
         self._parts = parts
         self._provider = provider
@@ -81,15 +80,14 @@ class TurnRun:
         self.fold = fold_of(record, parts, was, self.turn_id, self.calls.now_ms)
         self._vendor_calls: VendorCalls | None = None
         self.is_external = of.is_external
-        self.clock = clock_of(
-            clock, parts.settings.engine, used=record.reasoning_used, is_external=of.is_external
-        )
-        self._silence = Silence(
-            clock, self.clock, self.fold, silence_teller(parts.journal, record.descriptor)
-        )
+        used, limits = record.reasoning_used, parts.settings.engine
+        self.clock = clock_of(clock, limits, used=used, is_external=of.is_external)
+        tell = silence_teller(parts.journal, record.descriptor)
+        self._silence = Silence(clock, self.clock, self.fold, tell)
         self.stop = TurnStop(parts.background, clock, provider, record.descriptor.name, of.give_up)
+        allowance = Allowance(clock) if parts.budgets.is_limited(record.agent_id) else None
         self.limits = TurnLimits(
-            self, self.clock, self._silence, Allowance(clock), stop=self.stop, watch=parts.watch
+            self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
         )
         self._phase = TurnPhase.NEW
         self._live = LiveTexts(parts.journal, record.agent_id, self.fold)
@@ -364,14 +362,16 @@ class TurnRun:
 
     def calls_changed(self) -> None:
         """Let the agent wait, if everything that it does is waiting."""
-        if self._life.turn is not self or self._life.is_over:
+        life, is_blocked = self._life, self.is_blocked()
+        may_change = is_blocked or life.is_blocked or self.calls.asking
+        if not may_change or life.turn is not self or life.is_over:
             return
-        if self.is_blocked():
-            self._life.blocked(self.calls.waits())
+        if is_blocked:
+            life.blocked(self.calls.waits())
             return
-        self._life.moved()
+        life.moved()
         if self.calls.asking and self.is_idle:
-            self._life.idles()
+            life.idles()
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""

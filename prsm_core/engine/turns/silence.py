@@ -94,17 +94,20 @@ class Silence:
         elif event.level != "info":
             self._asked = self._clock.now()
 
-    def remaining(self) -> float:
-        """Return the seconds until the present silence is to be told."""
+    def remaining(self, left: float) -> float:
+        """Return the seconds until the present silence is to be told, in a turn that has so many.
+
+        One without end is nobody's to tell of.
+        """
         since = self._since()
-        if self._turn.open_tools or since == self._told or self._turn.remaining() == math.inf:
+        if self._turn.open_tools or since == self._told or left == math.inf:
             return math.inf
         bound = LATER_SECONDS if self._is_answered else FIRST_ANSWER_SECONDS
         return since + bound - self._clock.now()
 
     def look(self) -> None:
         """Tell of a silence that lasts too long."""
-        if self.remaining() > 0:
+        if self.remaining(self._turn.remaining()) > 0:
             return
         self._told = self._since()
         now = self._clock.now()

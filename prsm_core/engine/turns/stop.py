@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded
 from prsm_core.errors import AgentTimeoutError
 
@@ -27,7 +29,7 @@ _EXPIRED = {
 }
 
 
-class TurnStop:
+class TurnStop(Struct, eq=False):
     """Owns why one turn is to end, and sees to it that it does.
 
     The provider is asked, once. Where it does not end the turn in time, the turn is cancelled.
@@ -35,45 +37,20 @@ class TurnStop:
     cancelled at once.
     """
 
-    __slots__ = (
-        "_background",
-        "_clock",
-        "_give_up",
-        "_is_alone",
-        "_is_cut_off",
-        "_is_over",
-        "_late",
-        "_name",
-        "_over",
-        "_provider",
-        "_task",
-        "expired",
-        "is_by_person",
-        "over_budget",
-    )
-
-    def __init__(
-        self,
-        background: Background,
-        clock: Clock,
-        provider: ProviderSession,
-        name: str,
-        give_up: Callable[[], Coroutine[Any, Any, None]],
-    ) -> None:
-        self._background = background
-        self._clock = clock
-        self._provider = provider
-        self._name = name  # of the agent
-        self._give_up = give_up
-        self._task: asyncio.Task[Any] | None = None  # the one that streams
-        self._late: asyncio.Task[None] | None = None  # cancels it unless it ends in time
-        self._is_alone = False  # no provider is there that could end it
-        self._is_cut_off = False  # the provider did not end the turn, so the engine did
-        self._is_over = False
-        self._over: asyncio.Event | None = None  # made by the first that waits for it
-        self.expired: AgentTimeoutError | None = None
-        self.is_by_person = False
-        self.over_budget: BudgetExceededError | None = None
+    _background: Background
+    _clock: Clock
+    _provider: ProviderSession
+    _name: str  # of the agent
+    _give_up: Callable[[], Coroutine[Any, Any, None]]
+    expired: AgentTimeoutError | None = None
+    is_by_person: bool = False
+    over_budget: BudgetExceededError | None = None
+    _task: asyncio.Task[Any] | None = None  # the one that streams
+    _late: asyncio.Task[None] | None = None  # cancels it unless it ends in time
+    _is_alone: bool = False  # no provider is there that could end it
+    _is_cut_off: bool = False  # the provider did not end the turn, so the engine did
+    _is_over: bool = False
+    _over: asyncio.Event | None = None  # made by the first that waits for it
 
     def begin(self, task: asyncio.Task[Any] | None, *, is_alone: bool = False) -> None:
         """Take note of the task in which the turn streams, or waits without a session."""

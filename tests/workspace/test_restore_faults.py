@@ -92,14 +92,23 @@ def killed_at(tmp_path, step):
     return check_after_the_kill(scene, before, after)
 
 
-def test_a_restore_killed_around_each_command_of_git_is_finished_or_was_not_begun(tmp_path):
-    ends = []
-    step = 0
+def check_kills(tmp_path, first, stride):
+    """Kill a restore at steps; it is under way at some of them."""
+    ends, step = [], first
     while (end := killed_at(tmp_path, step)) is not None:
         ends.append(end)
-        step += 2 if step < 40 else 1
+        step += stride
     assert set(ends) == {True, False}
-    assert ends.count(True) >= 5
+
+
+def test_a_restore_killed_here_and_there_is_finished_or_was_not_begun(tmp_path):
+    check_kills(tmp_path, 2, 13)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(4))
+def test_a_restore_killed_at_anything_it_does_is_finished_or_was_not_begun(tmp_path, part):
+    check_kills(tmp_path, part, 4)
 
 
 @pytest.mark.long

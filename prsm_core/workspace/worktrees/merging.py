@@ -26,15 +26,21 @@ MEANWHILE = "it was changed while the merge was written"
 
 
 def plan(root: Root, changes: Sequence[Changed]) -> tuple[list[Operation], list[Left]]:
-    """Return what a merge would write, and what does not merge. Raises OSError, GitFailedError."""
+    """Return what a merge would write, and what does not merge. Raises OSError, GitFailedError.
+
+    What is deleted comes first: it makes room, where a file has become a folder, or a folder one.
+    """
     operations, conflicts = [], []
-    for one in changes:
-        side = find_side(root, one.path)
+    going: set[str] = set()
+    for one in sorted(changes, key=lambda one: one.after is not None):
+        side = find_side(root, one.path, going)
         new = _merged(root, side, one)
         if isinstance(new, Left):
             conflicts.append(new)
         elif new.entry != side.entry:
             operations.append(Operation("", one.path, side.entry, new.entry, ()))
+            if new.entry is None:
+                going.add(one.path)
     return operations, conflicts
 
 

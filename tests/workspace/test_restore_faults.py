@@ -15,6 +15,7 @@ from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.workspace.shadow.hindrances import HinderedError
 from prsm_core.workspace.shadow.root import Limits
 from prsm_core.workspace.shadow.worktree import KEPT_SAFETY, Shadow
+from tests.plain_user import as_plain_user
 from tests.sources import ROOT
 from tests.workspace.shadow_scene import FailingGit, Scene, every_byte
 
@@ -273,9 +274,8 @@ def test_a_file_that_git_threw_away_is_stored_anew(scene):
     assert every_byte(scene.folder) == before
 
 
+@as_plain_user
 def test_a_read_only_folder_is_named_before_anything_changes(scene):
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
     taken = scene.take()
     scene.write("d0/f0", "new")
     scene.write("d1/f1", "new")

@@ -5,12 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 
 from prsm_core.errors import ConfigError, PrsmError
+from prsm_core.workspace.shadow.git import Output
 from tests.plain_user import as_plain_user
-from tests.workspace.shadow_scene import Scene, every_byte, small_files, under_way
+from tests.workspace.changes_scene import Tracked, found_by, wanted
+from tests.workspace.commits_scene import Committed
+from tests.workspace.shadow_scene import (
+    DirectGit,
+    Scene,
+    every_byte,
+    small_files,
+    under_way,
+)
 from tests.workspace.test_worktrees import NOTHING_LEFT, names
 from tests.workspace.trees_scene import Grove, inside, text
 
@@ -110,6 +120,75 @@ def test_a_snapshot_for_which_the_disk_has_no_room_is_none(scene):
     scene.write("large", "2")
     scene.shadow().restore(taken.id)
     assert every_byte(scene.folder) == before
+
+
+def test_changes_that_the_disk_has_no_room_for_are_found_by_the_next_look(tmp_path):
+    scene = Tracked(tmp_path)
+    scene.write("a", "1\n")
+    scene.commit()
+    tracker = scene.begin()
+    scene.write("a", "2\n")
+    scene.write("large", NOISE)
+    with small_files(), pytest.raises(PrsmError):
+        tracker.scan()
+    found = found_by(tracker)
+    assert sorted(one.path for one in found.found) == ["a", "large"]
+    assert found.notes == ()
+    assert {one.state for one in scene.rejecter().reject("s", wanted(found.found)).decided} == {
+        "rejected"
+    }
+    assert scene.read("a") == "1\n"
+    assert not (scene.folder / "large").exists()
+
+
+class FailsOnce(DirectGit):
+    """Fails the n-th command."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def __call__(self, args, **more):
+        is_it = len(self.calls) == self.number
+        done = super().__call__(args, **more)
+        return Output(128, b"", b"fatal: no memory") if is_it else done
+
+
+def test_no_change_is_lost_for_one_command_of_git_that_fails(tmp_path):
+    scene = Tracked(tmp_path)
+    scene.write("gone", "1\n")
+    scene.write("a", "1\n")
+    scene.commit()
+    tracker = scene.tracker(much=1)  # so that they are taken into the index, too
+    tracker.begin()
+    for number in count():
+        scene.write("a", f"{number}\n{number}\n")
+        scene.write(f"new{number}", "1\n")
+        git = FailsOnce(number)
+        tracker.use(scene.shadow(git=git))
+        found = found_by(tracker)
+        assert (sorted(one.path for one in found.found), found.notes) == (
+            ["a", f"new{number}"],
+            (),
+        ), git.calls[number][-6:]
+        if len(git.calls) <= number:
+            break
+    assert number > 5
+
+
+def test_commits_for_which_the_disk_has_no_room_are_not_made(tmp_path):
+    scene = Committed(tmp_path)
+    scene.write("a", "1\n")
+    scene.commit()
+    scene.begin()
+    accepted = scene.change("large", NOISE)
+    before = scene.person(), scene.staged(), every_byte(scene.folder)
+    with small_files(), pytest.raises(PrsmError):
+        scene.commit_accepted(accepted)
+    assert scene.committer().unfinished() is None
+    assert (scene.person(), scene.staged(), every_byte(scene.folder)) == before
+    [one] = scene.commit_accepted(accepted).commits
+    assert scene.git("rev-parse", "HEAD") == one.id
 
 
 def test_a_worktree_for_which_the_disk_has_no_room_is_not_made(tmp_path):

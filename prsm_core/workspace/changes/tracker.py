@@ -253,13 +253,13 @@ class Tracker:
         lost, all of it is begun anew, which a note of the scan says.
         """
         with self.shadow.at_work():
-            for is_again in (False, True):
+            said = ""
+            for _ in range(2):  # once may be by chance
                 try:
                     self._wholly(self._learn)
                     return self._wholly(self._scan)
                 except GitFailedError as error:
-                    if is_again:  # once may be by chance
-                        said = error.said
+                    said = error.said
             self._wholly(self._begin)
             note = f"what was known of the files is damaged ({said}), and begun anew: "
             return Scan("", [], (f"{note}changes since the last look are not told",))

@@ -121,7 +121,8 @@ def test_killed_at_every_step_a_rejection_is_finished_or_was_not_begun(ran, part
 
 
 def check_acceptance(ran, first, each):
-    ends, step = [], first
+    ends: list[str] = []
+    step = first
     while True:
         ran.put_back()
         was_killed = ran.killed_at(step, "changes", "accept", "--all")

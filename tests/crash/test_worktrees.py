@@ -119,7 +119,8 @@ class Told:
 
     def __init__(self, home: Grove) -> None:
         rows = home.query("SELECT agent_id, type, data FROM events ORDER BY seq")
-        names = dict(home.query("SELECT agent_id, name FROM agents"))
+        agents = home.query("SELECT agent_id, name FROM agents")
+        names = {agent: str(name) for agent, name in agents}
         self.trees: dict[str, dict] = {}
         self.surely: dict[str, set[str]] = {"w1": set(), "below": set(), "w2": set()}
         began: dict[str, tuple[str, str]] = {}
@@ -127,11 +128,11 @@ class Told:
             told = json.loads(str(data))
             if kind == "worktree_merged":
                 assert names[agent] not in self.trees, "it is told once"
-                self.trees[str(names[agent])] = told
+                self.trees[names[agent]] = told
             elif kind == "tool_call_started" and not told["orchestration"]:
                 given = told["arguments"]
                 path = given.get("file_path") or MADE_BY[given["command"]]
-                began[told["call"]] = str(names[agent]), Path(path).name
+                began[told["call"]] = names[agent], Path(path).name
             elif kind == "tool_call_finished" and told["status"] == "completed":
                 name, path = began.get(told["call"], ("", ""))
                 if name:

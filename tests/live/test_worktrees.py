@@ -120,14 +120,19 @@ def configure(prsm, server):
     )
 
 
+def is_asked(seen):
+    """Whether the person was asked."""
+    return bool(seen.asked)
+
+
 async def until_the_end(prsm, session, pid):
     """Kill the engine as the person is asked, go on with the run, and have it answered."""
-    await follow(prsm, session, Moment(0, lambda seen: seen.asked), [])
+    await follow(prsm, session, Moment(0, is_asked), [])
     os.kill(pid, signal.SIGKILL)
     await prsm.until_gone()
     again, _ = await detached(prsm, "resume")
     assert again == session
-    await follow(prsm, session, Moment(1, lambda seen: seen.asked), [])
+    await follow(prsm, session, Moment(1, is_asked), [])
     await prsm.until_gone()
 
 

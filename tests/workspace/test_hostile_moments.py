@@ -72,17 +72,18 @@ def test_what_has_come_under_way_since_keeps_its_staging_area_and_that_is_said(s
 def test_a_file_that_changes_while_a_snapshot_is_taken_is_whole_in_it(scene):
     """It has the one text or the other, and the next snapshot the newer one."""
     scene.write("a", "old\n")
-    run, written = scene.run, []
+    wrote: list[bool] = []
+    run = scene.run
 
     def meanwhile(args, **more):
         done = run(args, **more)
-        if not written and {"add", "update-index", "hash-object"} & set(args):
-            written.append(scene.write("a", "newer\n"))
+        if not wrote and {"add", "update-index", "hash-object"} & set(args):
+            wrote.append(bool(scene.write("a", "newer\n")))
         return done
 
     scene.run = meanwhile
     first = scene.take()
-    assert written
+    assert wrote
     scene.run = run
     second = scene.take()
     scene.shadow().restore(first.id)

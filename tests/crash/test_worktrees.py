@@ -123,6 +123,7 @@ class Told:
         names = {agent: str(name) for agent, name in agents}
         self.trees: dict[str, dict] = {}
         self.surely: dict[str, set[str]] = {"w1": set(), "below": set(), "w2": set()}
+        self.failed: list[str] = []
         began: dict[str, tuple[str, str]] = {}
         for agent, kind, data in rows:
             told = json.loads(str(data))
@@ -133,7 +134,9 @@ class Told:
                 given = told["arguments"]
                 path = given.get("file_path") or MADE_BY[given["command"]]
                 began[told["call"]] = names[agent], Path(path).name
-            elif kind == "tool_call_finished" and told["status"] == "completed":
+            elif kind == "tool_call_finished" and told["status"] != "completed":
+                self.failed.append(str(told["error"]))
+            elif kind == "tool_call_finished":
                 name, path = began.get(told["call"], ("", ""))
                 if name:
                     self.surely[name].add(path)
@@ -149,6 +152,7 @@ def check_merged(home: Grove, ended: Ended) -> None:
     """What the agents did is there once; of a conflict there is nothing but a branch."""
     assert ended.code == 0, ended.err
     told = Told(home)
+    assert set(told.trees) == {"w1", "below", "w2"}, told.failed
     assert told.surely["below"] <= told.files("below") <= {"b"}
     assert told.surely["w1"] | told.files("below") <= told.files("w1")
     assert told.surely["w2"] <= told.files("w2") <= {"a"}

@@ -14,7 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import ROOT
+
 HOME = Path.home()
+LIVE = ROOT / "tests" / "live"
 ROOM = HOME / ".cache" / "prsm-tests"  # outside the temp folder: there the sandbox of Codex works
 
 
@@ -25,8 +28,8 @@ def room() -> Path:
 
 @pytest.fixture(autouse=True)
 def empty_home(request, monkeypatch):
-    """Give a live test an empty home; what npm has loaded already stays where it is."""
-    if request.node.get_closest_marker("live") is None:
+    """Give a test of real programs an empty home; what npm has loaded already stays where it is."""
+    if not _is_live(request.node):
         yield None
         return
     home = room()
@@ -36,3 +39,9 @@ def empty_home(request, monkeypatch):
     monkeypatch.setenv("HOME", str(home))
     yield home
     shutil.rmtree(home, ignore_errors=True)
+
+
+def _is_live(node) -> bool:
+    """Whether a test runs real programs: those that take minutes are `long`, and in that folder."""
+    is_long = node.get_closest_marker("long") is not None and node.path.parent == LIVE
+    return is_long or node.get_closest_marker("live") is not None

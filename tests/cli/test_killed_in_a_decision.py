@@ -36,7 +36,7 @@ lanes:
       - shell: "mkdir new; echo made > new/b; rm gone; chmod +x run; ln -s a link"
       - say: done
 """
-FEW, ALL = 7, 1  # of so many steps one is played
+FEW, PARTS = 23, 3  # of so many steps one is played
 
 
 class Ran:
@@ -92,8 +92,8 @@ def ran(prsm, workspace, tmp_path):
     return Ran(prsm, workspace, tmp_path / "home")
 
 
-def check_rejection(ran, each):
-    ends, step = [], 0
+def check_rejection(ran, first, each):
+    ends, step = [], first
     while True:
         ran.put_back()
         was_killed = ran.killed_at(step, "changes", "reject", "--all", "--yes")
@@ -106,28 +106,41 @@ def check_rejection(ran, each):
             break
         step += each
     assert (ends[0], ends[-1]) == ("pending", "rejected")
-    assert step > 20
+    assert step > 60
     assert ends == sorted(ends), "once it has begun it is finished"
 
 
 def test_killed_at_some_steps_a_rejection_is_finished_or_was_not_begun(ran):
-    check_rejection(ran, FEW)
+    check_rejection(ran, 3, FEW)
 
 
 @pytest.mark.long
-def test_killed_at_every_step_a_rejection_is_finished_or_was_not_begun(ran):
-    check_rejection(ran, ALL)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_killed_at_every_step_a_rejection_is_finished_or_was_not_begun(ran, part):
+    check_rejection(ran, part, PARTS)
 
 
-def test_killed_around_its_commit_an_acceptance_is_whole(ran):
-    ends, step = [], 0
+def check_acceptance(ran, first, each):
+    ends: list[str] = []
+    step = first
     while True:
         ran.put_back()
         was_killed = ran.killed_at(step, "changes", "accept", "--all")
         states = set(ran.states().values())
         assert every_byte(ran.workspace) == ran.after
-        ends.append(states)
+        ends += states
+        assert len(states) == 1, "all or nothing"
         if not was_killed:
             break
-        step += 1
-    assert ends == [{"pending"}, {"accepted"}, {"accepted"}]
+        step += each
+    assert (ends[0], ends[-1]) == ("pending", "accepted")
+    assert ends == sorted(ends, reverse=True)
+
+
+def test_killed_at_some_steps_an_acceptance_is_whole(ran):
+    check_acceptance(ran, 3, FEW)
+
+
+@pytest.mark.long
+def test_killed_at_every_step_an_acceptance_is_whole(ran):
+    check_acceptance(ran, 0, 1)

@@ -86,7 +86,7 @@ class Minds:
     """
 
     def __init__(self, minds: Mapping[str, tuple[str, Mind]]) -> None:
-        self._minds = minds  # marker and mind, by lane
+        self.minds = minds  # marker and mind, by lane
         self._numbers = 0
         self.failures: list[str] = []
 
@@ -98,21 +98,22 @@ class Minds:
     def answer(self, conversation: Conversation) -> Reply:
         """Answer a request."""
         self._numbers += 1
-        lane = self._lane(conversation)
+        lane = self.lane_of(conversation)
         if lane is None:
             self.failures.append("no marker is in the request")
             return Reply(step=Step(), error=HttpError(status=400, message="whose is this?"))
         known = Known(conversation)
-        calls = () if known.of("task_complete") else tuple(self._minds[lane][1](known))
+        calls = () if known.of("task_complete") else tuple(self.minds[lane][1](known))
         ids = tuple(f"call_{call.id}__{self._numbers}{n}" for n, call in enumerate(calls))
         step = Step(calls=calls, say=None if calls else "done")
         return Reply(step=step, number=self._numbers, lane=lane, call_ids=ids)
 
-    def _lane(self, conversation: Conversation) -> str | None:
+    def lane_of(self, conversation: Conversation) -> str | None:
+        """Return whose conversation it is."""
         for text in conversation.user:
             found = [
                 (text.index(marker), lane)
-                for lane, (marker, _) in self._minds.items()
+                for lane, (marker, _) in self.minds.items()
                 if marker in text
             ]
             if found:

@@ -9,10 +9,12 @@ import pytest
 
 from tests.person import HOME
 
-pytestmark = pytest.mark.live
+CASES = [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("live", "long")]
 
 
-def test_a_vendors_shell_reads_no_start_up_file_of_a_person():
+@pytest.mark.parametrize("marked", CASES)
+def test_a_vendors_shell_reads_no_start_up_file_of_a_person(marked):
+    """Whoever kills engines again and again would leave locks of theirs behind."""
     assert Path.home() != HOME
     told = subprocess.run(
         ["bash", "-lc", "echo ~; ls -A ~"], capture_output=True, text=True, check=True

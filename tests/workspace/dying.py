@@ -4,6 +4,7 @@ import os
 import signal
 
 _EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.symlink", "os.link"}
+_EVENTS |= {"os.chmod", "os.truncate"}
 
 
 class Death:

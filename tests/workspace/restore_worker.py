@@ -1,39 +1,37 @@
-"""A process that restores a snapshot and is killed at a step: before or after one, or anywhere."""
+"""A process that restores a snapshot and is killed at a step: before it changes a file, itself or
+by git, or after a command of git.
+"""
 
-import os
-import signal
 import sys
 from pathlib import Path
 
 from prsm_core.workspace.shadow.root import Limits
+from tests.workspace.dying import Death
 from tests.workspace.shadow_scene import DirectGit, Scene
 
 
 class DyingGit(DirectGit):
     """Kills this process before or after a given command."""
 
-    def __init__(self, step):
+    def __init__(self, death):
         super().__init__()
-        self._left = step
+        self._death = death
 
     def __call__(self, args, **more):
-        self._die_at_zero()
+        self._death.step()
         output = super().__call__(args, **more)
-        self._die_at_zero()
+        self._death.step()
         return output
-
-    def _die_at_zero(self):
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        self._left -= 1
 
 
 def main():
     scene = Scene.__new__(Scene)
-    base = Path(sys.argv[1])
+    base, death = Path(sys.argv[1]), Death(int(sys.argv[3]))
     scene.folder, scene.home, scene.state = base / "work", base / "home", base / "state"
-    scene.limits, scene.run = Limits(), DyingGit(int(sys.argv[3]))
+    scene.limits, scene.run = Limits(), DyingGit(death)
     scene.start_numbers(1000)
+    sys.addaudithook(death.heed)
+    death.is_armed = True
     scene.shadow().restore(sys.argv[2])
 
 

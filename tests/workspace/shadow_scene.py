@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import stat
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 from prsm_core.workspace.shadow.git import Output
@@ -128,6 +130,34 @@ class Scene:
     def staged(self, at=None):
         """Return what the index holds."""
         return self.git("ls-files", "-s", "-v", at=at)
+
+
+def under_way(scene, what):
+    """Let a merge, rebase, bisect or cherry-pick be under way, the file `a` in conflict."""
+    scene.write("a", "1\n")
+    scene.commit()
+    if what == "bisect":
+        scene.commit("second")
+        scene.git("bisect", "start", "HEAD", "HEAD~1")
+        return
+    scene.git("checkout", "-q", "-b", "other")
+    scene.write("a", "2\n")
+    scene.commit()
+    scene.git("checkout", "-q", "main")
+    scene.write("a", "3\n")
+    scene.commit()
+    scene.git(what, "other", check=False)
+
+
+@contextmanager
+def small_files():
+    """Let no file grow over 64 KiB: as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def every_byte(folder, *, without=()):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import socket
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import pytest
 
 from prsm_core.errors import PrsmError
 from prsm_core.workspace.changes.merging import Wanted
 from prsm_core.workspace.changes.records import Entry
+from tests.plain_user import as_plain_user
 from tests.workspace.changes_scene import Tracked, found_by, wanted
-from tests.workspace.shadow_scene import every_byte
+from tests.workspace.shadow_scene import every_byte, small_files, under_way
 from tests.workspace.test_hostile_trees import TREES
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -67,22 +67,6 @@ def test_what_changes_in_a_hostile_tree_is_found_and_taken_back_whole(scene, tre
     assert (scene.person(), scene.staged()) == (person, staged)
 
 
-def under_way(scene, what):
-    scene.write("a", "1\n")
-    scene.commit()
-    if what == "bisect":
-        scene.commit("second")
-        scene.git("bisect", "start", "HEAD", "HEAD~1")
-        return
-    scene.git("checkout", "-q", "-b", "other")
-    scene.write("a", "2\n")
-    scene.commit()
-    scene.git("checkout", "-q", "main")
-    scene.write("a", "3\n")
-    scene.commit()
-    scene.git(what, "other", check=False)
-
-
 @pytest.mark.parametrize("what", ["merge", "rebase", "bisect", "cherry-pick"])
 def test_what_is_under_way_goes_on_after_a_rejection(scene, what):
     under_way(scene, what)
@@ -123,26 +107,11 @@ def a_link_in_a_circle(scene):
 
 
 def closed_to_us(scene):
-    if os.geteuid() == 0:
-        pytest.skip("root may read and write everywhere")
     (scene.folder / "a").chmod(0o000)
 
 
 def a_read_only_folder(scene):
-    if os.geteuid() == 0:
-        pytest.skip("root may read and write everywhere")
-    (scene.folder / "b").parent.chmod(0o555)
-
-
-@contextmanager
-def small_files():
-    """Let no file grow over some bytes: as on a disk that is full."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    scene.folder.chmod(0o555)
 
 
 BIG = "".join(f"{n}\n" for n in range(20_000))
@@ -161,6 +130,7 @@ BIG = "".join(f"{n}\n" for n in range(20_000))
         (BIG, lambda _: None, "it cannot be written: File too large", small_files),
     ],
 )
+@as_plain_user
 def test_what_hinders_one_file_is_said_and_keeps_no_other_from_being_taken_back(
     tmp_path, monkeypatch, old, hinder, why, within
 ):
@@ -170,7 +140,6 @@ def test_what_hinders_one_file_is_said_and_keeps_no_other_from_being_taken_back(
     scene.write("d/b", "1\n")
     scene.commit()
     tracker = scene.begin()
-    before = every_byte(scene.folder)[b"d/b"]
     scene.write("a", "2\n")
     scene.write("d/b", "2\n")
     found = found_by(tracker).found
@@ -181,7 +150,7 @@ def test_what_hinders_one_file_is_said_and_keeps_no_other_from_being_taken_back(
         f"c{n}": ("unmerged", why) if one.path == "a" else ("rejected", "")
         for n, one in enumerate(found)
     }
-    assert every_byte(scene.folder)[b"d/b"] == before
+    assert scene.read("d/b") == "1\n"
     assert {one.name for one in scene.folder.iterdir()} <= {"a", "d", ".git"}
     scene.rejecter().finish()
     assert not scene.rejecter().is_cut_off

@@ -15,6 +15,7 @@ from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.workspace.shadow.hindrances import HinderedError
 from prsm_core.workspace.shadow.root import Limits
 from prsm_core.workspace.shadow.worktree import KEPT_SAFETY, Shadow
+from tests.plain_user import as_plain_user
 from tests.sources import ROOT
 from tests.workspace.shadow_scene import FailingGit, Scene, every_byte
 
@@ -92,14 +93,23 @@ def killed_at(tmp_path, step):
     return check_after_the_kill(scene, before, after)
 
 
-def test_a_restore_killed_around_each_command_of_git_is_finished_or_was_not_begun(tmp_path):
-    ends = []
-    step = 0
+def check_kills(tmp_path, first, stride):
+    """Kill a restore at steps; it is under way at some of them."""
+    ends, step = [], first
     while (end := killed_at(tmp_path, step)) is not None:
         ends.append(end)
-        step += 2 if step < 40 else 1
+        step += stride
     assert set(ends) == {True, False}
-    assert ends.count(True) >= 5
+
+
+def test_a_restore_killed_here_and_there_is_finished_or_was_not_begun(tmp_path):
+    check_kills(tmp_path, 2, 13)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(4))
+def test_a_restore_killed_at_anything_it_does_is_finished_or_was_not_begun(tmp_path, part):
+    check_kills(tmp_path, part, 4)
 
 
 @pytest.mark.long
@@ -264,9 +274,8 @@ def test_a_file_that_git_threw_away_is_stored_anew(scene):
     assert every_byte(scene.folder) == before
 
 
+@as_plain_user
 def test_a_read_only_folder_is_named_before_anything_changes(scene):
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
     taken = scene.take()
     scene.write("d0/f0", "new")
     scene.write("d1/f1", "new")

@@ -71,6 +71,10 @@ def changed(scene):
     tree = scene.make()
     inside(tree, "a").write_text(text(n2="the person's\n", n15="the agent's\n"))
     inside(tree, "b").unlink()
+    inside(tree, "b").mkdir()
+    inside(tree, "b/was-a-file").write_text("1\n")
+    shutil.rmtree(inside(tree, "folder"))
+    inside(tree, "folder").symlink_to("b")
     inside(tree, "new").write_text("1\n")
     return tree
 

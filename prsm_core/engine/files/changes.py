@@ -189,10 +189,12 @@ class ChangeWatch:
 
     async def _observe(self, paths: frozenset[str]) -> None:
         await self._ready.wait()
-        async with self._one:
-            await self._keeper.attempt(
-                self._folder, lambda shadow: self._current(shadow).observe(paths)
-            )
+        inside = paths - {OUTSIDE}
+        if inside:
+            async with self._one:
+                await self._keeper.attempt(
+                    self._folder, lambda shadow: self._current(shadow).observe(inside)
+                )
 
     def begins(self, call: WritingCall) -> None:
         """Take note of a call that runs."""

@@ -12,8 +12,9 @@ import itertools
 import json
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from prsm_core.workspace.changes.forgetting import REFS, name_of
 from prsm_core.workspace.changes.looking import Known, RootLook
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _REFRESH_EVERY = 50  # scans: files that were written anew as they were are else read by each
 _LEARNED = 50  # acts of PRSM that are kept in mind
+_Done = TypeVar("_Done")
 MUCH = 2000  # paths beside an index, from which on they are taken into it
 
 
@@ -67,6 +69,13 @@ class _Root:
         self.known: dict[str, Known] = {}  # of what is not as in the index
         self.seen: dict[str, list[_Moment]] = {}  # by path, the first as the last scan left it,
         self.unsure: set[str] = set()  # … but for these, of which the index tells that
+
+    def copied(self) -> _Root:
+        """Return the same, which stays as it is."""
+        other = _Root(self.look)
+        other.known, other.unsure = dict(self.known), set(self.unsure)
+        other.seen = {path: list(moments) for path, moments in self.seen.items()}
+        return other
 
 
 class Tracker:
@@ -119,15 +128,16 @@ class Tracker:
     def begin(self) -> None:
         """Take the folder as it is for what it always was. Raises PrsmError."""
         with self.shadow.at_work():
-            self._begin()
+            self._wholly(self._begin)
 
     def _begin(self) -> None:
+        roots = self.shadow.now().roots
         self._looked = self._tick()
         self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._pending.unlink(missing_ok=True)
         self._written.unlink(missing_ok=True)
         self._roots.clear()
-        for state in self.shadow.now().roots:
+        for state in roots:
             one = self._add(state.path)
             one.look.begin()
             one.look.root.shadow.run("update-ref", f"{self._ref}/base", state.tree)
@@ -237,18 +247,32 @@ class Tracker:
         root.seen[path].append(moment)
 
     def scan(self) -> Scan:
-        """Find what has changed since the last scan, and store it. Raises PrsmError.
+        """Find what has changed since the last scan, and store it. Raises PrsmError, and OSError.
 
-        Where what was known is lost, all of it is begun anew, which a note of the scan says.
+        What cannot be stored, as on a full disk, is found by the next one. Where what was known is
+        lost, all of it is begun anew, which a note of the scan says.
         """
         with self.shadow.at_work():
-            try:
-                self._learn()
-                return self._scan()
-            except GitFailedError as error:
-                self._begin()
-                note = f"what was known of the files is damaged ({error.said}), and begun anew: "
-                return Scan("", [], (f"{note}changes since the last look are not told",))
+            said = ""
+            for _ in range(2):  # once may be by chance
+                try:
+                    self._wholly(self._learn)
+                    return self._wholly(self._scan)
+                except GitFailedError as error:
+                    said = error.said
+            self._wholly(self._begin)
+            note = f"what was known of the files is damaged ({said}), and begun anew: "
+            return Scan("", [], (f"{note}changes since the last look are not told",))
+
+    def _wholly(self, work: Callable[[], _Done]) -> _Done:
+        """Do something to all that is known, or to nothing: what fails leaves it as it was."""
+        roots = {path: root.copied() for path, root in self._roots.items()}
+        looked, learned = self._looked, self._learned
+        try:
+            return work()
+        except BaseException:
+            self._roots, self._looked, self._learned = roots, looked, learned
+            raise
 
     def _scan(self) -> Scan:
         scan, began = self._new_id(), self._tick()
@@ -308,14 +332,22 @@ class Tracker:
                 root.known[path] = now[path]
             found += _segments(root, path, moments)
         root.unsure.clear()
-        if len(root.known) > self._much:
-            root.known = look.fold(root.known)
         return kept(look.root.shadow, f"{self._ref}/{scan}", found), differing.tops
 
     def settle(self, scan: Scan) -> None:
-        """Note that what a scan has found is stored. Raises OSError."""
+        """Note that what a scan has found is stored. Raises OSError, and PrsmError."""
         if scan.found:
             self._pending.replace(self._known)
+            much = [root for root in self._roots.values() if len(root.known) > self._much]
+            if much:
+                with self.shadow.at_work(), suppress(GitFailedError):  # the next one tries again
+                    self._fold(much)
+
+    def _fold(self, roots: Sequence[_Root]) -> None:
+        """Take what is known beside indexes into them: now that it is stored none of it is lost."""
+        for root in roots:
+            root.known = root.look.fold(root.known)
+        self._write(self._known, "")
 
     def place_of(self, path: str) -> str | None:
         """Return a path, absolute, from the top of the folder; None: it is not in it."""
@@ -369,9 +401,12 @@ class Tracker:
 
     def _put(self, file: Path, told: Mapping[str, Any]) -> None:
         descriptor, name = tempfile.mkstemp(dir=self.place, prefix=f".{file.stem}-")
-        with os.fdopen(descriptor, "wb") as new:
-            new.write(json.dumps(told).encode("ascii"))
-        Path(name).replace(file)
+        try:
+            with os.fdopen(descriptor, "wb") as new:
+                new.write(json.dumps(told).encode("ascii"))
+            Path(name).replace(file)
+        finally:
+            Path(name).unlink(missing_ok=True)
 
 
 def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]:

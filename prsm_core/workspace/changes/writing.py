@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.merging import find_side
 from prsm_core.workspace.changes.records import LINK, PROGRAM
+from prsm_core.workspace.shadow.files import status
 from prsm_core.workspace.shadow.modes import mode_of
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def write(root: Root, one: Operation, beside: str) -> bool:
     new = place.parent / beside
     with suppress(FileNotFoundError, NotADirectoryError):
         new.unlink()
+    if one.new is None and _makes_room(root.folder, one.path):
+        return True
     side = find_side(root, one.path)
     if side.why or side.entry not in (one.old, one.new):
         return False
@@ -58,6 +61,19 @@ def write(root: Root, one: Operation, beside: str) -> bool:
             new.unlink(missing_ok=True)
             raise
     return True
+
+
+def _makes_room(top: Path, path: str) -> bool:
+    """Return whether a folder is where a file was to go, or no folder where its own was.
+
+    So it is where something else has taken the place since, of the same act that was cut off.
+    """
+    parts = path.split("/")
+    above = (status(f"{top}/{'/'.join(parts[:count])}") for count in range(1, len(parts)))
+    if any(one is not None and not stat.S_ISDIR(one.st_mode) for one in above):
+        return True
+    found = status(f"{top}/{path}")
+    return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def _make(file: Path, data: bytes, entry: Entry, mode: int) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from prsm_core.workspace.changes.merging import find_side, merged_lines
 from prsm_core.workspace.changes.records import LINK
 from prsm_core.workspace.changes.writing import Operation, write
+from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.worktrees.records import Left
 
 if TYPE_CHECKING:
@@ -26,15 +27,21 @@ MEANWHILE = "it was changed while the merge was written"
 
 
 def plan(root: Root, changes: Sequence[Changed]) -> tuple[list[Operation], list[Left]]:
-    """Return what a merge would write, and what does not merge. Raises OSError, GitFailedError."""
+    """Return what a merge would write, and what does not merge. Raises OSError, GitFailedError.
+
+    What is deleted comes first: it makes room, where a file has become a folder, or a folder one.
+    """
     operations, conflicts = [], []
-    for one in changes:
-        side = find_side(root, one.path)
+    going: set[str] = set()
+    for one in sorted(changes, key=lambda one: one.after is not None):
+        side = find_side(root, one.path, going)
         new = _merged(root, side, one)
         if isinstance(new, Left):
             conflicts.append(new)
         elif new.entry != side.entry:
             operations.append(Operation("", one.path, side.entry, new.entry, ()))
+            if new.entry is None:
+                going.add(one.path)
     return operations, conflicts
 
 
@@ -65,16 +72,26 @@ def _why(why: str) -> str:
     return "the same lines were changed meanwhile" if why == same else why
 
 
-def carry_out(root: Root, tree_id: str, operations: Sequence[Operation]) -> list[Left]:
+def carry_out(
+    root: Root, tree_id: str, operations: Sequence[Operation], *, is_back: bool = False
+) -> list[Left]:
     """Write what is not written yet; return what somebody has changed meanwhile.
 
-    Raises OSError, and GitFailedError.
+    Where a file cannot be written, as on a full disk, that is what is returned, and no more is
+    written. What goes back cannot stay: then it raises OSError, or GitFailedError.
     """
-    return [
-        Left(one.path, MEANWHILE)
-        for number, one in enumerate(operations)
-        if not write(root, one, f".prsm-{tree_id}-{number}.new")
-    ]
+    lost = []
+    for number, one in enumerate(operations):
+        try:
+            is_done = write(root, one, f".prsm-{tree_id}-{number}.new")
+        except (OSError, GitFailedError) as error:
+            if is_back:
+                raise
+            said = error.strerror if isinstance(error, OSError) else error.said
+            return [Left(one.path, f"it cannot be written: {said}")]
+        if not is_done:
+            lost.append(Left(one.path, MEANWHILE))
+    return lost
 
 
 def turned(operations: Sequence[Operation]) -> tuple[Operation, ...]:

@@ -210,7 +210,7 @@ class Worktrees:
         tree: Tree,
         writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
     ) -> Tree:
-        """Write what was planned; if somebody has changed one of the files take it all back."""
+        """Write what was planned; if a file was changed, or cannot be written, take all back."""
         with writing([one.path for one in tree.operations]):
             return self._write_all(root, tree)
 
@@ -226,7 +226,7 @@ class Worktrees:
             back = merging.turned(tree.operations)
             tree = replace(tree, state=BACKING, operations=back, outcome=conflict)
             records.write(self._where, tree)
-        merging.carry_out(root, tree.id, tree.operations)  # who changed a file keeps it
+        merging.carry_out(root, tree.id, tree.operations, is_back=True)  # who wrote one keeps it
         return self._over(tree)
 
     def _over(self, tree: Tree) -> Tree:

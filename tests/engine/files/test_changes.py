@@ -113,6 +113,27 @@ def whose(row, team):
     return change.how, agents, change.author and change.author.call
 
 
+async def test_a_call_that_names_a_file_outside_of_the_folder_is_no_matter_of_git(
+    opened, folder, tmp_path
+):
+    """As each does whose agent has a worktree: git would refuse to be asked of such a path."""
+
+    async def master(agent):
+        hand = Hand(agent, folder)
+        async with hand.call("Write", paths=("a", "../outside", str(tmp_path / "other"))):
+            (folder / "a").write_text("another\n")
+            (tmp_path / "outside").write_text("x\n")
+        await hand.write("../outside", "y\n")
+        await agent.complete()
+
+    async with opened() as team:
+        assert (await team.run(master=master)).status == "completed"
+        [row] = await team.engine.changes.get().rows()
+        assert whose(row, team) == ("named", ["master"], "master-1")
+    assert (row.change.path, row.change.kind) == ("a", "modified")
+    assert team.ledger.events("notice") == []
+
+
 @pytest.mark.requirement("D21")
 async def test_what_calls_change_is_told_with_the_call_and_kept_once(opened, folder):
     (folder / "dirty").write_text("before\n")

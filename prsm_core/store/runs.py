@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.changes import to_change_row
 from prsm_core.interfaces.store import SessionInfo
+from prsm_core.store.as_of import CHANGES
 from prsm_core.store.codec import decode
+from prsm_core.store.event_log import AFTER_ALL
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,11 +38,9 @@ def to_grant(row: tuple[Any, ...]) -> Mapping[str, Any]:
     return {"agent_id": agent_id, "data": decode(data), "created_at": created_at}
 
 
-def read_changes(conn: sqlite3.Connection, session_id: str) -> list[ChangeRow]:
-    """Return the session's changes of files, oldest first."""
-    rows = conn.execute(
-        "SELECT * FROM file_changes WHERE session_id = ? ORDER BY rowid", (session_id,)
-    )
+def read_changes(conn: sqlite3.Connection, session_id: str, at: int = AFTER_ALL) -> list[ChangeRow]:
+    """Return the session's changes of files as they were after a commit, oldest first."""
+    rows = conn.execute(CHANGES, {"session": session_id, "at": at})
     names = [column[0] for column in rows.description]
     return [to_change_row(_decoded(dict(zip(names, row, strict=True)))) for row in rows]
 
@@ -50,7 +50,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:
-    """Return all sessions, newest first: by when they came, since clocks are set back."""
+    """Return all sessions, newest first: by when they came, or came back; clocks are set back."""
     rows = conn.execute(
         "SELECT s.session_id, r.run_id, r.status, s.task, s.workspace, s.created_at,"
         " (SELECT max(seq) FROM events WHERE session_id = s.session_id),"
@@ -60,7 +60,7 @@ def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:
         " FROM meta AS s LEFT JOIN runs AS r"
         " ON r.rowid = (SELECT max(rowid) FROM runs WHERE session_id = s.session_id)"
         " LEFT JOIN engines AS e ON e.engine_id = r.engine_id"
-        " ORDER BY s.rowid DESC"
+        " ORDER BY s.came DESC, s.rowid DESC"
     )
     return [_info(*row) for row in rows]
 

@@ -21,7 +21,7 @@ from prsm_core.store.event_log import AFTER_ALL, read_names, stretches
 from prsm_core.store.inbox import to_message
 from prsm_core.store.open_turn import ToldTurn, build_call, build_effect
 from prsm_core.store.requests import to_request
-from prsm_core.store.runs import to_grant
+from prsm_core.store.runs import read_changes, to_grant
 
 if TYPE_CHECKING:
     import sqlite3
@@ -123,6 +123,7 @@ class _Reading:
             requests=tuple(to_request(row) for row in self._ask(as_of.REQUESTS)),
             grants=tuple(to_grant(row) for row in self._ask(as_of.GRANTS)),
             snapshots=tuple(map(build_snapshot, self._snapshots())),
+            changes=tuple(read_changes(self._conn, self._session_id, self._position)),
             origins=tuple(Origin(**row) for row in self._rows(as_of.ORIGINS)),
             aliases=self._names,
         )

@@ -74,9 +74,7 @@ def forked(state: SessionState, names: Mapping[str, str], at: float) -> SessionS
     )
 
 
-def decided(
-    state: SessionState, now: Mapping[str, ChangeRow], *, with_files: bool
-) -> SessionState:
+def decided(state: SessionState, now: Mapping[str, ChangeRow], *, with_files: bool) -> SessionState:
     """Return a session as it was with its changes of files as they fit the files there are.
 
     These are as they are `now`, by id: what a person accepted or took back since is so. Where the

@@ -53,12 +53,15 @@ class Prompt(Record, frozen=True, kw_only=True):
         """What finds just this prompt again, whatever is said meanwhile."""
         return f"{self.snapshot.snapshot_id}@{self.snapshot.last_commit}"
 
-    def owed(self, fork: str) -> Mapping[str, Any] | None:
-        """Return what a restore of its files owes; None: there is no conversation to go back to."""
+    def owed(self, fork: str, *, files: bool = True) -> Mapping[str, Any] | None:
+        """Return what a restore of its files owes; None: there is no conversation to go back to.
+
+        Without `files` nothing is restored, and it is what is to be done at once.
+        """
         if self.owner is None:
             return None
         position = self.snapshot.last_commit
-        return {"session": self.owner, "position": position, "fork": fork}
+        return {"session": self.owner, "position": position, "fork": fork, "files": files}
 
 
 async def find_prompt(store: Store, session: str, wanted: str | None = None) -> Prompt:
@@ -147,7 +150,8 @@ async def fork_before(store: Store, owed: Mapping[str, Any], ids: Ids, now: floa
     """
     fork = str(owed["fork"])
     if all(info.session_id != fork for info in await store.sessions()):
-        request = ForkRequest(position=int(owed["position"]), session_id=fork)
+        position, with_files = int(owed["position"]), bool(owed.get("files", True))
+        request = ForkRequest(position=position, session_id=fork, with_files=with_files)
         await fork_session(store, str(owed["session"]), request, ids, now)
     return fork
 

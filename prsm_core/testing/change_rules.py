@@ -99,9 +99,7 @@ class ChangeRules:
         self, store: Store, team: Steps
     ) -> None:
         """A file is one: nobody takes back, or commits, what another session has taken back."""
-        await store.commit(
-            team.step(None, *(team.changed(f"f{number}") for number in range(1, 5)))
-        )
+        await store.commit(team.step(None, *(team.changed(f"f{number}") for number in range(1, 5))))
         fork = (await forked(store, 1)).session_id
         before = await store.state("s1")
         await decide(store, team, fork, f1="rejected", f2="accepted", f3="unmerged")

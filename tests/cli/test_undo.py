@@ -116,6 +116,36 @@ def test_a_prompt_is_taken_back_with_files_and_conversation_and_nothing_is_lost(
     assert len(told.history(made["session"])) == 2
 
 
+def test_changes_are_as_they_were_before_the_prompt_where_the_files_are_too(told):
+    """What was taken back since is there again, and pending; what was committed stays so."""
+
+    def states(session):
+        done = told.prsm("changes", "list", "--all", "--session", session, "--json")
+        return {(one["path"], one["name"]): one["state"] for one in json.loads(done.out)}
+
+    session = told.say("one")
+    told.say("two", "--continue")
+    told.prsm("accept", "--agent", "w2", "--session", session)
+    told.say("three", "--continue")
+    assert told.prsm("reject", "--agent", "w1", "--yes").code == 1, "w2 has changed it since"
+    (told.workspace / "b").write_text("mine\n")
+    made = told.undo()
+    assert states(made["session"]) == {
+        ("a", "w1"): "pending",
+        ("a", "w2"): "accepted",
+        ("b", "w2"): "accepted",
+    }
+    assert states(session)[("a", "w1")] == "unmerged"
+    git("config", "user.name", "n")
+    git("config", "user.email", "e@x")
+    assert told.prsm("changes", "commit", "--yes").code == 1, "that of a builds on a pending one"
+    assert states(session)[("b", "w2")] == "committed", "HEAD is one"
+    back = told.undo("2", "--session", session)
+    assert states(back["session"]) == {("a", "w1"): "pending"}
+    kept = told.undo("1", "--session", session, "--keep-files")
+    assert states(kept["session"])[("a", "w1")] == "unmerged"
+
+
 @pytest.mark.requirement("U2")
 def test_files_or_conversation_are_kept_if_the_person_says_so(told):
     session = told.say("one")

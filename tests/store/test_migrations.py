@@ -209,7 +209,9 @@ async def test_what_was_decided_about_changes_before_version_6_is_known_as_it_wa
                 (f"r{number}", session),
             )
         for position, decided in enumerate(((), ("accepted", "unmerged"), ("rejected",)), 1):
-            told = [{"change": "f1", "path": "a", "state": one, "why": f"{one}!"} for one in decided]
+            told = [
+                {"change": "f1", "path": "a", "state": one, "why": f"{one}!"} for one in decided
+            ]
             kind, data = ("changes_decided", {"changes": told}) if told else ("notice", {})
             conn.execute(
                 "INSERT INTO steps VALUES (?, ?, 's1', 'k', ?, 1)",

@@ -133,7 +133,7 @@ async def _asked(request: Undoing, prompt: Prompt) -> Mapping[str, Any] | None:
 
 
 async def _conversation(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
-    owed = prompt.owed(Ids(time.time).ulid())
+    owed = prompt.owed(Ids(time.time).ulid(), files=False)
     return told(prompt, None if owed is None else await _fork(request, owed), None)
 
 

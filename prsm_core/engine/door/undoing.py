@@ -116,7 +116,7 @@ class Undoing:
         prompt = await find_prompt(self._store, self._session, wanted)
         if not conversation:
             prompt = replace(prompt, owner=None)
-        owed = prompt.owed(self._ids.ulid())
+        owed = prompt.owed(self._ids.ulid(), files=files)
         if not files:
             return told(prompt, None if owed is None else await self._fork(owed), None)
         return await self._with_files(prompt, owed)

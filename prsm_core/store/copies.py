@@ -37,9 +37,11 @@ _JSON = {
 }  # which others write by hand
 
 # Where rows tell the positions of commits, which are numbers of this ledger, too.
-_POSITIONS = frozenset({"began", "ended", "until", "last_commit"})
+_POSITIONS = frozenset({"began", "ended", "until", "last_commit", "aside"})
 _NUMBERS = {  # of this ledger
-    **{"engines": "engine_id", "inbox": "position", "grants": "grant_id"},
+    "engines": "engine_id",
+    "inbox": "position",
+    "grants": "grant_id",
     "meta": "came",
 }
 _ORDER = {

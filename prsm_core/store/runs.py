@@ -56,7 +56,7 @@ def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:
         " (SELECT max(seq) FROM events WHERE session_id = s.session_id),"
         " (SELECT ts FROM events WHERE session_id = s.session_id ORDER BY seq DESC LIMIT 1),"
         " s.name, (SELECT origin_id FROM forks WHERE session_id = s.session_id"
-        " ORDER BY seq DESC LIMIT 1), e.boot_id, e.pid, e.start"
+        " ORDER BY seq DESC LIMIT 1), s.aside > r.began, e.boot_id, e.pid, e.start"
         " FROM meta AS s LEFT JOIN runs AS r"
         " ON r.rowid = (SELECT max(rowid) FROM runs WHERE session_id = s.session_id)"
         " LEFT JOIN engines AS e ON e.engine_id = r.engine_id"
@@ -76,6 +76,7 @@ def _info(
     last_at: float | None,
     name: str | None,
     origin: str | None,
+    is_aside: int | None,
     *engine: Any,
 ) -> SessionInfo:
     return SessionInfo(
@@ -89,6 +90,7 @@ def _info(
         last_at=last_at,
         name=name,
         origin=origin,
+        is_aside=bool(is_aside),
         engine=_engine(engine),
     )
 

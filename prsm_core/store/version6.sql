@@ -2,9 +2,11 @@
 --
 -- A change of a file is in each session that knows it: in the one that found it, and in its forks.
 -- So it has the same id in all of them, and what is decided in one of them is decided.
+-- A session that a person left can be the newest again; one can be set aside until its next run.
 
 ALTER TABLE meta ADD COLUMN came INTEGER NOT NULL DEFAULT 0;  -- by which commit; or came back by
 UPDATE meta SET came = rowid - 1 - (SELECT max(rowid) FROM meta);  -- before all that come
+ALTER TABLE meta ADD COLUMN aside INTEGER;  -- by which commit all that was said was taken back
 
 CREATE INDEX file_changes_by_id ON file_changes (id);
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from prsm_core.domain.changes import Decision
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.writes import ChangesDecided
+from prsm_core.domain.writes.current import SessionSetAside, SessionTakenUp
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import StoreError
 
@@ -110,6 +111,37 @@ class ChangeRules:
         assert states(await store.changes(fork)) == {"f1": "rejected", **told}  # it was settled
         assert states(await store.changes("s1")) == {"f1": "unmerged", **told}
         assert (await store.state("s1", before.position)).changes == before.changes
+
+    async def test_a_session_that_is_taken_up_is_the_newest_and_one_set_aside_is_told(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Changes that are given are in that session what they are said to be; a run ends it."""
+        await store.commit(team.step(None, team.changed("f1")))
+        (then,) = await store.changes("s1")
+        fork = (await forked(store, 1)).session_id
+        await decide(store, team, fork, f1="rejected")
+        assert await listed(store) == [(fork, False), ("s1", False)]
+        await store.commit(team.step(None, SessionTakenUp(changes=(then,))))
+        assert await listed(store) == [("s1", False), (fork, False)]
+        assert await store.changes("s1") == [then]
+        assert states(await store.changes(fork)) == {"f1": "rejected"}
+        await store.commit(replace(team.step(None, SessionTakenUp()), session_id=fork))
+        assert await listed(store) == [(fork, False), ("s1", False)]
+        await store.commit(team.step(None, SessionSetAside()))
+        assert await listed(store) == [(fork, False), ("s1", True)]
+        await store.commit(team.step(None, SessionTakenUp()))
+        assert await listed(store) == [("s1", False), (fork, False)]
+        await store.commit(team.step(None, SessionSetAside()))
+        await store.commit(replace(team.run_started(), run_id="another", step_id="another"))
+        assert await listed(store) == [("s1", False), (fork, False)]
+        with pytest.raises(StoreError) as caught:
+            await store.commit(replace(team.step(None, SessionTakenUp()), session_id="nosuch"))
+        assert caught.value.code == "unknown_session"
+
+
+async def listed(store: Store) -> list[tuple[str, bool]]:
+    """Return the sessions, newest first, and whether they are set aside."""
+    return [(info.session_id, info.is_aside) for info in await store.sessions()]
 
 
 def states(rows: Iterable[ChangeRow]) -> dict[str, str]:

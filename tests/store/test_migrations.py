@@ -200,7 +200,8 @@ async def test_what_was_decided_about_changes_before_version_6_is_known_as_it_wa
     with closing(sqlite3.connect(path)) as conn:
         for number, session in enumerate(("s2", "s1"), 1):
             conn.execute(
-                "INSERT INTO meta (session_id, task, workspace, created_at) VALUES (?, 't', '/w', 1)",
+                "INSERT INTO meta (session_id, task, workspace, created_at)"
+                " VALUES (?, 't', '/w', 1)",
                 (session,),
             )
             conn.execute(
@@ -223,9 +224,9 @@ async def test_what_was_decided_about_changes_before_version_6_is_known_as_it_wa
             )
         change = team.changed("f1").change
         conn.execute(
-            "INSERT INTO file_changes VALUES ('s1', 'f1', 's', ?, '', '/w', 'added', NULL, NULL, NULL,"
-            " NULL, 1, 0, 'outside', NULL, NULL, NULL, '[]', '[]', '', 1.0, 'rejected', 'rejected!',"
-            " 3.0, 1)",
+            "INSERT INTO file_changes VALUES ('s1', 'f1', 's', ?, '', '/w', 'added', NULL, NULL,"
+            " NULL, NULL, 1, 0, 'outside', NULL, NULL, NULL, '[]', '[]', '', 1.0, 'rejected',"
+            " 'rejected!', 3.0, 1)",
             (change.path,),
         )
         conn.commit()

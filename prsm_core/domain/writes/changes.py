@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.changes import (
     ACCEPTED,
     OPEN_STATES,
-    PENDING,
     ChangeRow,
     change_columns,
 )
@@ -88,10 +87,7 @@ class ChangesDecided(Write, frozen=True, kw_only=True):
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `changes_decided`."""
-        told = [
-            {"change": one.id, "path": one.path, "state": one.state, "why": one.why}
-            for one in self.decisions
-        ]
+        told = [told_decision(one.id, one.path, one.state, one.why) for one in self.decisions]
         return (Telling("changes_decided", {"changes": told}, None, step.at),)
 
 
@@ -105,3 +101,8 @@ def _decided(step: Step, one: Decision) -> Iterator[Row]:
     for state in _UNSETTLED:
         if state != one.state:  # so that none is decided again
             yield Update("file_changes", {"id": one.id, "state": state}, decided)
+
+
+def told_decision(id_: str, path: str, state: str, why: str | None) -> dict[str, Any]:
+    """Return what is told of one change that is decided."""
+    return {"change": id_, "path": path, "state": state, "why": why}

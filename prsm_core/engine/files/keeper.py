@@ -94,7 +94,7 @@ class FilesKeeper:
         notes, owed = await self.use(folder, _recovered)
         if owed is not None:
             notes = [*notes, f"{folder}: {await finish(owed)}"]
-            await self.use(folder, lambda shadow: shadow.settle())
+            await self.use(folder, lambda shadow: shadow.journal.settle())
         return notes
 
     async def aclose(self) -> None:
@@ -176,7 +176,7 @@ def _recovered(shadow: Shadow) -> tuple[Sequence[str], Owed | None]:
     shadow.recover()
     notes = [f"{shadow.folder}: {note}" for note in shadow.notes]
     shadow.notes.clear()
-    return notes, shadow.owed
+    return notes, shadow.journal.owed()
 
 
 def _said(error: PrsmError | OSError) -> str:

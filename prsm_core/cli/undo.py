@@ -48,17 +48,7 @@ def undo(
     stays as it is; a second `prsm undo` brings it back with the files. While its run is open,
     nothing is taken back.
     """
-    ways = [wanted is not None, prompt is not None, turn]
-    if sum(ways) > 1:
-        raise click.UsageError("give one of ID, --prompt and --turn")
-    if keep_files and files_only:
-        raise click.UsageError("--keep-files and --files-only leave nothing to take back")
-    if keep_files and prompt is None:
-        raise click.UsageError("--keep-files is of --prompt")
-    if files_only and (turn or wanted is not None):
-        raise click.UsageError("--files-only is of --prompt, and of the last restore")
-    if session is not None and not any(ways):
-        raise click.UsageError("--session is of ID, --prompt and --turn")
+    _check(wanted, prompt, session, turn=turn, keep_files=keep_files, files_only=files_only)
     if prompt is not None:
         from prsm_core.cli.snapshots.undoing import Undoing, undo_prompt
 
@@ -80,3 +70,26 @@ def undo(
 
     conversation = not files_only
     ctx.exit(undo_restore(workspace, conversation=conversation, is_sure=yes, as_json=as_json))
+
+
+def _check(
+    wanted: str | None,
+    prompt: str | None,
+    session: str | None,
+    *,
+    turn: bool,
+    keep_files: bool,
+    files_only: bool,
+) -> None:
+    """Raise UsageError for options that do not go together."""
+    ways = [wanted is not None, prompt is not None, turn]
+    if sum(ways) > 1:
+        raise click.UsageError("give one of ID, --prompt and --turn")
+    if keep_files and files_only:
+        raise click.UsageError("--keep-files and --files-only leave nothing to take back")
+    if keep_files and prompt is None:
+        raise click.UsageError("--keep-files is of --prompt")
+    if files_only and (turn or wanted is not None):
+        raise click.UsageError("--files-only is of --prompt, and of the last restore")
+    if session is not None and not any(ways):
+        raise click.UsageError("--session is of ID, --prompt and --turn")

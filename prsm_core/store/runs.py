@@ -1,20 +1,15 @@
-"""Reading sessions as people see them, their newest runs, grants, and changes of files."""
+"""Reading sessions as people see them, their newest runs, and grants."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.changes import to_change_row
 from prsm_core.interfaces.store import SessionInfo
-from prsm_core.store.as_of import CHANGES
 from prsm_core.store.codec import decode
-from prsm_core.store.event_log import AFTER_ALL
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
-
-    from prsm_core.domain.changes import ChangeRow
 
 
 def read_grants(conn: sqlite3.Connection, session_id: str) -> list[Mapping[str, Any]]:
@@ -36,17 +31,6 @@ def to_grant(row: tuple[Any, ...]) -> Mapping[str, Any]:
     """Return a grant from its columns."""
     agent_id, data, created_at = row
     return {"agent_id": agent_id, "data": decode(data), "created_at": created_at}
-
-
-def read_changes(conn: sqlite3.Connection, session_id: str, at: int = AFTER_ALL) -> list[ChangeRow]:
-    """Return the session's changes of files as they were after a commit, oldest first."""
-    rows = conn.execute(CHANGES, {"session": session_id, "at": at})
-    names = [column[0] for column in rows.description]
-    return [to_change_row(_decoded(dict(zip(names, row, strict=True)))) for row in rows]
-
-
-def _decoded(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {name: decode(row[name]) for name in ("authors", "beside")}
 
 
 def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:

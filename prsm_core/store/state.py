@@ -16,12 +16,13 @@ from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.errors import StoreError
 from prsm_core.store import as_of
 from prsm_core.store.agent_rows import read_descriptor, read_sums
+from prsm_core.store.changes import read_changes
 from prsm_core.store.codec import decode, encode
 from prsm_core.store.event_log import AFTER_ALL, read_names, stretches
 from prsm_core.store.inbox import to_message
 from prsm_core.store.open_turn import ToldTurn, build_call, build_effect
 from prsm_core.store.requests import to_request
-from prsm_core.store.runs import read_changes, to_grant
+from prsm_core.store.runs import to_grant
 
 if TYPE_CHECKING:
     import sqlite3

@@ -192,9 +192,8 @@ async def test_a_reader_cannot_write(path: Path, store: SqliteStore, team: Steps
         assert caught.value.code == "read_only"
 
 
-async def test_what_was_decided_about_changes_before_version_6_is_known_as_it_was(path: Path):
-    """Of the events that told it; and sessions come in the order that they had."""
-    team, seen = Steps(), []
+def decided_in_version_5(path: Path) -> None:
+    """Make a ledger of version 5: two sessions, in one of them a change that was decided about."""
     with closing(sqlite3.connect(path, isolation_level=None)) as conn:
         migrate(conn, load_migrations()[:5])
     with closing(sqlite3.connect(path)) as conn:
@@ -222,14 +221,18 @@ async def test_what_was_decided_about_changes_before_version_6_is_known_as_it_wa
                 "INSERT INTO events VALUES ('s1', ?, ?, 'r2', NULL, ?, ?, ?)",
                 (position, float(position), kind, json.dumps(data), position),
             )
-        change = team.changed("f1").change
         conn.execute(
-            "INSERT INTO file_changes VALUES ('s1', 'f1', 's', ?, '', '/w', 'added', NULL, NULL,"
+            "INSERT INTO file_changes VALUES ('s1', 'f1', 's', 'a', '', '/w', 'added', NULL, NULL,"
             " NULL, NULL, 1, 0, 'outside', NULL, NULL, NULL, '[]', '[]', '', 1.0, 'rejected',"
-            " 'rejected!', 3.0, 1)",
-            (change.path,),
+            " 'rejected!', 3.0, 1)"
         )
         conn.commit()
+
+
+async def test_what_was_decided_about_changes_before_version_6_is_known_as_it_was(path: Path):
+    """Of the events that told it; and sessions come in the order that they had."""
+    decided_in_version_5(path)
+    seen = []
     async with await SqliteStore.open(path) as store:
         for position in (1, 2, 3):
             (row,) = (await store.state("s1", position)).changes

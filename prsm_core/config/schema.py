@@ -265,6 +265,17 @@ class ExpertSettings(Section):
     mcp_servers: Mapping[Text, McpServerSettings] = Field(
         default_factory=dict, description="MCP servers of this expert alone."
     )
+    worktree: StrictBool | None = Field(
+        default=None,
+        description="Whether one that is spawned has a git worktree and a branch of its own, "
+        "merged at its end; else as `workspace.worktrees` has it.",
+    )
+
+    @model_validator(mode="after")
+    def _is_spawned(self) -> ExpertSettings:
+        if self.worktree is not None and self.role == "expert":
+            raise ValueError("worktree is of a worker or a reviewer; an expert writes nothing")
+        return self
 
     def to_profile(self, expert_id: str) -> ExpertProfile:
         """Return the expert as the engine knows it; `model` may still be an alias."""
@@ -279,6 +290,7 @@ class ExpertSettings(Section):
             tools=preset if self.tools is None else frozenset(self.tools),
             model=self.model,
             mcp_servers={name: server.to_server() for name, server in self.mcp_servers.items()},
+            worktree=self.worktree,
         )
 
 

@@ -190,6 +190,30 @@ async def test_by_the_settings_each_worker_that_may_write_has_one_in_its_own_fol
     assert set(merges(team)) == {"w1"}
 
 
+async def test_a_profile_says_whether_its_agents_have_one_unless_the_spawn_does(opened, folder):
+    places = {}
+
+    async def worker(agent):
+        places[agent.name] = here(agent)
+        await agent.complete()
+
+    async def master(agent):
+        await agent.spawn(name="w1", profile="apart")
+        await agent.spawn(name="w2", profile="apart", worktree=False)
+        await agent.spawn(name="w3", profile="beside")
+        await agent.spawn(name="w4", profile="as_set")
+        await agent.collect(4)
+        await agent.complete()
+
+    profile = {"system_prompt": "x", "role": "worker"}
+    wanted = {"apart": {"worktree": True}, "beside": {"worktree": False}, "as_set": {}}
+    experts = {name: {**profile, **more} for name, more in wanted.items()}
+    settings = {"workspace": {"worktrees": "writers"}, "experts": experts}
+    async with opened(settings=settings) as team:
+        await team.run(master=master, w1=worker, w2=worker, w3=worker, w4=worker)
+    assert {name for name, place in places.items() if place != folder} == {"w1", "w4"}
+
+
 async def test_where_none_can_be_made_the_spawn_is_refused_with_the_cure(opened, folder):
     shutil.rmtree(folder / ".git")
 

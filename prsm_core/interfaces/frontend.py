@@ -362,6 +362,15 @@ class AppHandle(Protocol):
         """
         ...
 
+    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+        """Return the worktrees of agents that have ended and are not merged.
+
+        Each has `agent`, `name`, `branch`, `folder`, its top, `parent`, the top of what it was made
+        from, `result` (conflict; or kept: the agent did not succeed), `files`, and `conflicts`,
+        each `path` and `why`. What is merged is removed.
+        """
+        ...
+
     def hold_files(self) -> AsyncIterator[Sequence[str]]:
         """Keep agents from beginning to write for as long as the iterator is open, 10 minutes long.
 

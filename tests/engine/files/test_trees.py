@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from prsm_core.domain.writes import AgentEnded, AgentSpawned
+from prsm_core.engine.door.local import LocalApp
+from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.workspace.shadow.opening import Shadows
 from tests.engine.deaths import die, dies_after, dies_at, go_on, run_to_death
-from tests.engine.harness import HeldStore, complete, open_team
+from tests.engine.harness import SESSION, HeldStore, complete, open_team
 
 pytestmark = [
     pytest.mark.requirement("U12"),
@@ -133,6 +135,11 @@ async def test_one_of_two_that_edit_the_same_line_is_merged_and_the_other_told_t
         assert f"line 3\n+{second}" in git(folder, "diff", f"main...{tree['branch']}")
         assert "secret" not in git(folder, "log", "-p", tree["branch"])
         assert f"of-{second}" in git(tree["worktree"], "ls-files")
+        app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
+        [left] = await app.worktrees()
+    assert (left["name"], left["result"], left["branch"]) == (second, "conflict", tree["branch"])
+    assert (left["folder"], left["parent"]) == (tree["worktree"], str(folder))
+    assert (left["files"], left["conflicts"]) == (["a", f"of-{second}"], tree["conflicts"])
     assert f"{first}\n" in (folder / "a").read_text()
     assert (folder / f"of-{first}").exists()
     assert not (folder / f"of-{second}").exists()

@@ -72,13 +72,16 @@ class FilesKeeper:
         """
         return await self._background.finish(self._use(folder, work, seconds))
 
-    async def attempt(self, folder: Path, work: Callable[[Shadow], T]) -> T | None:
-        """Do the same, but tell what goes wrong, once for each cause, and then return None."""
+    async def attempt(self, folder: Path, work: Callable[[Shadow], T], lost: str) -> T | None:
+        """Do the same, but tell what goes wrong, once for each cause, and then return None.
+
+        What is `lost` by it is told before the cause, with the folder in the place of its braces.
+        """
         try:
             return await self.use(folder, work)
         except (PrsmError, OSError) as error:
             if not self._is_closed:
-                self._tell_failure(folder, error)
+                self._tell_failure(lost.format(folder), error)
             return None
 
     async def recover(
@@ -165,8 +168,8 @@ class FilesKeeper:
                 self._journal.note("notice", level="info", text=f"{shadow.folder}: {note}")
             shadow.notes.clear()
 
-    def _tell_failure(self, folder: Path, error: PrsmError | OSError) -> None:
-        text = f"no snapshot of {folder} is taken: {_said(error)}"
+    def _tell_failure(self, lost: str, error: PrsmError | OSError) -> None:
+        text = f"{lost}: {_said(error)}"
         if text not in self._told:
             self._told.add(text)
             self._journal.note("notice", level="warning", text=text)

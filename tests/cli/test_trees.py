@@ -51,6 +51,8 @@ def ran(prsm, workspace, tmp_path):
     given = ("--provider", "script", "--mode", "accept_edits", "--json")
     done = prsm("run", "go", *given, "--set", f"providers.script.scenario={scenario}")
     assert done.code == 0, done.out
+    told = list(map(json.loads, done.out.splitlines()))
+    assert [one["text"] for one in told if one["type"] == "notice"] == []
     return json.loads(done.out.splitlines()[0])["session"]
 
 

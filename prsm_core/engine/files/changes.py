@@ -188,7 +188,10 @@ class ChangeWatch:
         if paths:
             await self._observe(paths)
 
-    async def _observe(self, paths: frozenset[str]) -> None:
+    async def _observe(self, named: frozenset[str]) -> None:
+        paths = named - {OUTSIDE}
+        if not paths:
+            return
         await self._ready.wait()
         async with self._one:
             await self._keeper.attempt(

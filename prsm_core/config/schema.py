@@ -33,6 +33,7 @@ from prsm_core.config.values import (
     ToolVerdict,
     VariableName,
     none_is_empty,
+    off_as_text,
 )
 from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
 from prsm_core.domain.models import ModelTier
@@ -357,19 +358,14 @@ class SandboxSettings(Section):
     )
 
 
-def _off_as_text(value: Any) -> Any:
-    """Take YAML's plain `off`, which it reads as false, for the word."""
-    return "off" if value is False else value
-
-
 class WorkspaceSettings(Section):
     """What is kept of the files that agents work on."""
 
-    snapshots: Annotated[Literal["auto", "off"], BeforeValidator(_off_as_text)] = Field(
+    snapshots: Annotated[Literal["auto", "off"], BeforeValidator(off_as_text)] = Field(
         default="auto",
         description="auto: the files are kept as they are before each of your prompts, by git.",
     )
-    worktrees: Annotated[Literal["off", "writers"], BeforeValidator(_off_as_text)] = Field(
+    worktrees: Annotated[Literal["off", "writers"], BeforeValidator(off_as_text)] = Field(
         default="off",
         description="writers: workers that may write have a git worktree and a branch each, merged "
         "at their end; off: those that are spawned with `worktree`.",

@@ -70,6 +70,9 @@ def test_changes_are_listed_with_their_agents_and_shown_as_a_patch(prsm, ran):
     assert shown["diff"] == "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n one\n+two\n"
     assert shown["rationale"]["text"] == "I fix the bug that a line is missing."
     assert "by w1 (named)" in prsm("changes", "show", found["a"]["change"]).out
+    told = json.loads(prsm("changes", "diff", "--json").out)
+    assert {one["path"]: one["diff"] for one in told}["a"] == shown["diff"]
+    assert "".join(one["diff"] for one in told) == prsm("changes", "diff").out
     subprocess.run(["git", "apply", "-R"], input=prsm("changes", "diff").out, text=True, check=True)
 
 

@@ -84,6 +84,7 @@ def test_a_merge_that_was_cut_off_is_ended_before_it_is_told(prsm, ran, workspac
     [tree] = worktrees_of(where, ran)
     blob = git("hash-object", f"{tree.folder}/half").strip()
     operations = (Operation("", "half", None, Entry("100644", blob), ()),)
+    assert tree.outcome is not None
     outcome = replace(tree.outcome, result=MERGED)
     write(where, replace(tree, state=MERGING, operations=operations, outcome=outcome))
     assert "not merged" not in prsm("changes", "list").err

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.places import workspace_ledger
-from prsm_core.errors import StoreError
+from prsm_core.errors import ConfigError, StoreError
 from prsm_core.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -67,6 +67,16 @@ async def open_session(
     """
     async with open_ledger(workspace) as store:
         yield store, choose_session(await store.sessions(), prefix)
+
+
+def require_current(info: SessionInfo, prefix: str | None) -> None:
+    """Raise ConfigError where the newest session, which nobody has named, is set aside."""
+    if prefix is None and info.is_aside:
+        raise ConfigError(
+            f"all that was said in the newest session, {info.session_id}, was taken back",
+            hint=f'`prsm run "…"` begins anew; --session {info.session_id} goes on with that one',
+            code="set_aside",
+        )
 
 
 def choose_session(sessions: Sequence[SessionInfo], prefix: str | None) -> SessionInfo:

@@ -169,7 +169,7 @@ async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSp
 
 
 async def _newest(workspace: str) -> str | None:
-    """Return the newest session of the repository, if there is one."""
+    """Return the newest session of the repository, if there is one that is not set aside."""
     try:
         async with open_ledger(workspace) as store:
             found = await store.sessions()
@@ -177,4 +177,4 @@ async def _newest(workspace: str) -> str | None:
         if error.code != "no_ledger":
             raise
         return None
-    return found[0].session_id if found else None
+    return found[0].session_id if found and not found[0].is_aside else None

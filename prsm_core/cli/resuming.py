@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.ledger import open_ledger, open_session
+from prsm_core.cli.ledger import open_ledger, open_session, require_current
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.run_options import given_again, told_of_kept
 from prsm_core.cli.running import Request, run_task
@@ -90,11 +90,15 @@ def _check_folder(folder: str, workspace: str, session: str) -> None:
 
 
 async def newest_cut_off(workspace: str) -> str | None:
-    """Return the newest session of the repository if its newest run was cut off, else None."""
+    """Return the newest session of the repository if its newest run was cut off, else None.
+
+    Of one that is set aside nothing is to be gone on with.
+    """
     try:
         async with open_ledger(workspace) as store:
             found = await store.sessions()
-            state = await store.state(found[0].session_id) if found else None
+            is_any = found and not found[0].is_aside
+            state = await store.state(found[0].session_id) if is_any else None
     except StoreError as error:
         if error.code != "no_ledger":
             raise
@@ -107,6 +111,7 @@ async def newest_cut_off(workspace: str) -> str | None:
 async def _look(workspace: str, session: str | None) -> tuple[SessionState, float]:
     """Return a session, and the seconds of its limit that its newest run has spent."""
     async with open_session(workspace, session) as (store, info):
+        require_current(info, session)
         state = await store.state(info.session_id)
         return state, await time_spent(store, state) if state.runs else 0.0
 

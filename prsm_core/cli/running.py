@@ -20,7 +20,7 @@ from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.catalog.packages import OWN_PACKAGES
-from prsm_core.cli.ledger import open_ledger, open_session
+from prsm_core.cli.ledger import open_ledger, open_session, require_current
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import deletion_notes, workspace_paths
 from prsm_core.cli.run_options import to_keep
@@ -352,6 +352,7 @@ async def _options(setup: Setup, request: Request) -> RunOptions:
     session, mode = None, request.mode
     if request.session is not None or request.continues:
         async with open_session(request.workspace, request.session) as (store, info):
+            require_current(info, request.session)
             session = info.session_id
             if request.continues and mode is None:
                 mode = await _mode_of_master(store, session)

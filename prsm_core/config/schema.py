@@ -33,6 +33,7 @@ from prsm_core.config.values import (
     ToolVerdict,
     VariableName,
     none_is_empty,
+    off_as_text,
 )
 from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
 from prsm_core.domain.models import ModelTier
@@ -265,6 +266,17 @@ class ExpertSettings(Section):
     mcp_servers: Mapping[Text, McpServerSettings] = Field(
         default_factory=dict, description="MCP servers of this expert alone."
     )
+    worktree: StrictBool | None = Field(
+        default=None,
+        description="Whether one that is spawned has a git worktree and a branch of its own, "
+        "merged at its end; else as `workspace.worktrees` has it.",
+    )
+
+    @model_validator(mode="after")
+    def _is_spawned(self) -> ExpertSettings:
+        if self.worktree is not None and self.role == "expert":
+            raise ValueError("worktree is of a worker or a reviewer; an expert writes nothing")
+        return self
 
     def to_profile(self, expert_id: str) -> ExpertProfile:
         """Return the expert as the engine knows it; `model` may still be an alias."""
@@ -279,6 +291,7 @@ class ExpertSettings(Section):
             tools=preset if self.tools is None else frozenset(self.tools),
             model=self.model,
             mcp_servers={name: server.to_server() for name, server in self.mcp_servers.items()},
+            worktree=self.worktree,
         )
 
 
@@ -345,19 +358,14 @@ class SandboxSettings(Section):
     )
 
 
-def _off_as_text(value: Any) -> Any:
-    """Take YAML's plain `off`, which it reads as false, for the word."""
-    return "off" if value is False else value
-
-
 class WorkspaceSettings(Section):
     """What is kept of the files that agents work on."""
 
-    snapshots: Annotated[Literal["auto", "off"], BeforeValidator(_off_as_text)] = Field(
+    snapshots: Annotated[Literal["auto", "off"], BeforeValidator(off_as_text)] = Field(
         default="auto",
         description="auto: the files are kept as they are before each of your prompts, by git.",
     )
-    worktrees: Annotated[Literal["off", "writers"], BeforeValidator(_off_as_text)] = Field(
+    worktrees: Annotated[Literal["off", "writers"], BeforeValidator(off_as_text)] = Field(
         default="off",
         description="writers: workers that may write have a git worktree and a branch each, merged "
         "at their end; off: those that are spawned with `worktree`.",

@@ -98,6 +98,11 @@ def none_is_empty(value: Any) -> Any:
     return {} if value is None else value
 
 
+def off_as_text(value: Any) -> Any:
+    """Take YAML's plain `off`, which it reads as false, for the word."""
+    return "off" if value is False else value
+
+
 class Values(BaseModel):
     """A frozen mapping in which an empty (null) value means the default.
 

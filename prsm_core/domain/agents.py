@@ -170,3 +170,4 @@ class ExpertProfile(Record, frozen=True, gc=False, kw_only=True):
     model: str | None = None
     mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)
     role: AgentRole = AgentRole.EXPERT
+    worktree: bool | None = None  # one of its own; None: as the settings have it

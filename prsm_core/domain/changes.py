@@ -106,14 +106,17 @@ def text_path(text: str) -> str:
     return _ESCAPED.sub(back, text)
 
 
-_COLUMNS = tuple(name for name in FileChange.__struct_fields__ if name not in {"authors", "beside"})
+# Those that hold what they are called after.
+CHANGE_COLUMNS = tuple(
+    name for name in FileChange.__struct_fields__ if name not in {"authors", "beside"}
+)
 
 
 def change_columns(change: FileChange) -> dict[str, Any]:
     """Return a change as its table has it."""
     author = change.author
     return {
-        **{name: getattr(change, name) for name in _COLUMNS},
+        **{name: getattr(change, name) for name in CHANGE_COLUMNS},
         "agent_id": None if author is None else author.agent,
         "call_id": None if author is None else author.call,
         "turn_id": None if author is None else author.turn,
@@ -125,7 +128,7 @@ def change_columns(change: FileChange) -> dict[str, Any]:
 def to_change_row(row: Mapping[str, Any]) -> ChangeRow:
     """Return a change from its columns, JSON decoded."""
     change = FileChange(
-        **{name: row[name] for name in _COLUMNS},
+        **{name: row[name] for name in CHANGE_COLUMNS},
         authors=tuple(Author(*one) for one in row["authors"]),
         beside=tuple(row["beside"]),
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
+from prsm_core.domain.changes import COMMITTED
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.renaming import renamed
@@ -20,6 +21,7 @@ from prsm_core.domain.steps import Telling
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.sessions import AgentNow, SessionState
 
@@ -70,6 +72,20 @@ def forked(state: SessionState, names: Mapping[str, str], at: float) -> SessionS
         origins=(*state.origins, here),
         aliases={**{old: names.get(new, new) for old, new in state.aliases.items()}, **names},
     )
+
+
+def decided(state: SessionState, now: Mapping[str, ChangeRow], *, with_files: bool) -> SessionState:
+    """Return a session as it was with its changes of files as they fit the files there are.
+
+    These are as they are `now`, by id: what a person accepted or took back since is so. Where the
+    files went back as well (`with_files`) only commits are not undone by that.
+    """
+
+    def fitting(row: ChangeRow) -> ChangeRow:
+        later = now.get(row.change.id, row)
+        return row if with_files and later.state != COMMITTED else later
+
+    return replace(state, changes=tuple(map(fitting, state.changes)))
 
 
 def _cut_off(run: RunNow) -> RunNow:

@@ -140,7 +140,11 @@ class Of(Record, frozen=True, gc=False):
     column: str
 
 
-Computed: TypeAlias = Mapping[str, "Of | Count"]
+class Now(Record, frozen=True, gc=False):
+    """As a value: the position of the commit that is written."""
+
+
+Computed: TypeAlias = Mapping[str, "Of | Count | Now"]
 Row: TypeAlias = Insert | Several | Merge | Update | Advance | Place | Total
 
 

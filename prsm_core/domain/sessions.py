@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.notes import Notes
     from prsm_core.domain.snapshots import SessionSnapshot
@@ -130,6 +131,7 @@ class SessionState(Record, frozen=True, kw_only=True):
     requests: tuple[HumanRequest, ...]  # open, oldest first
     grants: tuple[Mapping[str, Any], ...]  # oldest first: agent_id, data, created_at
     snapshots: tuple[SessionSnapshot, ...] = ()  # of files, in order of commit
+    changes: tuple[ChangeRow, ...] = ()  # of files, with what was decided, in order of commit
     origins: tuple[Origin, ...] = ()  # of a fork, those whose past it shares, oldest first
     aliases: Mapping[str, str] = field(default_factory=dict)  # its ids, by what they were there
 

@@ -4,6 +4,7 @@ engine      one session's runs; `assembly` puts the parts together, each given w
 config      what an engine is made of; `making` those parts that are made of it
 forking     a session that goes on from another one
 undoing     what a person said, taken back
+going_back  where a conversation goes as files go back
 starting    what a run begins with: its model, its master
 ports       what the parts need of those above them
 state       what is held of each agent beside the ledger

@@ -78,6 +78,7 @@ class OrchestrationEngine:
         self.router, self.slots = parts.router, parts.slots
         self.requests = parts.requests
         self.quiet, self.files, self.changes = parts.quiet, parts.files, parts.changes
+        self.trees = parts.trees
         self.budgets = parts.budgets
         self.providers = parts.providers
         self.enforcement = parts.enforcement

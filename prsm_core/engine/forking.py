@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.forking import forked, names_of, prompted, switched
+from prsm_core.domain.forking import decided, forked, names_of, prompted, switched
 from prsm_core.domain.record import Record
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes.forks import SessionForked
@@ -25,6 +25,7 @@ class ForkRequest(Record, frozen=True, kw_only=True):
 
     at: str | None = None
     position: int | None = None  # of a commit of the session, which says it instead of `at`
+    with_files: bool = False  # the files are as they were at that commit, too
     session_id: str | None = None  # of the fork; a new one if None
     prompt: str | None = None  # what its master is told besides
     models: Mapping[str, tuple[str, str]] = {}  # provider and model, by the agent's name
@@ -45,6 +46,9 @@ async def fork_session(
         owner, position = await _point(store, session_id, request.at)
     origin = await store.state(owner, position)
     _check(origin, request)
+    known = {row.change.id: row for row in await store.changes(owner)}
+    known |= {row.change.id: row for row in await store.changes(session_id)}
+    origin = decided(origin, known, with_files=request.with_files)
     names = names_of(origin, ids)
     if request.session_id is not None:
         names[origin.session_id] = request.session_id

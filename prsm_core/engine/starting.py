@@ -137,7 +137,7 @@ class Starting:
             return []
 
         async def finish(owed: Mapping[str, Any]) -> str:
-            from prsm_core.engine.undoing import finish_owed  # few undos are cut off
+            from prsm_core.engine.going_back import finish_owed  # few undos are cut off
 
             config = self._config
             return await finish_owed(config.store, owed, ids=config.ids, now=config.clock.time())

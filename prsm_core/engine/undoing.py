@@ -1,9 +1,9 @@
 """Takes back what a person has said: which prompt that is, and where the conversation goes then.
 
 The files go back to the snapshot before the prompt, and the conversation by a fork of the session
-at the commit before it: the fork is the newest session, and so the one that is gone on with. The
-restore comes first and owes the fork: what cuts it off leaves both undone, or has the next command
-do both.
+at the commit before it: the fork is the newest session, and so the one that is gone on with. Where
+nothing was said before, the session is set aside. The restore comes first and owes that (see
+`going_back`): what cuts it off leaves both undone, or has the next command do both.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
-from prsm_core.engine.forking import ForkRequest, fork_session
-from prsm_core.errors import ConfigError, StoreError
+from prsm_core.engine.going_back import Left, fork_owed, set_aside_owed
+from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import SessionState
     from prsm_core.domain.snapshots import SessionSnapshot
     from prsm_core.interfaces.store import Store
+    from prsm_core.workspace.shadow.journal import Owed
     from prsm_core.workspace.shadow.records import Restored
 
 PROMPTS = frozenset({"run", "prompt"})  # kinds of snapshots: before a task, before a prompt
 MOST_DIGITS = 3  # of the number of a prompt; what is longer is the beginning of an id
-# Codes of errors: what was owed can never be done.
-_GONE = frozenset({"unknown_session", "unknown_position", "no_master"})
 
 
 class Prompt(Record, frozen=True, kw_only=True):
@@ -38,6 +37,7 @@ class Prompt(Record, frozen=True, kw_only=True):
         snapshot: The files before it.
         number: 1 for the newest prompt of which the files are kept, 2 for the one before it …
         later: How many prompts came after it, and go with it.
+        position: Of the newest commit of that session.
         owner: Whose commit the conversation goes back to, which may be an origin of the session;
             None: nothing was said before.
     """
@@ -46,6 +46,7 @@ class Prompt(Record, frozen=True, kw_only=True):
     snapshot: SessionSnapshot
     number: int
     later: int
+    position: int
     owner: str | None
 
     @property
@@ -53,12 +54,16 @@ class Prompt(Record, frozen=True, kw_only=True):
         """What finds just this prompt again, whatever is said meanwhile."""
         return f"{self.snapshot.snapshot_id}@{self.snapshot.last_commit}"
 
-    def owed(self, fork: str) -> Mapping[str, Any] | None:
-        """Return what a restore of its files owes; None: there is no conversation to go back to."""
+    def owed(self, ids: Ids, *, with_files: bool = True) -> Owed:
+        """Return what becomes of the conversation: a restore of the files owes it.
+
+        Without `with_files` nothing is restored, and it is what is to be done at once.
+        """
+        left = Left(self.session, self.position)
         if self.owner is None:
-            return None
-        position = self.snapshot.last_commit
-        return {"session": self.owner, "position": position, "fork": fork}
+            return set_aside_owed(left, ids)
+        before, fork = self.snapshot.last_commit, ids.ulid()
+        return fork_owed(self.owner, before, fork, left, with_files=with_files)
 
 
 async def find_prompt(store: Store, session: str, wanted: str | None = None) -> Prompt:
@@ -77,6 +82,7 @@ async def find_prompt(store: Store, session: str, wanted: str | None = None) -> 
         snapshot=snapshot,
         number=kept.index(snapshot) + 1,
         later=max(0, await _said(store, session, seq) - 1),
+        position=state.position,
         owner=owner,
     )
 
@@ -140,40 +146,13 @@ async def _said(store: Store, session: str, after: int) -> int:
     return count
 
 
-async def fork_before(store: Store, owed: Mapping[str, Any], ids: Ids, now: float) -> str:
-    """Fork a session as a restore owes it, once, however often it is tried; return the fork.
-
-    Raises StoreError; then the fork is there, or it is not.
-    """
-    fork = str(owed["fork"])
-    if all(info.session_id != fork for info in await store.sessions()):
-        request = ForkRequest(position=int(owed["position"]), session_id=fork)
-        await fork_session(store, str(owed["session"]), request, ids, now)
-    return fork
-
-
-async def finish_owed(store: Store, owed: Mapping[str, Any], *, ids: Ids, now: float) -> str:
-    """Do what a process that has died still owed; return what is told of it. Raises StoreError."""
-    try:
-        fork = await fork_before(store, owed, ids, now)
-    except StoreError as error:
-        if error.code not in _GONE:
-            raise
-        return (
-            "an undo of a prompt was cut off: the files are as before it, and the conversation "
-            f"stays: {error.message}"
-        )
-    return (
-        "an undo of a prompt that was cut off is finished: the files are as before it, and session "
-        f"{fork} has the conversation before it"
-    )
-
-
-def told(prompt: Prompt | None, fork: str | None, restored: Restored | None) -> Mapping[str, Any]:
+def told(
+    prompt: Prompt | None, session: str | None, restored: Restored | None
+) -> Mapping[str, Any]:
     """Return what was taken back as JSON values, as `AppHandle.undo` tells it."""
     changes = () if restored is None else restored.plan.files()
     return {
-        "session": fork,
+        "session": session,
         "origin": None if prompt is None else prompt.session,
         "prompt": None if prompt is None else prompt.snapshot.description,
         "later": 0 if prompt is None else prompt.later,

@@ -301,12 +301,15 @@ class AppHandle(Protocol):
         it, as `ID@POSITION` where that was before several; None: the newest. Of it the `files` go
         back, with what is staged, or the `conversation`, which is another session that begins as
         this one was then; this one stays. Both are done, or neither, also where a process dies.
+        Before the first prompt of a session there is no conversation: it is set aside, and whoever
+        goes on begins another one. To take back a `restore` that was of both brings both back, or
+        without `conversation` the files alone.
 
-        Returns `session`, the new one, or None; `origin`, that of the prompt; `prompt`, its first
-        line; `later`, how many came after it; `restored` and `snapshot`, the ids of what came back
-        and of what was before, or None; `files`, how many have changed, and `changes`, each `path`
-        and `change`; `notes`; `differs`, the paths that another program changed meanwhile; and of a
-        turn `decided`, as `reject` returns it.
+        Returns `session`, in which the conversation goes on now, or None; `origin`, that of the
+        prompt; `prompt`, its first line; `later`, how many came after it; `restored` and
+        `snapshot`, the ids of what came back and of what was before, or None; `files`, how many
+        have changed, and `changes`, each `path` and `change`; `notes`; `differs`, the paths that
+        another program changed meanwhile; and of a turn `decided`, as `reject` returns it.
 
         Raises ConfigError while a run is open, but for a turn (code `run_open`), where agents of
         other sessions write in the folder (`agents_write`), and for a prompt of which nothing is
@@ -356,6 +359,15 @@ class AppHandle(Protocol):
         session's newest commit before it, `taken_at` (Unix seconds), `agent`, whom the prompt is
         for, `folder`, `tree`, `branch`, `head`, `description`, `bytes_skipped`, and `unquiet`: the
         agents, with what they ran, that may have written meanwhile.
+        """
+        ...
+
+    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+        """Return the worktrees of agents that have ended and are not merged.
+
+        Each has `agent`, `name`, `branch`, `folder`, its top, `parent`, the top of what it was made
+        from, `result` (conflict; or kept: the agent did not succeed), `files`, and `conflicts`,
+        each `path` and `why`. What is merged is removed.
         """
         ...
 

@@ -38,6 +38,9 @@ class SessionInfo:
     # process; None where that is not known
     last_at: float | None = None  # of its newest event, Unix seconds
     origin: str | None = None  # the session that it was forked from
+    is_aside: bool = (
+        False  # all that was said in it was taken back; nothing goes on with it unasked
+    )
 
 
 class AgentRow(Record, frozen=True, gc=False, kw_only=True):

@@ -7,6 +7,7 @@ first of them with a greater `until`, else the row itself.
 
 from __future__ import annotations
 
+from prsm_core.domain.changes import CHANGE_COLUMNS
 from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.store.agent_rows import SUMS
 from prsm_core.store.open_turn import TOLD
@@ -17,11 +18,18 @@ _USED = (
 )
 
 
-def _past(of: str, table: str, key: str, own: str = "") -> str:
-    """Return the join of rows with what held after `:at`, where they say something else now."""
-    key_is_own = f"{key} = {of}.{own or key}"
-    until = f"(SELECT min(until) FROM {table} AS x WHERE x.{key_is_own} AND x.until > :at)"
-    return f" LEFT JOIN {table} AS {of}_p ON {of}_p.{key_is_own} AND {of}_p.until = {until}"
+def _past(of: str, table: str, key: str, own: str = "", also: str = "") -> str:
+    """Return the join of rows with what held after `:at`, where they say something else now.
+
+    Their key is `key`, which they call `own`; and `also`.
+    """
+    is_own = {key: own or key, **({also: also} if also else {})}
+
+    def rows(past: str) -> str:
+        return " AND ".join(f"{past}.{name} = {of}.{mine}" for name, mine in is_own.items())
+
+    until = f"(SELECT min(until) FROM {table} AS x WHERE {rows('x')} AND x.until > :at)"
+    return f" LEFT JOIN {table} AS {of}_p ON {rows(f'{of}_p')} AND {of}_p.until = {until}"
 
 
 def _then(of: str, *names: str, now: str = "{of}.{name}") -> str:
@@ -155,4 +163,12 @@ GRANTS = (
 SNAPSHOTS = (
     f"SELECT {', '.join(SessionSnapshot.__struct_fields__)} FROM snapshots"
     " WHERE session_id = :session AND began <= :at ORDER BY rowid"
+)
+_CHANGE = ", ".join(f'c."{name}"' for name in (*CHANGE_COLUMNS, "authors", "beside", "found_at"))
+CHANGES = (
+    f"SELECT {_CHANGE}, "
+    + _then("c", "state", "why", "decided_at")
+    + " FROM file_changes AS c"
+    + _past("c", "file_changes_past", "id", also="session_id")
+    + " WHERE c.session_id = :session AND c.began <= :at ORDER BY c.rowid"
 )

@@ -37,8 +37,13 @@ _JSON = {
 }  # which others write by hand
 
 # Where rows tell the positions of commits, which are numbers of this ledger, too.
-_POSITIONS = frozenset({"began", "ended", "until", "last_commit"})
-_NUMBERS = {"engines": "engine_id", "inbox": "position", "grants": "grant_id"}  # of this ledger
+_POSITIONS = frozenset({"began", "ended", "until", "last_commit", "aside"})
+_NUMBERS = {  # of this ledger
+    "engines": "engine_id",
+    "inbox": "position",
+    "grants": "grant_id",
+    "meta": "came",
+}
 _ORDER = {
     "engines": "engine_id",
     "threads": "depth, turn_id",
@@ -48,6 +53,7 @@ _ORDER = {
     "agent_specs_past": "agent_id, until",
     "turns_past": "turn_id, until",
     "inbox_past": "message_id, until",
+    "file_changes_past": "id, until",
     "inbox": "position",
     "aliases": "old_id",
     "forks": "seq",
@@ -63,11 +69,14 @@ _IDS = {
     "turns": ("id",),
     "inbox": ("message_id",),
     "requests": ("request_id",),
+    "file_changes": ("id",),
 }
+# It comes now, whatever commits it has.
+_CAME = "UPDATE meta SET came = (SELECT ifnull(max(position), 0) FROM steps) WHERE session_id = ?"
 
 _OWN = (  # tables whose rows all name their session
     *("meta", "runs", "agents", "sessions", "inbox", "requests", "grants", "snapshots"),
-    "steps",
+    *("file_changes", "file_changes_past", "steps"),
 )
 
 
@@ -131,6 +140,7 @@ def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]
         for table in TABLES:
             if table != "engines":
                 _insert(conn, table, copy[table], engines)
+        conn.execute(_CAME, (session,))
         _check(conn, session, copy)
     except (sqlite3.Error, StoreError, *STRANGE) as error:
         text = f"this is no session that a ledger can hold: {type(error).__name__}: {error}"

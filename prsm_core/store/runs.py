@@ -1,18 +1,15 @@
-"""Reading sessions as people see them, their newest runs, grants, and changes of files."""
+"""Reading sessions as people see them, their newest runs, and grants."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.changes import to_change_row
 from prsm_core.interfaces.store import SessionInfo
 from prsm_core.store.codec import decode
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
-
-    from prsm_core.domain.changes import ChangeRow
 
 
 def read_grants(conn: sqlite3.Connection, session_id: str) -> list[Mapping[str, Any]]:
@@ -36,31 +33,18 @@ def to_grant(row: tuple[Any, ...]) -> Mapping[str, Any]:
     return {"agent_id": agent_id, "data": decode(data), "created_at": created_at}
 
 
-def read_changes(conn: sqlite3.Connection, session_id: str) -> list[ChangeRow]:
-    """Return the session's changes of files, oldest first."""
-    rows = conn.execute(
-        "SELECT * FROM file_changes WHERE session_id = ? ORDER BY rowid", (session_id,)
-    )
-    names = [column[0] for column in rows.description]
-    return [to_change_row(_decoded(dict(zip(names, row, strict=True)))) for row in rows]
-
-
-def _decoded(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {name: decode(row[name]) for name in ("authors", "beside")}
-
-
 def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:
-    """Return all sessions, newest first: by when they came, since clocks are set back."""
+    """Return all sessions, newest first: by when they came, or came back; clocks are set back."""
     rows = conn.execute(
         "SELECT s.session_id, r.run_id, r.status, s.task, s.workspace, s.created_at,"
         " (SELECT max(seq) FROM events WHERE session_id = s.session_id),"
         " (SELECT ts FROM events WHERE session_id = s.session_id ORDER BY seq DESC LIMIT 1),"
         " s.name, (SELECT origin_id FROM forks WHERE session_id = s.session_id"
-        " ORDER BY seq DESC LIMIT 1), e.boot_id, e.pid, e.start"
+        " ORDER BY seq DESC LIMIT 1), s.aside > r.began, e.boot_id, e.pid, e.start"
         " FROM meta AS s LEFT JOIN runs AS r"
         " ON r.rowid = (SELECT max(rowid) FROM runs WHERE session_id = s.session_id)"
         " LEFT JOIN engines AS e ON e.engine_id = r.engine_id"
-        " ORDER BY s.rowid DESC"
+        " ORDER BY s.came DESC, s.rowid DESC"
     )
     return [_info(*row) for row in rows]
 
@@ -76,6 +60,7 @@ def _info(
     last_at: float | None,
     name: str | None,
     origin: str | None,
+    is_aside: int | None,
     *engine: Any,
 ) -> SessionInfo:
     return SessionInfo(
@@ -89,6 +74,7 @@ def _info(
         last_at=last_at,
         name=name,
         origin=origin,
+        is_aside=bool(is_aside),
         engine=_engine(engine),
     )
 

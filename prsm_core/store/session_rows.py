@@ -39,6 +39,7 @@ TABLES = {
     "grants": _OF_SESSION,
     "snapshots": _OF_SESSION,
     "file_changes": _OF_SESSION,
+    "file_changes_past": _OF_SESSION,
     "events": _OF_SESSION,
     "steps": _OF_SESSION,
 }

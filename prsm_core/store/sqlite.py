@@ -209,7 +209,9 @@ class SqliteStore(Store):
 
     async def changes(self, session_id: str) -> Sequence[ChangeRow]:
         """Return all changes of files that the session has found, oldest first."""
-        return await self._read(runs.read_changes, session_id)
+        from prsm_core.store.changes import read_changes  # no run needs it before a call has ended
+
+        return await self._read(read_changes, session_id)
 
     async def grants(self, session_id: str) -> Sequence[Mapping[str, Any]]:
         """Return what the session's grant steps stored: agent_id, data, created_at."""

@@ -16,6 +16,7 @@ from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.errors import StoreError
 from prsm_core.store import as_of
 from prsm_core.store.agent_rows import read_descriptor, read_sums
+from prsm_core.store.changes import read_changes
 from prsm_core.store.codec import decode, encode
 from prsm_core.store.event_log import AFTER_ALL, read_names, stretches
 from prsm_core.store.inbox import to_message
@@ -123,6 +124,7 @@ class _Reading:
             requests=tuple(to_request(row) for row in self._ask(as_of.REQUESTS)),
             grants=tuple(to_grant(row) for row in self._ask(as_of.GRANTS)),
             snapshots=tuple(map(build_snapshot, self._snapshots())),
+            changes=tuple(read_changes(self._conn, self._session_id, self._position)),
             origins=tuple(Origin(**row) for row in self._rows(as_of.ORIGINS)),
             aliases=self._names,
         )

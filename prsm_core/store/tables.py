@@ -9,6 +9,7 @@ from prsm_core.domain.rows import (
     BEGINS,
     ENDS,
     Advance,
+    Count,
     Insert,
     Merge,
     Of,
@@ -266,9 +267,11 @@ def _computed(computed: Computed) -> tuple[Columns, list[Any]]:
             conditions, values = _conditions(value.where)
             columns.append((column, f"({_select(value.table, (value.column,), conditions)})"))
             wanted.extend(values)
-        else:
+        elif isinstance(value, Count):
             columns.append((column, _COUNT))
             wanted.append(value.turn_id)
+        else:
+            columns.append((column, _NOW))
     return tuple(columns), wanted
 
 

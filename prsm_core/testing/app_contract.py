@@ -404,6 +404,7 @@ class AppContract(ABC):
         async with self.open_scene(tmp_path) as scene:
             app = scene.app
             assert list(await app.snapshots()) == []  # of a session that has not begun
+            assert list(await app.worktrees()) == []
             await _start(scene)
             for line in (None, 1):
                 with pytest.raises(PrsmError) as missing:

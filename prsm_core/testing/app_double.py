@@ -416,6 +416,10 @@ class ScriptedApp(ScriptedChanges):
         """Return nothing: nobody takes any."""
         return ()
 
+    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+        """Return nothing: nobody has any."""
+        return ()
+
     async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
         """Say that nobody writes; nobody does."""
         yield ()

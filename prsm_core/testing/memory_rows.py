@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.rows import BEGINS, ENDS, Advance, Count, Insert, Merge, Several, Update
+from prsm_core.domain.rows import BEGINS, ENDS, Advance, Count, Insert, Merge, Now, Several, Update
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -217,7 +217,9 @@ class Tables:
     def _compute(self, computed: Computed) -> dict[str, Any]:
         return {name: self._value(value) for name, value in computed.items()}
 
-    def _value(self, value: Of | Count) -> Any:
+    def _value(self, value: Of | Count | Now) -> Any:
+        if isinstance(value, Now):
+            return self._position
         if isinstance(value, Count):
             return len(self.find("tool_calls", {"turn_id": value.turn_id}))
         found = self.find(value.table, value.where)

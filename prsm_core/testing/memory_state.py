@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult
+from prsm_core.domain.changes import to_change_row
 from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.notes import NO_NOTES, Notes
 from prsm_core.domain.sessions import AgentNow, AskedQuestion, Origin, SessionState, TurnEnd
@@ -90,6 +91,7 @@ class MemoryState:
                 for grant in self._own("grants")
             ),
             snapshots=tuple(map(build_snapshot, self._own("snapshots"))),
+            changes=tuple(map(to_change_row, self._own("file_changes"))),
             origins=tuple(
                 Origin(session_id=one["origin_id"], position=one["position"], seq=one["seq"])
                 for one in self._own("forks")

@@ -125,10 +125,13 @@ class MemoryStore(Store):
                 name=session.get("name"),
                 last_at=self.ledger.events[session_id][-1].ts,
                 origin=origins.get(session_id),
+                is_aside=(session.get("aside") or 0) > newest[session_id]["began"],
             )
             for session_id, session in tables["meta"].items()
         ]
-        return found[::-1]  # by when they came: a clock may have been set back
+        # By when they came, or came back: a clock may have been set back.
+        came = {session_id: row["came"] for session_id, row in tables["meta"].items()}
+        return sorted(found, key=lambda info: came[info.session_id], reverse=True)
 
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""

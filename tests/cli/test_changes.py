@@ -70,6 +70,9 @@ def test_changes_are_listed_with_their_agents_and_shown_as_a_patch(prsm, ran):
     assert shown["diff"] == "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n one\n+two\n"
     assert shown["rationale"]["text"] == "I fix the bug that a line is missing."
     assert "by w1 (named)" in prsm("changes", "show", found["a"]["change"]).out
+    told = json.loads(prsm("changes", "diff", "--json").out)
+    assert {one["path"]: one["diff"] for one in told}["a"] == shown["diff"]
+    assert "".join(one["diff"] for one in told) == prsm("changes", "diff").out
     subprocess.run(["git", "apply", "-R"], input=prsm("changes", "diff").out, text=True, check=True)
 
 
@@ -189,3 +192,31 @@ def test_the_tree_tells_what_each_agent_has_changed(prsm, ran):
     )
     assert worker["changes_self"] == master["changes_subtree"]
     assert "+2 -0" in prsm("tree").out
+
+
+@pytest.mark.requirement("U6")
+def test_a_fork_knows_the_changes_of_its_origin_and_what_is_taken_back_there_is_taken_back(
+    prsm, ran, workspace
+):
+    """The file is one: neither takes it back again, nor fights over what came since."""
+    origin = json.loads(prsm("sessions", "list", "--json").out)[0]["session"]
+    found = listed(prsm)
+    prsm("changes", "accept", found["b"]["change"])
+    fork = json.loads(prsm("fork", origin, "--json").out)["session"]
+    mine = listed(prsm, "--session", fork)
+    told = {path: (one["name"], one["how"], one["change"]) for path, one in mine.items()}
+    assert told == {
+        path: ("w1", found[path]["how"], found[path]["change"]) for path in ("a", "run")
+    }
+    assert mine["a"]["agent"] != found["a"]["agent"], "its agents are its own"
+    assert listed(prsm, "--session", fork, "--all")["b"]["state"] == "accepted"
+    assert "+2 -0" in prsm("tree", fork).out
+    rejected = prsm("reject", "--agent", "w1", "--session", fork, "--yes")
+    assert rejected.code == 0, rejected.err
+    assert (workspace / "a").read_text() == "one\n"
+    (workspace / "a").write_text("one\ntwo\n")  # it is wanted after all
+    again = prsm("changes", "reject", "--all", "--session", origin, "--yes", "--json")
+    assert json.loads(again.out) == {"changes": []}
+    assert (workspace / "a").read_text() == "one\ntwo\n"
+    assert listed(prsm, "--session", origin) == {}
+    assert listed(prsm, "--session", origin, "--all")["a"]["state"] == "rejected"

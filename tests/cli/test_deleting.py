@@ -7,11 +7,12 @@ import time
 import pytest
 
 from prsm_core.cli.places import DELETIONS, workspace_ledger, workspace_paths
-from prsm_core.cli.sessions.deleting import delete, finish_deletions
+from prsm_core.cli.sessions.deleting import Places, delete, finish_deletions
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.store.removal import holds_session
+from prsm_core.workspace.shadow.whereabouts import Where
 from tests.cli.sessions_scene import play
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(99)
@@ -43,6 +44,15 @@ def forgets(folder, names):
 
 def cannot(folder, names):
     raise PrsmError("its database is locked")
+
+
+async def nothing_left():
+    """No worktree is to be removed."""
+
+
+def finished(state, forget):
+    trees = state.parent / "trees"
+    return finish_deletions(state, trees, lambda: [spec(forget)], lambda: None)
 
 
 def lock_of(state, session):
@@ -81,12 +91,13 @@ async def test_what_a_provider_cannot_forget_yet_it_is_asked_to_forget_again(
     session, _ = play(prsm_process, tmp_path)
     ledger = workspace_ledger(str(workspace))
     assert list((state / "providers" / "script").rglob("*.json"))
+    places = Places(state, ledger, Where(state, tmp_path / "trees"))
     with pytest.raises(PrsmError, match="its database is locked"):
-        await delete(state, ledger, session, [spec(cannot)], lock_of(state, session))
+        await delete(places, session, [spec(cannot)], lock_of(state, session), nothing_left)
     assert not holds_session(ledger, session)
     assert [path.stem for path in (state / DELETIONS).iterdir()] == [session]
-    assert finish_deletions(state, lambda: [spec(cannot)]) == ["its database is locked"]
-    assert finish_deletions(state, lambda: [spec(forgets)]) == []
+    assert finished(state, cannot) == ["its database is locked"]
+    assert finished(state, forgets) == []
     assert not list((state / DELETIONS).iterdir())
     assert not [path for path in state.rglob("*") if session in path.name]
 
@@ -107,7 +118,7 @@ def test_what_another_process_deletes_just_now_is_left_to_it(prsm, prsm_process,
     note = state / DELETIONS / f"{session}.json"
     note.write_text("")
     with lock_of(state, session):
-        assert finish_deletions(state, lambda: [spec(forgets)]) == []
+        assert finished(state, forgets) == []
         assert note.exists()
     done = prsm("sessions", "list")
     assert (done.code, done.err, note.exists()) == (0, "", False)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 
-from tests.workspace.shadow_scene import every_byte
+from prsm_core.cli.places import workspace_ledger
+from prsm_core.domain.ids import Ids
+from prsm_core.engine.going_back import way_back
+from prsm_core.errors import ConfigError
+from prsm_core.store import SqliteStore
+from prsm_core.workspace.shadow.opening import Shadows
+from tests.workspace.shadow_scene import DirectGit, every_byte
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -82,6 +90,10 @@ class Told:
         said = [one["text"] for one in events if one.get("role") == "user"]
         return [text for text in said if text != WORK]
 
+    def changes(self, session):
+        done = self.prsm("changes", "list", "--all", "--session", session, "--json")
+        return json.loads(done.out)
+
     def now(self):
         return every_byte(self.workspace), git("ls-files", "-s")
 
@@ -108,12 +120,125 @@ def test_a_prompt_is_taken_back_with_files_and_conversation_and_nothing_is_lost(
     assert told.sessions() == [made["session"], session]
     assert told.history(made["session"]) == heard
     assert told.history(session) == whole, "the session of the prompt stays as it is"
-    assert told.prsm("undo", "--yes").code == 0
+    assert told.prsm("undo", "--yes", "--files-only").code == 0
     assert told.now() == after
+    assert told.sessions() == [made["session"], session]
     assert told.prsm("undo", "--yes").code == 0
     assert told.now() == before
     assert told.say("other", "--continue") == made["session"], "it is the one that is gone on with"
     assert len(told.history(made["session"])) == 2
+
+
+@pytest.mark.requirement("U2")
+def test_a_second_undo_brings_files_and_conversation_back_and_a_third_takes_both_again(told):
+    session = told.say("one")
+    before = told.now()
+    told.say("two", "--continue")
+    after, whole = told.now(), told.history(session)
+    fork = told.undo()["session"]
+    [mine] = [one for one in told.changes(fork) if one["path"] == "a"]
+    assert told.prsm("reject", mine["change"], "--session", fork, "--yes").code == 0
+    assert {one["state"] for one in told.changes(session) if one["name"] == "w1"} == {"rejected"}
+    said = told.prsm("undo", "--yes")
+    assert said.code == 0, said.err
+    assert f"the conversation goes on in session {session}" in said.out
+    assert (told.now(), told.sessions()) == (after, [session, fork])
+    assert told.history(session) == whole
+    states = [one["state"] for one in told.changes(session)]
+    assert states == ["pending"] * 3, "the change is in the file again"
+    made = json.loads(told.prsm("undo", "--yes", "--json").out)
+    assert (made["session"], told.sessions()) == (fork, [fork, session])
+    assert (told.workspace / "a").read_text() == "zero\n"
+    assert [one["state"] for one in told.changes(fork)] == ["rejected"]
+    assert told.prsm("undo", "--yes").code == 0
+    assert told.say("three", "--continue") == session
+    assert told.now() != before
+
+
+@pytest.mark.requirement("U2")
+def test_before_the_first_prompt_there_is_no_session_to_go_on_with_until_it_is_brought_back(told):
+    before = told.now()
+    session = told.say("one")
+    after = told.now()
+    made = told.undo()
+    assert (made["session"], made["origin"], told.now()) == (None, session, before)
+    for words in (["run", "more", "--continue"], ["resume"]):
+        refused = told.prsm(*words)
+        assert refused.code != 0
+        assert f"all that was said in the newest session, {session}, was taken back" in refused.err
+        assert 'prsm run "…"' in refused.err
+    assert told.now() == before
+    assert "goes on in session" in told.prsm("undo", "--yes").out
+    assert told.now() == after
+    assert "begins anew" in told.prsm("undo", "--yes").out
+    assert told.now() == before
+    assert told.say("two") != session, "a run begins a session of its own"
+    assert told.say("three", "--continue", "--session", session) == session
+    assert told.undo("--keep-files", "--session", session)["session"] not in {None, session}
+
+
+def test_an_undo_of_an_undo_that_was_cut_off_is_finished_by_the_next_command(told, tmp_path):
+    session = told.say("one")
+    told.say("two", "--continue")
+    after = told.now()
+    fork = told.undo()["session"]
+    state, data = tmp_path / "home" / "state", tmp_path / "home" / "data"
+    shadow = Shadows(state=state, data=data).open(DirectGit(), told.workspace)
+    last = shadow.journal.last_done()
+
+    async def owed():
+        async with await SqliteStore.open(workspace_ledger(str(told.workspace))) as store:
+            return await way_back(store, last, Ids(time.time))
+
+    shadow.undo(asyncio.run(owed()), of=last)  # and its process dies
+    assert (told.now(), told.sessions()) == (after, [fork, session])
+    done = told.prsm("snapshot", "list")
+    assert (
+        f"cut off is finished: the files are back, and session {session} is the newest" in done.err
+    )
+    assert (told.now(), told.sessions()) == (after, [session, fork])
+    assert told.prsm("snapshot", "list").err == ""
+    with pytest.raises(ConfigError, match="another restore came meanwhile"):
+        shadow.undo(None, of=last)
+
+
+def test_of_a_session_that_was_deleted_meanwhile_only_the_files_come_back(told):
+    session = told.say("one")
+    told.say("two", "--continue")
+    after = told.now()
+    fork = told.undo()["session"]
+    assert told.prsm("sessions", "delete", fork, "--yes").code == 0
+    assert "goes on in session" not in told.prsm("undo", "--yes").out
+    assert (told.now(), told.sessions()) == (after, [session])
+
+
+def test_changes_are_as_they_were_before_the_prompt_where_the_files_are_too(told):
+    """What was taken back since is there again, and pending; what was committed stays so."""
+
+    def states(session):
+        return {(one["path"], one["name"]): one["state"] for one in told.changes(session)}
+
+    session = told.say("one")
+    told.say("two", "--continue")
+    told.prsm("accept", "--agent", "w2", "--session", session)
+    told.say("three", "--continue")
+    assert told.prsm("reject", "--agent", "w1", "--yes").code == 1, "w2 has changed it since"
+    (told.workspace / "b").write_text("mine\n")
+    made = told.undo()
+    assert states(made["session"]) == {
+        ("a", "w1"): "pending",
+        ("a", "w2"): "accepted",
+        ("b", "w2"): "accepted",
+    }
+    assert states(session)[("a", "w1")] == "unmerged"
+    git("config", "user.name", "n")
+    git("config", "user.email", "e@x")
+    assert told.prsm("changes", "commit", "--yes").code == 1, "that of a builds on a pending one"
+    assert states(session)[("b", "w2")] == "committed", "HEAD is one"
+    back = told.undo("2", "--session", session)
+    assert states(back["session"]) == {("a", "w1"): "pending"}
+    kept = told.undo("1", "--session", session, "--keep-files")
+    assert states(kept["session"])[("a", "w1")] == "unmerged"
 
 
 @pytest.mark.requirement("U2")
@@ -152,7 +277,7 @@ def test_prompts_have_numbers_and_snapshots_and_the_first_has_nothing_before_it(
     made = told.undo(kept[0]["id"][:7], "--session", session)
     assert (made["prompt"], made["later"]) == ("three", 0)
     shown = told.prsm("undo", "--prompt", "3", "--session", session, "--yes")
-    assert 'prsm run "…" begins anew' in shown.out
+    assert 'nothing was said before it: prsm, or prsm run "…", begins anew' in shown.out
 
 
 @pytest.mark.parametrize(
@@ -164,11 +289,11 @@ def test_prompts_have_numbers_and_snapshots_and_the_first_has_nothing_before_it(
         (["--prompt", "../../x"], "is no snapshot before a prompt"),
         (["--prompt", "--keep-files", "--files-only"], "leave nothing to take back"),
         (["--prompt", "--turn"], "give one of ID, --prompt and --turn"),
-        (["--keep-files"], "are of --prompt"),
+        (["--keep-files"], "is of --prompt"),
+        (["--turn", "--files-only"], "is of --prompt, and of the last restore"),
         (["--session", "x"], "is of ID, --prompt and --turn"),
         (["nothing"], "there is no change and no snapshot 'nothing'"),
         (["--prompt", "--session", "nosuch"], "there is no session"),
-        (["--prompt", "--keep-files"], "nothing was said before that prompt"),
     ],
 )
 def test_what_cannot_be_undone_is_told_with_the_cure_and_changes_nothing(told, args, said):

@@ -78,7 +78,7 @@ SAMPLES: dict[str, dict[str, object]] = {
     "gates": {"tests": "{command: make test, roles: [worker]}"},
     "models": {"fast": "{provider: p, model_id: m}"},
     "providers": {"codex": "{base_url: 'http://x'}"},
-    "experts": {"e": "{system_prompt: s}"},
+    "experts": {"e": "{system_prompt: s, role: worker, worktree: true}"},
     "mcp_servers": {"s": "{command: c}"},
     "sinks": {"jsonl": "{path: /x}"},
     "checks": {"guard": "{a: 1}"},

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.changes import Decision
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import Notes
@@ -15,6 +16,7 @@ from prsm_core.domain.writes import (
     AgentNoted,
     AgentRestarted,
     AgentsResumed,
+    ChangesDecided,
     EffectNoted,
     Granted,
     MessagesConsumed,
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
 
 NAMES = ("a", "b", "c")
+DECIDED = (
+    *(("accepted", None), ("rejected", None), ("unmerged", "later edits are in the way")),
+    ("committed", "c0ffee"),
+)
 STATES = (AgentState.RUNNING, AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD)
 
 
@@ -70,6 +76,7 @@ class Walk:
         self.stores, self.chance = stores, chance
         self.steps, self.other = Steps(), Steps("other")
         self.agents = {name: Walker(name) for name in NAMES}
+        self.changes: list[str] = []  # ids of those that were found
         self.asked: list[tuple[Walker, str]] = []  # by whom, correlation id
         self.requests: list[tuple[Walker, str]] = []
         self.run, self.epoch, self.is_running = self.steps.run, 1, True
@@ -87,7 +94,7 @@ class Walk:
                 self.know,
             ),
             *(self.cut_off, self.end, self.note, self.request, self.resolve),
-            *(self.run_on, self.pass_by),
+            *(self.run_on, self.pass_by, self.write_file, self.decide),
         ]
 
     async def go(self, length: int) -> None:
@@ -316,6 +323,22 @@ class Walk:
             self.run, self.epoch, self.is_running = self.steps.id("run"), 1, True
             write = RunStarted(task="more", workspace="/w", options={"n": 1})
         await self.commit(self.steps.step(None, write, run_id=self.run))
+
+    async def write_file(self, of: Walker) -> None:
+        """Find a change of a file, of an agent or from outside."""
+        self.changes.append(f"f{len(self.changes)}")
+        name = None if of.is_over else of.name
+        beside = self.chance.choice([(), ("",), (self.steps.agent("a"),)])
+        change = self.steps.changed(self.changes[-1], name, beside=beside)
+        await self.commit(self.steps.step(None, change))
+
+    async def decide(self, _: Walker) -> None:
+        """Decide about some changes, also again."""
+        ids = self.chance.sample(self.changes, min(2, len(self.changes)))
+        state, why = self.chance.choice(DECIDED)
+        decisions = tuple(Decision(id_, "src/a.py", state, why) for id_ in ids)
+        if decisions:
+            await self.commit(self.steps.step(None, ChangesDecided(decisions=decisions)))
 
     async def pass_by(self, _: Walker) -> None:
         """Another session of the ledger goes on."""

@@ -64,7 +64,8 @@ def test_a_fork_at_any_commit_is_the_session_as_it_was_then(seed):
                 session, at = chance.choice([(SESSION, str(origin.seq)), *known])
                 forks = [await fork(each, session, number, at=at) for each in walk.stores]
                 owner = await store.state(*await store.find_commit(session, int(at)))
-                assert forks[0] == forks[1] == rewritten(owner, forks[0], NOW)
+                changes = await store.changes(owner.session_id)
+                assert forks[0] == forks[1] == rewritten(owner, forks[0], NOW, changes)
                 known.append((forks[0].session_id, str(forks[0].seq)))
                 for each in (store, memory):
                     told = [event async for event in each.events(forks[0].session_id)]

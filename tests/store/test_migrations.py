@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -189,3 +190,58 @@ async def test_a_reader_cannot_write(path: Path, store: SqliteStore, team: Steps
         with pytest.raises(StoreError) as caught:
             await reader.append([team.event()])
         assert caught.value.code == "read_only"
+
+
+def decided_in_version_5(path: Path) -> None:
+    """Make a ledger of version 5: two sessions, in one of them a change that was decided about."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as conn:
+        migrate(conn, load_migrations()[:5])
+    with closing(sqlite3.connect(path)) as conn:
+        for number, session in enumerate(("s2", "s1"), 1):
+            conn.execute(
+                "INSERT INTO meta (session_id, task, workspace, created_at)"
+                " VALUES (?, 't', '/w', 1)",
+                (session,),
+            )
+            conn.execute(
+                "INSERT INTO runs (run_id, session_id, task, workspace, status, started_at, began)"
+                " VALUES (?, ?, 't', '/w', 'completed', 1, 1)",
+                (f"r{number}", session),
+            )
+        for position, decided in enumerate(((), ("accepted", "unmerged"), ("rejected",)), 1):
+            told = [
+                {"change": "f1", "path": "a", "state": one, "why": f"{one}!"} for one in decided
+            ]
+            kind, data = ("changes_decided", {"changes": told}) if told else ("notice", {})
+            conn.execute(
+                "INSERT INTO steps VALUES (?, ?, 's1', 'k', ?, 1)",
+                (position, f"x{position}", position),
+            )
+            conn.execute(
+                "INSERT INTO events VALUES ('s1', ?, ?, 'r2', NULL, ?, ?, ?)",
+                (position, float(position), kind, json.dumps(data), position),
+            )
+        conn.execute(
+            "INSERT INTO file_changes VALUES ('s1', 'f1', 's', 'a', '', '/w', 'added', NULL, NULL,"
+            " NULL, NULL, 1, 0, 'outside', NULL, NULL, NULL, '[]', '[]', '', 1.0, 'rejected',"
+            " 'rejected!', 3.0, 1)"
+        )
+        conn.commit()
+
+
+async def test_what_was_decided_about_changes_before_version_6_is_known_as_it_was(path: Path):
+    """Of the events that told it; and sessions come in the order that they had."""
+    decided_in_version_5(path)
+    seen = []
+    async with await SqliteStore.open(path) as store:
+        for position in (1, 2, 3):
+            (row,) = (await store.state("s1", position)).changes
+            seen.append((row.state, row.why, row.decided_at))
+        assert seen == [
+            ("pending", None, None),
+            ("unmerged", "unmerged!", 2.0),
+            ("rejected", "rejected!", 3.0),
+        ]
+        assert [info.session_id for info in await store.sessions()] == ["s1", "s2"]
+        await store.commit(Steps("s3").run_started())
+        assert [info.session_id for info in await store.sessions()] == ["s3", "s1", "s2"]

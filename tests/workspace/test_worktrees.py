@@ -11,6 +11,9 @@ import pytest
 
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.workspace.shadow.whereabouts import Where
+from prsm_core.workspace.worktrees import records
+from prsm_core.workspace.worktrees.removing import folders_left, leave, worktrees_of
+from prsm_core.workspace.worktrees.worktrees import Whose
 from tests.workspace.shadow_scene import every_byte
 from tests.workspace.trees_scene import Grove, inside, text
 
@@ -393,3 +396,19 @@ def test_what_nobody_will_work_in_goes_unless_something_was_done_there(scene):
     assert not Path(idle.folder).exists()
     assert Path(busy.folder).exists()
     assert Path(known.folder).exists()
+
+
+def test_worktrees_that_are_given_up_go_with_those_that_were_made_from_them(scene):
+    """Whatever is in them; those of other sessions, and what a person has moved, stay."""
+    tree = scene.make("w1")
+    below = scene.make("w2", folder=Path(tree.folder))
+    other = scene.trees().make(Whose("another", "id-w3", "w3")).tree
+    inside(tree, "a").write_text("dirty\n")
+    assert leave(scene.where, "session") == 2
+    assert worktrees_of(scene.where, "session") == []
+    assert folders_left(scene.where) == [scene.folder]
+    scene.trees().sweep(lambda _: False)
+    assert [one.id for one in records.read_all(scene.where, tree.key)] == [other.id]
+    assert [Path(one.folder).exists() for one in (tree, below, other)] == [False, False, True]
+    assert scene.git("branch", "--list", "prsm/*").split()[-1:] == [other.branch]
+    assert folders_left(scene.where) == []

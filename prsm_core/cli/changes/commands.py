@@ -91,17 +91,20 @@ def why(place: str, session: str | None, workspace: str, as_json: bool) -> None:
 @call_option
 @session_option
 @workspace_option
+@json_option
 def diff(
     ids: tuple[str, ...],
     agent: str | None,
     call: str | None,
     session: str | None,
     workspace: str,
+    as_json: bool,
 ) -> None:
     """Print changes as a patch, each for itself: those of the ids, or all that are pending."""
+    from prsm_core.cli.changes.deciding import Which
     from prsm_core.cli.changes.showing import print_diff
 
-    print_diff(workspace, session, ids, agent, call)
+    print_diff(workspace, session, Which(ids=ids, agent=agent, call=call), as_json=as_json)
 
 
 @changes.command(short_help="Accept changes: they stay, and are pending no more.")

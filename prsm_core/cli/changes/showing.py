@@ -29,8 +29,10 @@ from prsm_core.workspace.rationale import LONGEST
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prsm_core.cli.changes.deciding import Which
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.workspace.rationale import Reason
+    from prsm_core.workspace.shadow.worktree import Shadow
 
 _HEADERS = ("CHANGE", "AGENT", "", "FILE", "LINES", "HOW", "STATE", "CALL")
 
@@ -166,11 +168,22 @@ def _place(rows: Sequence[ChangeRow], wanted: str) -> tuple[str, int | None]:
     return wanted, None
 
 
-def print_diff(
-    workspace: str, session: str | None, ids: Sequence[str], agent: str | None, call: str | None
-) -> None:
+def print_diff(workspace: str, session: str | None, which: Which, *, as_json: bool) -> None:
     """Print changes as patches, in their order. Raises PrsmError."""
-    known = run_to_end(known_changes(workspace, session, ids, agent, call))
-    changes = [row.change for row in known.rows]
-    text = with_shadow(workspace, lambda shadow: patch(shadow, changes)) if changes else ""
-    click.echo(text, nl=False)
+    known = run_to_end(known_changes(workspace, session, which.ids, which.agent, which.call))
+    rows = known.rows
+    texts = _patches(workspace, rows) if rows else []
+    if as_json:
+        told = zip(rows, texts, strict=True)
+        click.echo(
+            json.dumps([{**told_change(row, known.names), "diff": text} for row, text in told])
+        )
+        return
+    click.echo("".join(texts), nl=False)
+
+
+def _patches(workspace: str, rows: Sequence[ChangeRow]) -> list[str]:
+    def all_(shadow: Shadow) -> list[str]:
+        return [patch(shadow, [row.change]) for row in rows]
+
+    return with_shadow(workspace, all_)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.snapshots.opening import with_shadow
-from prsm_core.domain.changes import path_text
 from prsm_core.kit.text import escape_exact
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow.whereabouts import Where
-from prsm_core.workspace.worktrees.records import BACKING, MERGING, SETTLED, read_all
+from prsm_core.workspace.worktrees.records import BACKING, MERGING, left_of, read_all, told_left
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.workspace.shadow.worktree import Shadow
-    from prsm_core.workspace.worktrees.records import Tree
 
 _SHOWN = 5  # conflicts
 
@@ -28,7 +26,7 @@ def unmerged(workspace: str, session: str) -> Sequence[str]:
     where, key = Where(paths.state, paths.trees.resolve()), repo_identity(Path(workspace)).key
     if any(tree.state in {MERGING, BACKING} for tree in read_all(where, key)):
         with_shadow(workspace, lambda shadow: _swept(shadow, where))
-    return [_line(tree) for tree in read_all(where, key) if _is_left(tree, session)]
+    return [_line(told_left(tree)) for tree in left_of(where, key, session)]
 
 
 def _swept(shadow: Shadow, where: Where) -> Sequence[str]:
@@ -37,15 +35,7 @@ def _swept(shadow: Shadow, where: Where) -> Sequence[str]:
     return Worktrees(shadow, where).sweep(lambda _: False)
 
 
-def _is_left(tree: Tree, session: str) -> bool:
-    outcome = tree.outcome
-    is_over = outcome is not None and outcome.is_over
-    return tree.session == session and tree.state == SETTLED and not is_over
-
-
-def _line(tree: Tree) -> str:
-    outcome = tree.outcome
-    found = () if outcome is None else outcome.conflicts
-    why = "; ".join(f"{path_text(one.path)}: {one.why}" for one in found[:_SHOWN])
-    text = f"not merged: {tree.name}, on the branch {tree.branch}, in {path_text(tree.folder)}"
+def _line(told: Mapping[str, Any]) -> str:
+    why = "; ".join(f"{one['path']}: {one['why']}" for one in told["conflicts"][:_SHOWN])
+    text = f"not merged: {told['name']}, on the branch {told['branch']}, in {told['folder']}"
     return escape_exact(f"{text} ({why})" if why else text)

@@ -8,4 +8,5 @@ comparing     what differs between two     diffing       that, for a person
 forking       another one, from a point    deleting      its removal, which a kill does not tear
 leftovers     what others keep of one         unfinished    deletions that were cut off
 transcripts   what vendors keep            retelling     that, as a session
+trees         worktrees that go with one
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -12,9 +13,10 @@ import click
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
-from prsm_core.cli.sessions.deleting import delete
+from prsm_core.cli.sessions.deleting import Places, delete
 from prsm_core.cli.sessions.leftovers import strangers
 from prsm_core.cli.sessions.listing import name_of
+from prsm_core.cli.sessions.trees import remove_left, require_no_trees, told_trees
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import SessionNamed
@@ -22,9 +24,10 @@ from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import ConfigError, SessionOwnedError
 from prsm_core.kit.text import escape_exact
 from prsm_core.store import SqliteStore
+from prsm_core.workspace.shadow.whereabouts import Where
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from prsm_core.interfaces.provider import ProviderSpec
 
@@ -83,9 +86,13 @@ async def delete_session(
     specs: Collection[ProviderSpec] = (),
     *,
     is_sure: bool,
+    with_trees: bool,
     as_json: bool,
 ) -> None:
     """Delete a session for good, once the person says so; `specs` are those of all providers.
+
+    Who is asked is told of worktrees that go along. Where nobody is, they keep it from being
+    deleted unless that is wanted, `with_trees`.
 
     Raises:
         PrsmError: there is no such session, a process owns it, others go on from it, nobody can
@@ -97,33 +104,41 @@ async def delete_session(
         f"session {session} ({name_of(info.name, info.task)!r}: "
         f"agents: {agents}, events: {info.last_seq})"
     )
-    state = workspace_paths(workspace).state
+    paths = workspace_paths(workspace)
+    state, where = paths.state, Where(paths.state, paths.trees.resolve())
     try:
         lock = SessionLock.take(state, session, since=time.time())
         with lock:
+            trees = told_trees(where, session)
             if not is_sure:
-                _confirm(what)
-            ledger = workspace_ledger(workspace)
-            counts, files = await delete(state, ledger, session, specs, lock)
+                _confirm(what, trees)
+            elif not with_trees:
+                require_no_trees(trees, session)
+            places = Places(state, workspace_ledger(workspace), where)
+            remove_trees = partial(remove_left, where)
+            counts, files = await delete(places, session, specs, lock, remove_trees)
     except SessionOwnedError as error:
         raise SessionOwnedError(
             f"{error.message}; it is not deleted",
             hint="end it first: prsm kill master, or Ctrl-C where it runs",
         ) from error
     if as_json:
-        click.echo(json.dumps({"session": session, "deleted": counts, "files": files}))
+        told = {"session": session, "deleted": counts, "files": files, "worktrees": len(trees)}
+        click.echo(json.dumps(told))
     else:
-        say(f"deleted {what}")
+        say(f"deleted {what}" + (f", and its worktrees: {len(trees)}" if trees else ""))
     for folder in strangers(state, specs):
         text = f"what a provider that is not installed keeps in databases stays in {folder}"
         say(f"prsm: note: {text}", err=True)
 
 
-def _confirm(what: str) -> None:
+def _confirm(what: str, trees: Sequence[str]) -> None:
     """Ask the person; raises ConfigError where nobody is there, Abort for a no."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise ConfigError(
             f"nobody can be asked whether {what} is to be deleted",
             hint="give --yes: what is deleted does not come back",
         )
+    for line in trees:
+        say(f"  with it goes the worktree of {line}", err=True)
     click.confirm(f"delete {what} for good?", abort=True, err=True)

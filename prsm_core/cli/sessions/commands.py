@@ -91,25 +91,41 @@ def rename(session: str, name: str, workspace: str, as_json: bool) -> None:
 @sessions.command(short_help="Delete a session for good.")
 @click.argument("session")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--discard-worktrees",
+    is_flag=True,
+    help="With --yes: also worktrees of its agents, with what is nowhere else.",
+)
 @workspace_option
 @json_option
 @click.pass_obj
-def delete(launch: Launch, session: str, yes: bool, workspace: str, as_json: bool) -> None:
+def delete(
+    launch: Launch,
+    session: str,
+    yes: bool,
+    discard_worktrees: bool,
+    workspace: str,
+    as_json: bool,
+) -> None:
     """Delete all that PRSM holds of SESSION: its runs, agents, messages, calls, events.
 
     So do the conversations that providers keep in folders of PRSM's own, and its log. Files that
-    its agents wrote stay. So does an image of a prompt that another session shows. A session that
-    a process owns is not deleted.
+    its agents wrote stay. So does an image of a prompt that another session shows. Worktrees of its
+    agents that are not merged go, with their branches: you are asked, and --yes alone does not say
+    so. A session that a process owns is not deleted.
 
     Where this is killed the session is there as it was, or the next command removes what is left.
     """
     from prsm_core.cli.sessions.changing import delete_session
     from prsm_core.cli.setup import load_setup
+    from prsm_core.engine.processes.launcher import install_child_watcher
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.loop.run import run_to_end
 
     specs = load_setup(launch, workspace).plugins.collect(ProviderSpec).values()
-    run_to_end(delete_session(workspace, session, specs, is_sure=yes, as_json=as_json))
+    install_child_watcher()
+    how = {"is_sure": yes, "with_trees": discard_worktrees, "as_json": as_json}
+    run_to_end(delete_session(workspace, session, specs, **how))
 
 
 @sessions.command(short_help="Go on from a point of a session, in another one.")

@@ -33,10 +33,11 @@ from prsm_core.store.removal import (
 )
 from prsm_core.workspace.changes.forgetting import forget as forget_changes
 from prsm_core.workspace.images import FILE, IMAGES, remove_images
-from prsm_core.workspace.shadow.whereabouts import forget
+from prsm_core.workspace.shadow.whereabouts import Where, forget
+from prsm_core.workspace.worktrees.removing import leave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from prsm_core.interfaces.provider import ProviderSpec
 
@@ -50,28 +51,49 @@ class Note(Record, frozen=True, kw_only=True):
     snapshots: Collection[str] = ()
 
 
+class Places(Record, frozen=True):
+    """Where all of a session is: PRSM's state and the ledger in it, and its agents' worktrees."""
+
+    state: Path
+    ledger: Path
+    trees: Where
+
+
 async def delete(
-    state: Path, ledger: Path, session: str, specs: Collection[ProviderSpec], lock: SessionLock
+    places: Places,
+    session: str,
+    specs: Collection[ProviderSpec],
+    lock: SessionLock,
+    remove_trees: Callable[[], Awaitable[None]],
 ) -> tuple[Mapping[str, int], int]:
     """Delete a session, whose lock is released; return how many rows by table, and files, went.
+
+    Its worktrees are given up, and then removed by `remove_trees`.
 
     Raises:
         PrsmError: the session is there as it was, or it is gone and something of it is left, which
             the message tells: the next command that takes sessions tries again.
     """
     with lock:
-        done = await asyncio.to_thread(_delete, state, ledger, session, specs)
-    _path(state, session).unlink(missing_ok=True)
+        done = await asyncio.to_thread(_delete, places, session, specs)
+        await remove_trees()
+    _path(places.state, session).unlink(missing_ok=True)
     return done
 
 
-def finish_deletions(state: Path, specs: Callable[[], Collection[ProviderSpec]]) -> list[str]:
+def finish_deletions(
+    state: Path,
+    trees: Path,
+    specs: Callable[[], Collection[ProviderSpec]],
+    remove_trees: Callable[[], None],
+) -> list[str]:
     """Finish what deletions have begun whose process was killed; return what went wrong."""
     problems = []
     for path in deletion_notes(state):
         try:
             with SessionLock.take(state, path.stem, since=time.time()):
-                _finish(state, path, specs)
+                _finish(Where(state, trees), path, specs)
+                remove_trees()
             path.unlink(missing_ok=True)
         except SessionOwnedError:
             continue  # it is being deleted just now, or goes on
@@ -80,19 +102,20 @@ def finish_deletions(state: Path, specs: Callable[[], Collection[ProviderSpec]])
     return problems
 
 
-def _finish(state: Path, path: Path, specs: Callable[[], Collection[ProviderSpec]]) -> None:
+def _finish(trees: Where, path: Path, specs: Callable[[], Collection[ProviderSpec]]) -> None:
     """Remove the rest of a session; nothing of one that is still there."""
     note = _read(path)
     if note is None or holds_session(note.ledger, path.stem):
         return
     if note.ledger.exists():
         overwrite_removed(note.ledger)
-    _clear(state, path.stem, note, specs())
+    _clear(trees, path.stem, note, specs())
 
 
 def _delete(
-    state: Path, ledger: Path, session: str, specs: Collection[ProviderSpec]
+    places: Places, session: str, specs: Collection[ProviderSpec]
 ) -> tuple[Mapping[str, int], int]:
+    state, ledger = places.state, places.ledger
     note = Note(
         ledger=ledger,
         names=sorted(names_outside(ledger, session)),
@@ -107,7 +130,7 @@ def _delete(
     except PrsmError:
         path.unlink()
         raise
-    return counts, _clear(state, session, note, specs)
+    return counts, _clear(places.trees, session, note, specs)
 
 
 def _path(state: Path, session: str) -> Path:
@@ -115,8 +138,10 @@ def _path(state: Path, session: str) -> Path:
     return state / DELETIONS / f"{session}.json"
 
 
-def _clear(state: Path, session: str, note: Note, specs: Collection[ProviderSpec]) -> int:
+def _clear(trees: Where, session: str, note: Note, specs: Collection[ProviderSpec]) -> int:
     """Remove what a note names; return how many files went."""
+    state = trees.state
+    leave(trees, session)
     count = remove_leftovers(state, session, note.names, specs)
     count += forget_changes(state, session)
     forget(state, note.snapshots)

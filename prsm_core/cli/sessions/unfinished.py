@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.cli.places import deletion_notes, workspace_paths
 from prsm_core.cli.saying import say
+from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,12 +23,21 @@ def finish(launch: Launch) -> None:
 
     Plugins, and what deletes, are loaded only where something is left.
     """
-    state = workspace_paths(_HERE).state
-    if not deletion_notes(state):
+    paths = workspace_paths(_HERE)
+    if not deletion_notes(paths.state):
         return
     from prsm_core.cli.sessions.deleting import finish_deletions
+    from prsm_core.cli.sessions.trees import remove_left
+    from prsm_core.engine.processes.launcher import install_child_watcher
+    from prsm_core.workspace.shadow.whereabouts import Where
 
-    for problem in finish_deletions(state, cache(lambda: _specs(launch))):
+    specs, trees = cache(lambda: _specs(launch)), paths.trees.resolve()
+
+    def remove_trees() -> None:
+        install_child_watcher()
+        run_to_end(remove_left(Where(paths.state, trees)))
+
+    for problem in finish_deletions(paths.state, trees, specs, remove_trees):
         say(f"prsm: warning: of a session that was deleted something is left: {problem}", err=True)
 
 

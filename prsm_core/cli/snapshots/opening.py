@@ -74,14 +74,14 @@ async def open_shadow(workspace: str) -> AsyncIterator[Shadow]:
 async def _finish(shadow: Shadow, workspace: str) -> None:
     """Finish a restore that was cut off, and what it was a part of. Raises PrsmError."""
     await asyncio.to_thread(shadow.recover)
-    owed = shadow.owed
+    owed = shadow.journal.owed()
     if owed is None:
         return
     from prsm_core.domain.ids import Ids  # few undos are cut off
-    from prsm_core.engine.undoing import finish_owed
+    from prsm_core.engine.going_back import finish_owed
     from prsm_core.store import SqliteStore
 
     async with await SqliteStore.open(workspace_ledger(workspace)) as store:
         note = await finish_owed(store, owed, ids=Ids(time.time), now=time.time())
-    await asyncio.to_thread(shadow.settle)
+    await asyncio.to_thread(shadow.journal.settle)
     say(f"prsm: note: {escape_exact(note)}", err=True)

@@ -35,22 +35,7 @@ def restore_snapshot(
         require_quiet(writers)
         return shadow.restore(wanted, with_staging=with_staging)
 
-    return _tell(with_held_shadow(workspace, restore), as_json=as_json)
-
-
-def undo_restore(workspace: str, *, is_sure: bool, as_json: bool) -> int:
-    """Take back the last restore, once the person says so; return the exit code.
-
-    Raises PrsmError.
-    """
-    if not is_sure:
-        ask(with_shadow(workspace, lambda shadow: shadow.plan_undo()), "undo the last restore")
-
-    def undo(shadow: Shadow, writers: Sequence[str]) -> Restored:
-        require_quiet(writers)
-        return shadow.undo()
-
-    return _tell(with_held_shadow(workspace, undo), as_json=as_json)
+    return tell(with_held_shadow(workspace, restore), as_json=as_json)
 
 
 def delete_snapshot(workspace: str, wanted: str, *, is_sure: bool, as_json: bool) -> None:
@@ -88,12 +73,19 @@ def require_terminal(what: str) -> None:
         raise ConfigError(f"nobody can be asked whether {what}", hint="give --yes")
 
 
-def _tell(restored: Restored, *, as_json: bool) -> int:
+def tell(
+    restored: Restored, session: str | None = None, *, as_json: bool, is_of_both: bool = False
+) -> int:
+    """Say what was restored; return the exit code.
+
+    If it `is_of_both`, files and conversation, that goes on in a session, or begins anew.
+    """
     plan = restored.plan
     if as_json:
         told = {
             "restored": plan.snapshot.id,
             "safety": restored.safety.id,
+            "session": session,
             **told_plan(plan),
             "notes": list(restored.notes),
             "differs": list(restored.differs),
@@ -102,6 +94,10 @@ def _tell(restored: Restored, *, as_json: bool) -> int:
     else:
         say_plan(plan)
         say(f"restored {plan.snapshot.id}; take it back: prsm undo")
+        if session is not None:
+            say(f"the conversation goes on in session {session}")
+        elif is_of_both:
+            say('the conversation was taken back, too: prsm, or prsm run "…", begins anew')
     for note in restored.notes:
         say(f"prsm: note: {escape_exact(note)}", err=True)
     for path in restored.differs[:SHOWN]:

@@ -22,8 +22,9 @@ from prsm_core.domain.record import Record
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.holding import held, require_quiet
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
+from prsm_core.engine.going_back import carry_out
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.engine.undoing import Prompt, find_prompt, fork_before, told
+from prsm_core.engine.undoing import Prompt, find_prompt, told
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
@@ -33,6 +34,7 @@ from prsm_core.workspace.identity import repo_identity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from prsm_core.workspace.shadow.journal import Owed
     from prsm_core.workspace.shadow.records import Plan, Restored
 
 _OPEN = frozenset({"running", "interrupted"})  # states of a run that can be resumed
@@ -54,23 +56,10 @@ def undo_prompt(request: Undoing) -> int:
     """Take a prompt back, once the person says so; return the exit code. Raises PrsmError."""
     install_child_watcher()
     prompt, plan = run_to_end(_look(request))
-    if not request.conversation:
-        prompt = _without_conversation(prompt)
-    if request.conversation and not request.files and prompt.owner is None:
-        raise ConfigError(
-            "nothing was said before that prompt, so there is no conversation to go back to",
-            hint='`prsm run "…"` begins another one',
-        )
     if not request.is_sure:
         _ask(request, prompt, plan)
     made, runs = run_to_end(_undo(request, prompt))
     return _tell(request, made, runs=runs)
-
-
-def _without_conversation(prompt: Prompt) -> Prompt:
-    from msgspec.structs import replace
-
-    return replace(prompt, owner=None)
 
 
 async def _look(request: Undoing) -> tuple[Prompt, Plan | None]:
@@ -133,8 +122,8 @@ async def _asked(request: Undoing, prompt: Prompt) -> Mapping[str, Any] | None:
 
 
 async def _conversation(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
-    owed = prompt.owed(Ids(time.time).ulid())
-    return told(prompt, None if owed is None else await _fork(request, owed), None)
+    owed = prompt.owed(Ids(time.time), with_files=False)
+    return told(prompt, await _carry_out(request, owed), None)
 
 
 async def _with_files(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
@@ -142,20 +131,20 @@ async def _with_files(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
     async with held(state, folder, but=prompt.session) as writers:
         require_quiet(writers)
         async with open_shadow(request.workspace) as shadow:
-            owed = prompt.owed(Ids(time.time).ulid())
+            owed = prompt.owed(Ids(time.time)) if request.conversation else None
             restore = partial(shadow.restore, prompt.snapshot.snapshot_id, then=owed)
             restored: Restored = await asyncio.to_thread(restore)
-            fork = None
+            session = None
             if owed is not None:
-                fork = await _fork(request, owed)
-                await asyncio.to_thread(shadow.settle)
-            return told(prompt, fork, restored)
+                session = await _carry_out(request, owed)
+                await asyncio.to_thread(shadow.journal.settle)
+            return told(prompt, session, restored)
 
 
-async def _fork(request: Undoing, owed: Mapping[str, Any]) -> str:
+async def _carry_out(request: Undoing, owed: Owed) -> str | None:
     try:
         async with await SqliteStore.open(workspace_ledger(request.workspace)) as store:
-            return await fork_before(store, owed, Ids(time.time), time.time())
+            return await carry_out(store, owed, Ids(time.time), time.time())
     except PrsmError as error:
         if not request.files:
             raise
@@ -184,13 +173,14 @@ def _tell(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> int:
 def _lines(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> list[str]:
     lines = []
     if request.files:
-        back = "; back to what they were: prsm undo" if made["files"] else ""
-        lines.append(f"files that went back: {made['files']}{back}")
+        lines.append(f"files that went back: {made['files']}; back to what was: prsm undo")
     if made["session"] is not None:
         session = made["session"]
         how = f"prsm resume {session}" if runs else f'prsm run --continue --session {session} "…"'
         lines.append(f"the conversation goes on in session {session}: {how}")
         lines.append(f"as it was it stays in session {made['origin']}")
     elif request.conversation:
-        lines.append('nothing was said before it: prsm run "…" begins anew')
+        origin = made["origin"]
+        lines.append('nothing was said before it: prsm, or prsm run "…", begins anew')
+        lines.append(f'as it was it stays: prsm run --continue --session {origin} "…"')
     return lines

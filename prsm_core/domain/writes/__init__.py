@@ -9,6 +9,7 @@ calls      of orchestration tools: opened and closed, and what they have done
 requests   to a person: opened and resolved; what a person granted
 snapshots  of the files that agents work on
 changes    of files: found, and decided about
+current    which session is gone on with; few processes need it
 """
 
 from prsm_core.domain.writes.agents import (

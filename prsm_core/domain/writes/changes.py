@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.changes import PENDING, change_columns
+from prsm_core.domain.changes import (
+    ACCEPTED,
+    OPEN_STATES,
+    ChangeRow,
+    change_columns,
+)
 from prsm_core.domain.rows import Insert, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from prsm_core.domain.changes import Decision, FileChange
     from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step
+
+
+# In which a change may still become something else than it is.
+_UNSETTLED = (*sorted(OPEN_STATES), ACCEPTED)
+
+
+def change_row(session_id: str, row: ChangeRow) -> Insert:
+    """Return a change of a session as a new row."""
+    columns = {
+        "session_id": session_id,
+        **change_columns(row.change),
+        "found_at": row.at,
+        "state": row.state,
+        "why": row.why,
+        "decided_at": row.decided_at,
+    }
+    return Insert("file_changes", columns)
 
 
 class FileChanged(Write, frozen=True, kw_only=True):
@@ -27,15 +49,8 @@ class FileChanged(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the change, about which nothing is decided."""
-        row = {
-            "session_id": step.session_id,
-            **change_columns(self.change),
-            "found_at": step.at if self.at is None else self.at,
-            "state": PENDING,
-            "why": None,
-            "decided_at": None,
-        }
-        return (Insert("file_changes", row),)
+        at = step.at if self.at is None else self.at
+        return (change_row(step.session_id, ChangeRow(change=self.change, at=at)),)
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `file_changed`, of the likeliest agent, or of nobody."""
@@ -55,7 +70,11 @@ class FileChanged(Write, frozen=True, kw_only=True):
 
 
 class ChangesDecided(Write, frozen=True, kw_only=True):
-    """A person accepts changes, or has taken them back."""
+    """A person accepts changes, or has taken them back.
+
+    A change is known to the session that found it, and to forks of it. The file is one: what is
+    decided holds in all of them, where it was not taken back or committed before.
+    """
 
     texts = ("decisions",)
     is_of_run = True
@@ -64,24 +83,26 @@ class ChangesDecided(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return what the changes are now. Raises StoreError for one that there is not."""
-        return tuple(self._row(step, one) for one in self.decisions)
-
-    def _row(self, step: Step, one: Decision) -> Row:
-        def refuse(_: Ledger) -> StoreError:
-            return StoreError(f"there is no change {one.id}", code="unknown_change")
-
-        decided = {"state": one.state, "why": one.why, "decided_at": step.at}
-        return Update(
-            "file_changes",
-            {"session_id": step.session_id, "id": one.id},
-            decided,
-            refusal=refuse,
-        )
+        return [row for one in self.decisions for row in _decided(step, one)]
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `changes_decided`."""
-        told = [
-            {"change": one.id, "path": one.path, "state": one.state, "why": one.why}
-            for one in self.decisions
-        ]
+        told = [told_decision(one.id, one.path, one.state, one.why) for one in self.decisions]
         return (Telling("changes_decided", {"changes": told}, None, step.at),)
+
+
+def _decided(step: Step, one: Decision) -> Iterator[Row]:
+    def refuse(_: Ledger) -> StoreError:
+        return StoreError(f"there is no change {one.id}", code="unknown_change")
+
+    decided = {"state": one.state, "why": one.why, "decided_at": step.at}
+    own = {"session_id": step.session_id, "id": one.id}
+    yield Update("file_changes", own, decided, refusal=refuse)
+    for state in _UNSETTLED:
+        if state != one.state:  # so that none is decided again
+            yield Update("file_changes", {"id": one.id, "state": state}, decided)
+
+
+def told_decision(id_: str, path: str, state: str, why: str | None) -> dict[str, Any]:
+    """Return what is told of one change that is decided."""
+    return {"change": id_, "path": path, "state": state, "why": why}

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.forking import letters_of
 from prsm_core.domain.notes import NO_NOTES
-from prsm_core.domain.rows import Insert, Of, Place, Several, Update
+from prsm_core.domain.rows import Insert, Now, Of, Place, Several, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.domain.writes.agents import AgentSpawned
 from prsm_core.domain.writes.calls import CALL, EffectNoted, call_values
+from prsm_core.domain.writes.changes import change_row
 from prsm_core.domain.writes.messages import MessageSent
 from prsm_core.domain.writes.requests import RequestOpened
 from prsm_core.domain.writes.snapshots import snapshot_row
@@ -68,7 +69,7 @@ class SessionForked(Write, frozen=True, kw_only=True):
             "created_at": state.created_at,
             "name": self.name,
         }
-        yield Insert("meta", session)
+        yield Insert("meta", session, computed={"came": Now()})
         own = state.session_id
         lines = [(own, one.session_id, one.position, one.seq) for one in state.origins]
         yield Several("forks", ("session_id", "origin_id", "position", "seq"), lines)
@@ -89,6 +90,8 @@ class SessionForked(Write, frozen=True, kw_only=True):
             yield Insert("grants", {"session_id": own, **grant})
         for snapshot in state.snapshots:
             yield snapshot_row(own, snapshot)
+        for change in state.changes:
+            yield change_row(own, change)
 
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `session_forked`, and what is told besides."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.rows import Count, Insert, Of, Update
+from prsm_core.domain.rows import Count, Insert, Now, Of, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.errors import StoreError
 
@@ -66,7 +66,7 @@ class RunStarted(Write, frozen=True, kw_only=True):
             "options": self.options,
             "epoch": 1,
         }
-        rows: list[Row] = [Insert("meta", session, keep=True)]
+        rows: list[Row] = [Insert("meta", session, keep=True, computed={"came": Now()})]
         process = None
         if self.engine is not None:
             known, process = _engine(self.engine)

@@ -310,6 +310,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "take_snapshot": Operation(_plain("take_snapshot"), {"description": _TEXT}, acts=True),
     "commit_changes": Operation(_plain("commit_changes"), _COMMITTING, acts=True),
     "snapshots": Operation(_plain("snapshots")),
+    "worktrees": Operation(_plain("worktrees")),
     "hold_files": Operation(_hold_files, acts=True),
     "rationale": Operation(_plain("rationale"), {"path": _TEXT, "line": _MAYBE_WHOLE}),
 }

@@ -244,6 +244,10 @@ class RemoteApp:
         """Return the snapshots of the session; see AppHandle."""
         return cast("list[Mapping[str, Any]]", await self._ask("snapshots"))
 
+    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+        """Return the worktrees that are not merged; see AppHandle."""
+        return cast("list[Mapping[str, Any]]", await self._ask("worktrees"))
+
     def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
         """Keep agents from beginning to write for as long as this is open; see AppHandle."""
         return self.stream("hold_files")

@@ -447,6 +447,10 @@ class LocalApp:
 
         return await snapshot_rows(self._store, self._session)
 
+    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+        """Return the worktrees of agents that have ended and are not merged."""
+        return await self._engine.trees.left(self._session)
+
     async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
         """Keep agents from beginning to write for as long as this is open."""
         changes = self._engine.changes

@@ -366,6 +366,10 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
+    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
     def hold_files(self) -> AsyncIterator[Sequence[str]]:
         """Raise PrsmError: this is a replay."""
         self._refuse()

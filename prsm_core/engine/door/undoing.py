@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from prsm_core.engine.control.holding import held, require_quiet
+from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.door.files import snapshot_values
 from prsm_core.engine.door.refusals import check_way, not_kept, run_open
 from prsm_core.engine.files.deciding import Choice, of_last_turn, told_decision
 from prsm_core.engine.files.naming import naming, newest_commit, newest_event, taken_by_hand
-from prsm_core.engine.undoing import find_prompt, finish_owed, fork_before, told
+from prsm_core.engine.going_back import carry_out, finish_owed, sessions_of, way_back
+from prsm_core.engine.undoing import find_prompt, told
 from prsm_core.workspace.shadow.records import About
+from prsm_core.workspace.shadow.worktree import Shadow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.quiet import Hold
-    from prsm_core.engine.undoing import Prompt
     from prsm_core.interfaces.store import Store
+    from prsm_core.workspace.shadow.journal import Owed
 
 
 class Undoing:
@@ -91,7 +93,7 @@ class Undoing:
         if self._engine.is_running:
             raise run_open(self._session)
         if what == "restore":
-            return await self._restore()
+            return await self._restore(conversation=conversation)
         return await self._prompt(wanted, files=files, conversation=conversation)
 
     async def _turn(self) -> Mapping[str, Any]:
@@ -104,39 +106,40 @@ class Undoing:
                 made = await changes.get().verdicts.reject(Choice(ids=ids))
         return {**told(None, None, None), "decided": [told_decision(one) for one in made]}
 
-    async def _restore(self) -> Mapping[str, Any]:
-        async with self._quiet() as keeper:
-            restored = await keeper.use(self._folder, lambda shadow: shadow.undo())
-            return told(None, None, restored)
+    async def _restore(self, *, conversation: bool) -> Mapping[str, Any]:
+        await self._engine.journal.flush()
+        async with self._quiet() as keeper, AsyncExitStack() as owned:
+            last = await keeper.use(self._folder, lambda shadow: shadow.journal.last_done())
+            owed = await way_back(self._store, last, self._ids) if conversation else None
+            for session in sessions_of(owed):
+                if session != self._session and self._state is not None:
+                    since = self._engine.clock.time()
+                    take = partial(SessionLock.take, self._state, session, since=since)
+                    owned.enter_context(await asyncio.to_thread(take))  # nobody goes on with it
+            restored = await keeper.use(self._folder, lambda shadow: shadow.undo(owed, of=last))
+            return told(None, await self._carry_out(owed, keeper), restored)
 
     async def _prompt(
         self, wanted: str | None, *, files: bool, conversation: bool
     ) -> Mapping[str, Any]:
         await self._engine.journal.flush()
         prompt = await find_prompt(self._store, self._session, wanted)
-        if not conversation:
-            prompt = replace(prompt, owner=None)
-        owed = prompt.owed(self._ids.ulid())
+        owed = prompt.owed(self._ids, with_files=files) if conversation else None
         if not files:
-            return told(prompt, None if owed is None else await self._fork(owed), None)
-        return await self._with_files(prompt, owed)
-
-    async def _with_files(
-        self, prompt: Prompt, owed: Mapping[str, Any] | None
-    ) -> Mapping[str, Any]:
+            return told(prompt, await self._carry_out(owed, None), None)
         async with self._quiet() as keeper:
-            wanted = prompt.snapshot.snapshot_id
-            restored = await keeper.use(
-                self._folder, lambda shadow: shadow.restore(wanted, then=owed)
-            )
-            fork = None
-            if owed is not None:
-                fork = await self._fork(owed)
-                await keeper.use(self._folder, lambda shadow: shadow.settle())
-            return told(prompt, fork, restored)
+            restore = partial(Shadow.restore, wanted=prompt.snapshot.snapshot_id, then=owed)
+            restored = await keeper.use(self._folder, restore)
+            return told(prompt, await self._carry_out(owed, keeper), restored)
 
-    async def _fork(self, owed: Mapping[str, Any]) -> str:
-        return await fork_before(self._store, owed, self._ids, self._engine.clock.time())
+    async def _carry_out(self, owed: Owed | None, keeper: FilesKeeper | None) -> str | None:
+        """Do what is owed, beside a restore by the keeper; return what is gone on with now."""
+        if owed is None:
+            return None
+        session = await carry_out(self._store, owed, self._ids, self._engine.clock.time())
+        if keeper is not None:
+            await keeper.use(self._folder, lambda shadow: shadow.journal.settle())
+        return session
 
     @asynccontextmanager
     async def _quiet(self) -> AsyncIterator[FilesKeeper]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _BEGINNINGS = ("agent_spawned", "agent_state_changed")
 _ENDED = frozenset(state.value for state in AgentState if state.is_terminal)
 _AT_A_TIME = 64  # events
+_UNJUDGED = "what agents claim about files in {} is judged by git and the clock alone"
 _UNKNOWN = frozenset({"unknown_position", "no_state"})
 _PROGRAM = "100755"
 _LINK = "120000"
@@ -100,7 +101,7 @@ class Witness:
         def look(shadow: Shadow) -> Mapping[str, Seen]:
             return self._look(shadow, cwd, paths, rows, since, family, tree)
 
-        return await self._keeper.attempt(self._workspace, look) or {}
+        return await self._keeper.attempt(self._workspace, look, _UNJUDGED) or {}
 
     async def _born(self, agent: str) -> int:
         """Return the event that the agent's present life began with."""

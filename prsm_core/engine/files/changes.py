@@ -49,6 +49,7 @@ APART_SECONDS = 0.25  # between two looks
 SHOWN = 10  # files that a notice names
 OUTSIDE = "../"  # stands for a file that is not in the folder: the call writes nothing in it
 _ID_BYTES = 5
+_UNSEEN = "what changes in {} is not found"
 
 __all__ = ["ChangeWatch"]
 
@@ -156,7 +157,7 @@ class ChangeWatch:
         try:
             stored = {row.change.scan for row in await self._store.changes(self._session)}
             is_left = await self._keeper.attempt(
-                self._folder, lambda shadow: self._start(shadow, stored)
+                self._folder, lambda shadow: self._start(shadow, stored), _UNSEEN
             )
             if is_left is None:
                 self._is_open = False  # why was told
@@ -187,14 +188,15 @@ class ChangeWatch:
         if paths:
             await self._observe(paths)
 
-    async def _observe(self, paths: frozenset[str]) -> None:
+    async def _observe(self, named: frozenset[str]) -> None:
+        paths = named - {OUTSIDE}
+        if not paths:
+            return
         await self._ready.wait()
-        inside = paths - {OUTSIDE}
-        if inside:
-            async with self._one:
-                await self._keeper.attempt(
-                    self._folder, lambda shadow: self._current(shadow).observe(inside)
-                )
+        async with self._one:
+            await self._keeper.attempt(
+                self._folder, lambda shadow: self._current(shadow).observe(paths), _UNSEEN
+            )
 
     def begins(self, call: WritingCall) -> None:
         """Take note of a call that runs."""
@@ -245,7 +247,9 @@ class ChangeWatch:
                 return
             self._calls.forget()  # whoever goes on with the run makes them anew
             if self._tracker is not None:
-                await self._keeper.attempt(self._folder, lambda shadow: self._current(shadow).end())
+                await self._keeper.attempt(
+                    self._folder, lambda shadow: self._current(shadow).end(), _UNSEEN
+                )
 
     async def flush(self) -> None:
         """Find what calls that have ended have changed."""
@@ -260,7 +264,7 @@ class ChangeWatch:
         """Look once; False: the folder could not be read, and what has ended is kept in mind."""
         async with self._one:
             began = self._tick()
-            scan = await self._keeper.attempt(self._folder, self._scan)
+            scan = await self._keeper.attempt(self._folder, self._scan, _UNSEEN)
             self._last = self._clock.now()
             if scan is None:
                 return False
@@ -292,7 +296,7 @@ class ChangeWatch:
             f"{self._journal.run_id}:changes:{scan.id}",
             *(FileChanged(change=change) for change in changes),
         )
-        await self._keeper.attempt(self._folder, lambda shadow: self._settle(shadow, scan))
+        await self._keeper.attempt(self._folder, lambda shadow: self._settle(shadow, scan), _UNSEEN)
 
     def _settle(self, shadow: Shadow, scan: Scan) -> None:
         self._current(shadow).settle(scan)

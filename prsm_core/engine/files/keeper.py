@@ -72,13 +72,16 @@ class FilesKeeper:
         """
         return await self._background.finish(self._use(folder, work, seconds))
 
-    async def attempt(self, folder: Path, work: Callable[[Shadow], T]) -> T | None:
-        """Do the same, but tell what goes wrong, once for each cause, and then return None."""
+    async def attempt(self, folder: Path, work: Callable[[Shadow], T], lost: str) -> T | None:
+        """Do the same, but tell what goes wrong, once for each cause, and then return None.
+
+        What is `lost` by it is told before the cause, with the folder in the place of its braces.
+        """
         try:
             return await self.use(folder, work)
         except (PrsmError, OSError) as error:
             if not self._is_closed:
-                self._tell_failure(folder, error)
+                self._tell_failure(lost.format(folder), error)
             return None
 
     async def recover(
@@ -94,7 +97,7 @@ class FilesKeeper:
         notes, owed = await self.use(folder, _recovered)
         if owed is not None:
             notes = [*notes, f"{folder}: {await finish(owed)}"]
-            await self.use(folder, lambda shadow: shadow.settle())
+            await self.use(folder, lambda shadow: shadow.journal.settle())
         return notes
 
     async def aclose(self) -> None:
@@ -165,8 +168,8 @@ class FilesKeeper:
                 self._journal.note("notice", level="info", text=f"{shadow.folder}: {note}")
             shadow.notes.clear()
 
-    def _tell_failure(self, folder: Path, error: PrsmError | OSError) -> None:
-        text = f"no snapshot of {folder} is taken: {_said(error)}"
+    def _tell_failure(self, lost: str, error: PrsmError | OSError) -> None:
+        text = f"{lost}: {_said(error)}"
         if text not in self._told:
             self._told.add(text)
             self._journal.note("notice", level="warning", text=text)
@@ -176,7 +179,7 @@ def _recovered(shadow: Shadow) -> tuple[Sequence[str], Owed | None]:
     shadow.recover()
     notes = [f"{shadow.folder}: {note}" for note in shadow.notes]
     shadow.notes.clear()
-    return notes, shadow.owed
+    return notes, shadow.journal.owed()
 
 
 def _said(error: PrsmError | OSError) -> str:

@@ -6,7 +6,9 @@ once an agent has one.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, PermissionMode
@@ -15,7 +17,6 @@ from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-    from pathlib import Path
 
     from prsm_core.domain.agents import AgentDescriptor, AgentState, SpawnRequest
     from prsm_core.engine.files.changes import ChangeWatch
@@ -158,6 +159,19 @@ class Trees:
         """Wait until what is merged is removed, for a while."""
         if self._made is not None:
             await self._made.settled()
+
+    async def left(self, session: str) -> Sequence[Mapping[str, Any]]:
+        """Return the worktrees of a session's ended agents that are not merged, as JSON values."""
+        where = self._workspaces.where
+        if where is None:
+            return ()
+        from prsm_core.workspace.worktrees.records import left_of, told_left  # once somebody asks
+
+        def read() -> list[Mapping[str, Any]]:
+            key = repo_identity(Path(self._workspaces.main)).key
+            return [told_left(tree) for tree in left_of(where, key, session)]
+
+        return await asyncio.to_thread(read)
 
     async def recover(self, folder: Path) -> list[str]:
         """End what a process that has died has left in the repository of a folder; return it."""

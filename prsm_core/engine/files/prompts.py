@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prsm_core.workspace.shadow.worktree import Shadow
 
 RUN, PROMPT = "run", "prompt"  # kinds, as the shadow's records have them
+_UNTAKEN = "no snapshot of {} is taken"
 BESIDE_SECONDS = 0.1  # after the first turn began: by then its request is on its way
 END_SECONDS = 5.0  # how long the end of a run waits for snapshots that are being taken
 _LONGEST = 120  # characters of a prompt that are a snapshot's description
@@ -141,7 +142,7 @@ class PromptSnapshots:
             return
         await hold.settle()
         taken = await self._keeper.attempt(
-            wanted.folder, lambda shadow: self._taken(shadow, hold, wanted)
+            wanted.folder, lambda shadow: self._taken(shadow, hold, wanted), _UNTAKEN
         )
         hold.release()
         if taken is not None and not self._journal.is_over:
@@ -224,7 +225,8 @@ class PromptSnapshots:
         keep = self._settings
         size = keep.keep_mib * 2**20
         rule = Retention(count=keep.keep_snapshots, days=keep.keep_days, size=size)
-        count = await self._keeper.attempt(folder, lambda shadow: shadow.retire(rule, spared))
+        lost = "old snapshots of {} are not dropped"
+        count = await self._keeper.attempt(folder, lambda shadow: shadow.retire(rule, spared), lost)
         if count:
             text = f"{count} snapshots of earlier prompts are dropped: workspace.keep_* says so"
             self._journal.note("notice", level="info", text=text)

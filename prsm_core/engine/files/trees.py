@@ -225,7 +225,8 @@ class TreeKeeper:
         keeper, where = self._parts.keeper, self._parts.where
         if keeper is None or where is None:
             return None
-        return await keeper.attempt(folder, lambda shadow: work(_worktrees(shadow, where)))
+        lost = "a worktree that was made from {} is not removed, or finished"
+        return await keeper.attempt(folder, lambda shadow: work(_worktrees(shadow, where)), lost)
 
     def _call(self, record: AgentRecord) -> WritingCall:
         """Return the merge as a call of its agent, of whose files nothing is known yet."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prsm_core.workspace.shadow.worktree import Shadow
 
 _ID_BYTES = 5
+_UNDONE = "what was decided about changes in {}, and cut off, is not finished"
 
 
 class Watching(Protocol):
@@ -179,7 +180,7 @@ class Verdicts:
             committer = Committer(shadow)
             return committer.unfinished() if committer.session == self._session else None
 
-        outcome = await self._keeper.attempt(self._folder, ended)
+        outcome = await self._keeper.attempt(self._folder, ended, _UNDONE)
         if outcome is not None:
             await self._note_committed(await self._store.changes(self._session), outcome)
 
@@ -192,11 +193,13 @@ class Verdicts:
             return rejection
 
         async with self._one:
-            rejection = await self._keeper.attempt(self._folder, finished)
+            rejection = await self._keeper.attempt(self._folder, finished, _UNDONE)
             if rejection is not None:
                 rows = await self._store.changes(self._session)
                 await self._decide(decisions(rows, rejection.decided))
-                await self._keeper.attempt(self._folder, lambda shadow: Rejecter(shadow).finish())
+                await self._keeper.attempt(
+                    self._folder, lambda shadow: Rejecter(shadow).finish(), _UNDONE
+                )
 
     async def _decide(self, made: Sequence[Decision]) -> Sequence[Decision]:
         if made:

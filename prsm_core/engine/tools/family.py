@@ -195,7 +195,7 @@ class Family(Record, frozen=True, kw_only=True):
             mode=None if mode is None else PermissionMode(mode),
             models=None if (models := arguments.get("models")) is None else frozenset(models),
             depth=None if depth is None else int(depth),  # JSON has 2.0, too
-            worktree=arguments.get("worktree"),
+            worktree=arguments.get("worktree", None if profile is None else profile.worktree),
             budget=_budget(arguments.get("budget")),
         )
 

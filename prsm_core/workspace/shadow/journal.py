@@ -41,6 +41,7 @@ class Done(Record, frozen=True):
     target: str
     safety: str
     done_at: float  # Unix seconds
+    then: Owed | None = None  # what was owed besides
 
 
 class Journal:
@@ -61,9 +62,16 @@ class Journal:
         given = _read(self._done)
         return None if given is None else Done(**given)
 
-    def last_done(self) -> Done:
-        """Return the restore that was done last. Raises ConfigError where none was."""
+    def last_done(self, of: Done | None = None) -> Done:
+        """Return the restore that was done last. Raises ConfigError where none was.
+
+        So it does where another one is meant: where this one has come meanwhile.
+        """
         last = self.last()
+        if of is not None and last != of:
+            raise ConfigError(
+                "another restore came meanwhile; nothing was undone", hint="look, and try again"
+            )
         if last is None:
             raise ConfigError(
                 "nothing was restored in this folder, so there is nothing to undo",

@@ -103,7 +103,7 @@ class Shadow:
         self._new_id = new_id
         self._limits = limits or Limits()
         self._own = [one.resolve() for one in (state, *own)]
-        self._journal = Journal(self.place)
+        self.journal = Journal(self.place)
         self._roots: dict[str, Root] = {}  # that are ready
 
     def take(
@@ -152,23 +152,18 @@ class Shadow:
         with self._open():
             return self._restore(self._find(wanted), with_staging=with_staging, then=then)
 
-    @property
-    def owed(self) -> Owed | None:
-        """What is to be done besides for a restore that is over; None: nothing."""
-        return self._journal.owed()
+    def undo(self, then: Owed | None = None, *, of: Done | None = None) -> Restored:
+        """Take back the last restore, if it is `of`; twice takes back the first undo.
 
-    def settle(self) -> None:
-        """Note that what was owed is done. Raises OSError."""
-        self._journal.settle()
-
-    def undo(self) -> Restored:
-        """Take back the last restore; twice takes back the first undo. Raises ConfigError."""
+        Raises ConfigError.
+        """
         with self._open():
-            return self._restore(self._find(self._journal.last_done().safety), with_staging=True)
+            target = self._find(self.journal.last_done(of).safety)
+            return self._restore(target, with_staging=True, then=then)
 
     def plan_undo(self) -> Plan:
         """Return what `undo` would change. Raises ConfigError where there is nothing to undo."""
-        return self.plan(self._journal.last_done().safety)
+        return self.plan(self.journal.last_done().safety)
 
     def delete(self, wanted: str) -> Snapshot:
         """Forget a snapshot, and remove what no other one needs. Raises ConfigError."""
@@ -185,7 +180,7 @@ class Shadow:
         Those that are `spared` stay, and what the last restore, or one under way, needs.
         """
         with self._open():
-            last = self._journal.last()
+            last = self.journal.last()
             needed = set(spared) if last is None else {*spared, last.safety, last.target}
             mine = [one for one in self._kept() if one.kind in AUTOMATIC and one.id not in needed]
             goes = too_many(mine, rule, self._now(), self._root("").stored_bytes)
@@ -211,7 +206,7 @@ class Shadow:
     @property
     def is_cut_off(self) -> bool:
         """Whether a restore was begun, and is not over; another process may be at it."""
-        return self._journal.intent() is not None
+        return self.journal.intent() is not None
 
     def recover(self) -> None:
         """Finish or take back a restore that was cut off; every other method does so first."""
@@ -222,7 +217,7 @@ class Shadow:
     def at_work(self) -> Iterator[None]:
         """Keep others out, for those who keep more than snapshots here; a restore is over then."""
         with folder_lock(self.place, self._wait_seconds):
-            if self._journal.intent() is not None:
+            if self.journal.intent() is not None:
                 self._roots.clear()
                 self._recover()
             yield
@@ -257,7 +252,7 @@ class Shadow:
             )
         with folder_lock(self.place, self._wait_seconds):
             self._roots.clear()
-            if self._journal.intent() is not None:
+            if self.journal.intent() is not None:
                 self._recover()
             if (self.place / PRUNE).exists():
                 self._prune()
@@ -310,7 +305,7 @@ class Shadow:
         aside = self.place.with_name(f"{self.place.name}.broken-{self._new_id()}")
         (self.place / "roots").rename(aside)
         self._roots.clear()
-        self._journal.abandon()
+        self.journal.abandon()
         self.notes.append(
             f"what was kept of this folder is damaged ({first.said}): it was set aside as {aside}, "
             "with the snapshots in it, and begun anew"
@@ -381,7 +376,7 @@ class Shadow:
     def _restore(
         self, target: Snapshot, *, with_staging: bool, then: Owed | None = None
     ) -> Restored:
-        self._journal.require_nothing_owed()
+        self.journal.require_nothing_owed()
         for state in target.roots:
             if (self.folder / state.path).is_dir():
                 hindrances.check_index(self._root(state.path))
@@ -390,7 +385,7 @@ class Shadow:
         target = self._find(target.id)  # it may have been set aside
         hindrances.check_plan(self._root, plan_all(self._root, target, safety))
         intent = Intent(target.id, safety.id, self._now(), with_staging, then)
-        self._journal.begin(intent)
+        self.journal.begin(intent)
         try:
             restored = self._write(target, safety, with_staging=with_staging)
         except (PrsmError, OSError) as error:
@@ -402,7 +397,7 @@ class Shadow:
     def _finish(self, target: Snapshot, safety: Snapshot, intent: Intent) -> None:
         act = f"restore {safety.id} {intent.begun_at}"
         note_restored(self.place, self._root, act, safety, target)  # first: a crash does it again
-        self._journal.finish(Done(target.id, safety.id, self._now()), intent.then)
+        self.journal.finish(Done(target.id, safety.id, self._now(), intent.then), intent.then)
 
     def _write(self, target: Snapshot, now: Snapshot, *, with_staging: bool) -> Restored:
         """Let all roots be as the target; the folder itself first, since others lie in it."""
@@ -436,7 +431,7 @@ class Shadow:
                 hint="mend the cause, such as a full disk or a read-only folder; the next command "
                 "of prsm in this folder then finishes it",
             )
-        self._journal.abandon()
+        self.journal.abandon()
         return ConfigError(
             f"the restore failed, and all files are as they were: {what}",
             hint="mend the cause, such as a full disk or a read-only folder, and try again",
@@ -444,13 +439,13 @@ class Shadow:
 
     def _recover(self) -> None:
         """Finish a restore that was cut off; where that fails, take it back."""
-        intent = self._journal.intent()
+        intent = self.journal.intent()
         if intent is None:
             return
         try:
             target, safety = self._find(intent.target), self._find(intent.safety)
         except ConfigError:
-            self._journal.abandon()
+            self.journal.abandon()
             self.notes.append(
                 f"a restore of {intent.target} was cut off, and cannot be finished: its snapshots "
                 "are gone; look at the files with `git status`"
@@ -489,7 +484,7 @@ class Shadow:
 
     def _drop_old(self) -> None:
         """Drop snapshots before restores that are many restores ago."""
-        last = self._journal.last()
+        last = self.journal.last()
         spared = set() if last is None else {last.safety, last.target}
         mine = [one for one in self._kept() if one.kind == SAFETY]
         for one in mine[KEPT_SAFETY:]:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from prsm_core.domain.changes import path_text
 from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.writing import Operation
 from prsm_core.workspace.shadow.journal import sync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from prsm_core.workspace.shadow.whereabouts import Where
 
@@ -127,6 +128,30 @@ def read_all(where: Where, key: str) -> Iterator[Tree]:
         tree = read(where, key, file.parent.name)
         if tree is not None:
             yield tree
+
+
+def left_of(where: Where, key: str, session: str) -> Iterator[Tree]:
+    """Yield the worktrees of a session's ended agents whose work is merged nowhere."""
+    for tree in read_all(where, key):
+        is_over = tree.outcome is not None and tree.outcome.is_over
+        if tree.session == session and tree.state == SETTLED and not is_over:
+            yield tree
+
+
+def told_left(tree: Tree) -> Mapping[str, Any]:
+    """Return such a worktree as JSON values, as `AppHandle.worktrees` tells it."""
+    outcome = tree.outcome
+    conflicts = () if outcome is None else outcome.conflicts
+    return {
+        "agent": tree.agent,
+        "name": tree.name,
+        "branch": tree.branch,
+        "folder": path_text(tree.folder),
+        "parent": path_text(tree.parent),
+        "result": KEPT if outcome is None else outcome.result,
+        "files": [path_text(path) for path in (() if outcome is None else outcome.files)],
+        "conflicts": [{"path": path_text(one.path), "why": one.why} for one in conflicts],
+    }
 
 
 def write(where: Where, tree: Tree) -> None:

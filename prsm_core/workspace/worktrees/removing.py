@@ -1,6 +1,7 @@
 """Removes a worktree: its folder, what git keeps of it, its branch, and at last its record.
 
-Each step may have been done already, by a process that has died.
+Each step may have been done already, by a process that has died. Those of a session that is deleted
+are left first, for which git is not needed; whoever has git then removes what is left.
 """
 
 from __future__ import annotations
@@ -9,10 +10,16 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from prsm_core.workspace.shadow.lock import folder_lock
+from prsm_core.workspace.shadow.whereabouts import LOCK_SECONDS
 from prsm_core.workspace.worktrees.making import admin
+from prsm_core.workspace.worktrees.records import LEAVING, MAKING, read_all, write
 
 if TYPE_CHECKING:
     from prsm_core.workspace.shadow.root import Root
+    from prsm_core.workspace.shadow.whereabouts import Where
     from prsm_core.workspace.worktrees.records import Tree
 
 
@@ -32,6 +39,45 @@ def remove(root: Root, tree: Tree, place: Path) -> None:
     for name in ("origin", "base", "result"):
         root.shadow.ask("update-ref", "-d", f"{tree.ref}/{name}")
     shutil.rmtree(place)
+
+
+def worktrees_of(where: Where, session: str) -> list[Tree]:
+    """Return the worktrees of a session in all repositories, but for those that are being removed.
+
+    What is half made is not among them. Raises OSError.
+    """
+    keys = [folder.name for folder in sorted(where.repository("").glob("*/"))]
+    found = (tree for key in keys for tree in read_all(where, key) if tree.session == session)
+    return [tree for tree in found if tree.state not in {MAKING, LEAVING}]
+
+
+def leave(where: Where, session: str) -> int:
+    """Give up the worktrees of a session, with what is in them alone; return how many there are.
+
+    Raises ConfigError where another process is at work on some, and OSError.
+    """
+    trees = worktrees_of(where, session)
+    for key in dict.fromkeys(tree.key for tree in trees):
+        with folder_lock(where.repository(key), LOCK_SECONDS):
+            for tree in trees:
+                if tree.key == key:
+                    write(where, replace(tree, state=LEAVING))
+    return len(trees)
+
+
+def folders_left(where: Where) -> list[Path]:
+    """Return the working trees from which worktrees were made that are given up; those there are.
+
+    Raises OSError.
+    """
+    keys = [folder.name for folder in sorted(where.repository("").glob("*/"))]
+    parents = {
+        Path(tree.parent)
+        for key in keys
+        for tree in read_all(where, key)
+        if tree.state == LEAVING and where.find(tree.parent) is None
+    }
+    return sorted(parent for parent in parents if parent.is_dir())
 
 
 def _drop_branch(root: Root, tree: Tree) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -37,7 +38,6 @@ from prsm_core.workspace.worktrees.records import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from prsm_core.workspace.shadow.root import Root
     from prsm_core.workspace.shadow.whereabouts import Where
@@ -260,8 +260,9 @@ class Worktrees:
         """
         notes = []
         with self._at_work() as root:
-            for tree in records.read_all(self._where, self._key):
-                if tree.parent != str(self._shadow.folder):
+            known = list(records.read_all(self._where, self._key))
+            for tree in known:
+                if not self._is_ours(tree, known):
                     continue
                 if tree.state in {MERGING, BACKING}:
                     done = self._carry_out(root, tree).outcome
@@ -272,6 +273,13 @@ class Worktrees:
                     if tree.state != LEAVING:
                         notes.append(f"the worktree {tree.folder} was of no use, and is removed")
         return notes
+
+    def _is_ours(self, tree: Tree, known: Sequence[Tree]) -> bool:
+        """Whether a worktree was made from this folder; or from one that is gone, or goes, too."""
+        if tree.parent == str(self._shadow.folder):
+            return True
+        going = {one.folder for one in known if one.state == LEAVING}
+        return tree.state == LEAVING and (tree.parent in going or not Path(tree.parent).is_dir())
 
     def _is_idle(self, root: Root, tree: Tree, is_lost: Callable[[Tree], bool]) -> bool:
         if tree.state != READY or not is_lost(tree):

@@ -118,6 +118,7 @@ ACTS = {
     "fork": (),
     "changes": (),
     "snapshots": (),
+    "worktrees": (),
     "hold_files": (),
     "rationale": ("a.py",),
     "commit_changes": (),

@@ -65,6 +65,7 @@ async def test_an_engine_without_a_run_takes_a_prompt_back_and_its_session_stays
         assert (await team.store.sessions())[0].session_id == made["session"]
         again = await app.undo("restore")
         assert (again["restored"], (team.workspace / "a").read_text()) == (made["snapshot"], "two")
+        assert again["session"] == SESSION == (await team.store.sessions())[0].session_id
         decided = (await app.undo("turn"))["decided"]
         assert [(one["path"], one["state"]) for one in decided] == [("a", "rejected")]
         assert (team.workspace / "a").read_text() == "one"

@@ -19,7 +19,10 @@ from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.workspace.shadow.opening import Shadows
 from prsm_core.workspace.shadow.root import Limits
+from prsm_core.workspace.shadow.worktree import Shadow
 from tests.engine.harness import DEADLINE
+
+UNTAKEN = "no snapshot of {} is taken"
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -151,7 +154,7 @@ async def test_closing_ends_what_is_under_way_and_says_nothing_of_it(desk):
         return shadow._git(args, cwd=str(shadow.folder), env={"LC_ALL": "C"})
 
     async with desk() as at:
-        working = asyncio.ensure_future(at.keeper.attempt(at.folder, hang))
+        working = asyncio.ensure_future(at.keeper.attempt(at.folder, hang, UNTAKEN))
         await asyncio.to_thread(begun.wait, DEADLINE)
         await at.keeper.aclose()
         assert await working is None
@@ -163,11 +166,14 @@ async def test_closing_ends_what_is_under_way_and_says_nothing_of_it(desk):
 async def test_git_that_is_missing_is_told_once(desk, tmp_path):
     async with desk(path=tmp_path) as at:
         for _ in range(2):
-            assert await at.keeper.attempt(at.folder, lambda shadow: shadow.take()) is None
+            assert await at.keeper.attempt(at.folder, Shadow.take, UNTAKEN) is None
         [(level, text)] = at.notices.told
         assert level == "warning"
         assert text.startswith(f"no snapshot of {at.folder} is taken: git cannot be started")
         assert "install git" in text
+        assert await at.keeper.attempt(at.folder, Shadow.take, "what is in {} is not known") is None
+        _, (_, other) = at.notices.told
+        assert other.startswith(f"what is in {at.folder} is not known: git cannot be started")
 
 
 async def test_a_folder_that_is_too_large_is_told_once(desk):
@@ -175,7 +181,7 @@ async def test_a_folder_that_is_too_large_is_told_once(desk):
         for name in "ab":
             (at.folder / name).write_text(name)
         for _ in range(2):
-            assert await at.keeper.attempt(at.folder, lambda shadow: shadow.take()) is None
+            assert await at.keeper.attempt(at.folder, Shadow.take, UNTAKEN) is None
         [(level, text)] = at.notices.told
         assert (level, "is no git repository, and holds 2 files" in text) == ("warning", True)
 

@@ -235,7 +235,7 @@ async def test_a_restore_that_was_cut_off_is_finished_before_a_run_begins(
         target = shadow.take()
         (shadow.folder / "a").write_text("new")
         safety = shadow.take(About(kind="safety"))
-        shadow._journal.begin(Intent(target.id, safety.id, 1.0))
+        shadow.journal.begin(Intent(target.id, safety.id, 1.0))
 
     async with kept(settings={"workspace": {"snapshots": snapshots}}) as team:
         await team.engine.files.use(team.workspace, cut_off)

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from prsm_core.domain.writes import AgentEnded, AgentSpawned
+from prsm_core.engine.door.local import LocalApp
+from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.workspace.shadow.opening import Shadows
 from tests.engine.deaths import die, dies_after, dies_at, go_on, run_to_death
-from tests.engine.harness import HeldStore, complete, open_team
+from tests.engine.harness import SESSION, HeldStore, complete, open_team
 
 pytestmark = [
     pytest.mark.requirement("U12"),
@@ -133,6 +135,11 @@ async def test_one_of_two_that_edit_the_same_line_is_merged_and_the_other_told_t
         assert f"line 3\n+{second}" in git(folder, "diff", f"main...{tree['branch']}")
         assert "secret" not in git(folder, "log", "-p", tree["branch"])
         assert f"of-{second}" in git(tree["worktree"], "ls-files")
+        app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
+        [left] = await app.worktrees()
+    assert (left["name"], left["result"], left["branch"]) == (second, "conflict", tree["branch"])
+    assert (left["folder"], left["parent"]) == (tree["worktree"], str(folder))
+    assert (left["files"], left["conflicts"]) == (["a", f"of-{second}"], tree["conflicts"])
     assert f"{first}\n" in (folder / "a").read_text()
     assert (folder / f"of-{first}").exists()
     assert not (folder / f"of-{second}").exists()
@@ -188,6 +195,30 @@ async def test_by_the_settings_each_worker_that_may_write_has_one_in_its_own_fol
     assert places["w2"] == places["w3"] == folder
     assert merges(team)["w1"]["result"] == "nothing"
     assert set(merges(team)) == {"w1"}
+
+
+async def test_a_profile_says_whether_its_agents_have_one_unless_the_spawn_does(opened, folder):
+    places = {}
+
+    async def worker(agent):
+        places[agent.name] = here(agent)
+        await agent.complete()
+
+    async def master(agent):
+        await agent.spawn(name="w1", profile="apart")
+        await agent.spawn(name="w2", profile="apart", worktree=False)
+        await agent.spawn(name="w3", profile="beside")
+        await agent.spawn(name="w4", profile="as_set")
+        await agent.collect(4)
+        await agent.complete()
+
+    profile = {"system_prompt": "x", "role": "worker"}
+    wanted = {"apart": {"worktree": True}, "beside": {"worktree": False}, "as_set": {}}
+    experts = {name: {**profile, **more} for name, more in wanted.items()}
+    settings = {"workspace": {"worktrees": "writers"}, "experts": experts}
+    async with opened(settings=settings) as team:
+        await team.run(master=master, w1=worker, w2=worker, w3=worker, w4=worker)
+    assert {name for name, place in places.items() if place != folder} == {"w1", "w4"}
 
 
 async def test_where_none_can_be_made_the_spawn_is_refused_with_the_cure(opened, folder):

@@ -2,6 +2,8 @@
 
 plugin      what this distribution contributes
 frontend    the frontend: a terminal, a screen on it, and what runs beside it
+settings    what the configuration may say of it
+keys        every key, with what it does
 model       a session as it is shown, made of a view and the events after it: pure
 pump        the one reader of events, which keeps the model
 acts        the one place that does something with the session

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from prsm_core import AppHandle
+    from prsm_tui.keys import Keymap
     from prsm_tui.screen.app import Tui
+    from prsm_tui.settings import TuiSettings
 
     Beside = Callable[[], Coroutine[Any, Any, Any]]
 
@@ -28,7 +30,8 @@ class TuiFrontend(Frontend):
     Settings: `interactive` (default true); false leaves every request to the engine.
     """
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], own: TuiSettings | None = None) -> None:
+        self._keymap = None if own is None else own.keymap
         self._interactive = bool(settings.get("interactive", True))
         # Of the two, one may lead to a file.
         self._terminal = next(filter(_is_terminal, (sys.stderr, sys.stdout)), None)
@@ -48,7 +51,11 @@ class TuiFrontend(Frontend):
                 hint="use another, such as --ui console",
             )
         tui, beside = await compose(
-            app, answers=self._interactive, terminal=self._terminal, keyboard=keyboard
+            app,
+            answers=self._interactive,
+            terminal=self._terminal,
+            keyboard=keyboard,
+            keymap=self._keymap,
         )
         with signals_kept():
             await show(tui, beside, tui.run_async)
@@ -73,6 +80,7 @@ async def compose(
     answers: bool = True,
     terminal: TextIO | None = None,
     keyboard: int | None = None,
+    keymap: Keymap | None = None,
 ) -> tuple[Tui, Sequence[Beside]]:
     """Return the screen of a session, and what has to run beside it; its task is begun there."""
     from prsm_tui.acts import Acts
@@ -82,7 +90,14 @@ async def compose(
 
     session = Session.of_view(await app.view(), time.time())
     owns = await _owns(app, session.id)
-    tui = Tui(session, terminal=terminal, keyboard=keyboard, answers=answers, owns=owns)
+    tui = Tui(
+        session,
+        terminal=terminal,
+        keyboard=keyboard,
+        answers=answers,
+        owns=owns,
+        keymap=keymap,
+    )
     tui.acts = acts = Acts(app, session, tui)
     pump = Pump(app, session, tui.changed)
     acts.begin()

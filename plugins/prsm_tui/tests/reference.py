@@ -6,15 +6,18 @@ import sys
 from pathlib import Path
 
 from prsm_tui.commands import COMMANDS
-from prsm_tui.screen.keys import KEYS
+from prsm_tui.keys import KEYS, Keymap
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 
 def keys():
-    rows = ["| where | key | what it does |", "| --- | --- | --- |"]
+    keymap = Keymap()
+    rows = ["| where | key | what it does | its name |", "| --- | --- | --- | --- |"]
     for place, known in KEYS.items():
-        rows += [f"| {place} | {key.shown} | {key.does} |" for key in known]
+        rows += [
+            f"| {place} | {keymap.shown(key.name)} | {key.does} | `{key.name}` |" for key in known
+        ]
     return rows
 
 

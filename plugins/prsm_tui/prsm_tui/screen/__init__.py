@@ -14,6 +14,6 @@ needs_you   what waits for a person, and where it is answered
 status      the line at the bottom
 asking      a question of the screen's own, with yes or no
 help        the keys of a place
-keys        every key, with what it does
+keys        the keys of the table as bindings
 messages    what a person did
 """

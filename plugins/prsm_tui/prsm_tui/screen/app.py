@@ -10,16 +10,16 @@ import time
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from textual.app import App
-from textual.binding import Binding
 from textual.message import Message
 
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import completed, read_command
+from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap, shown_key
 from prsm_tui.screen.asking import Sure
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.screen.help import Help
-from prsm_tui.screen.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, bindings
+from prsm_tui.screen.keys import binding, bindings
 from prsm_tui.screen.messages import (
     AgentChosen,
     DeliveryTurned,
@@ -62,8 +62,9 @@ class Tui(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(EVERYWHERE),
         # Seen to before any other key is passed on: what is typed next means something else.
-        Binding("i", "type", show=False, priority=True),
-        Binding("slash", "filter", show=False, priority=True),
+        binding("tree.type", "type('tree')", has_priority=True),
+        binding("transcript.type", "type('transcript')", has_priority=True),
+        binding("tree.filter", "filter('tree')", has_priority=True),
     ]
 
     def __init__(
@@ -74,6 +75,7 @@ class Tui(App[None]):
         keyboard: int | None = None,
         answers: bool = True,
         owns: bool = True,
+        keymap: Keymap | None = None,
     ) -> None:
         """Show a session.
 
@@ -83,11 +85,15 @@ class Tui(App[None]):
             keyboard: The descriptor that is read.
             answers: Whether a person may answer.
             owns: Whether the session's runs end when this process does.
+            keymap: The keys, as the person has set them.
         """
         self.terminal, self.keyboard = terminal, keyboard
         super().__init__(driver_class=TerminalDriver)
+        self.keymap = keymap or Keymap()
+        if self.keymap.is_own:
+            self.set_keymap(self.keymap.by_name())
         self.session = session
-        self.panes = Panes(session)
+        self.panes = Panes(session, self.keymap)
         self.acts: Acts | None = None  # given before it is run
         self.chosen: str | None = None
         self.delivery = DELIVERIES[0]
@@ -225,7 +231,10 @@ class Tui(App[None]):
         if isinstance(self.screen, NeedsYou):
             _ = self.pop_screen()
         elif self.screen is self.panes:
-            _ = self.push_screen(NeedsYou(self.session, time.time(), answers=self._answers))
+            _ = self.push_screen(self._needs_you())
+
+    def _needs_you(self) -> NeedsYou:
+        return NeedsYou(self.session, time.time(), self.keymap, answers=self._answers)
 
     def action_request(self, step: int) -> None:
         """Show another request."""
@@ -237,9 +246,9 @@ class Tui(App[None]):
         if isinstance(self.screen, Help):
             _ = self.pop_screen()
         elif isinstance(self.screen, NeedsYou):
-            _ = self.push_screen(Help(NEEDS_YOU))
+            _ = self.push_screen(Help(NEEDS_YOU, self.keymap))
         elif self.screen is self.panes:
-            _ = self.push_screen(Help(_PLACES[self.panes.pane]))
+            _ = self.push_screen(Help(_PLACES[self.panes.pane], self.keymap))
 
     def action_tree(self) -> None:
         """Go to the tree."""
@@ -252,13 +261,13 @@ class Tui(App[None]):
         panes = self.panes
         if self.screen is not panes or panes.agents.is_filtering:
             return False
-        return panes.pane == "tree" or (action == "type" and panes.pane == "transcript")
+        return panes.pane in parameters
 
-    def action_filter(self) -> None:
+    def action_filter(self, _: str) -> None:
         """Begin to type a filter of the tree."""
         self.panes.agents.begin_filter()
 
-    def action_type(self) -> None:
+    def action_type(self, _: str) -> None:
         """Go to where one types."""
         self.panes.go_to("prompt")
 
@@ -269,7 +278,8 @@ class Tui(App[None]):
             self.exit()
             return
         self._left_at = now
-        self.told("warning", f"Ctrl+C again leaves: {self._what_follows()}")
+        key = shown_key(self.keymap.of("app.leave")[0])
+        self.told("warning", f"{key} again leaves: {self._what_follows()}")
 
     def _what_follows(self) -> str:
         run, session = self.session.run, self.session.id
@@ -321,16 +331,22 @@ class Tui(App[None]):
         agent = self.session.agents.get(self.chosen or "")
         run = self.session.run
         if agent is not None and agent.is_live:
-            return f"to {agent.name} · {self.delivery} (Ctrl+T) · Enter sends, Ctrl+J: a new line"
+            key = self.keymap.shown("prompt.delivery")
+            return f"to {agent.name} · {self.delivery} ({key}) · {self._how_sent()}"
         if agent is not None and agent is not self.session.master():
             return f"{agent.name} has ended: /restart TEXT starts it again"
         if run is not None and run.is_open:
             return "a run is open: choose an agent to talk to"
         if agent is None and self.session.master() is not None:
-            return "to the master, as a further task · Enter sends, Ctrl+J: a new line"
+            return f"to the master, as a further task · {self._how_sent()}"
         if agent is not None:
-            return f"to {agent.name}, as a further task · Enter sends, Ctrl+J: a new line"
-        return "a task, with which a run begins · Enter sends, Ctrl+J: a new line"
+            return f"to {agent.name}, as a further task · {self._how_sent()}"
+        return f"a task, with which a run begins · {self._how_sent()}"
+
+    def _how_sent(self) -> str:
+        keymap = self.keymap
+        new_line = shown_key(next(iter(keymap.of("prompt.new_line")), "none"))
+        return f"{keymap.shown('prompt.send')} sends, {new_line}: a new line"
 
     def _tell_terminal(self) -> None:
         """Set the terminal's title; ring where something new waits and nobody looks."""
@@ -349,7 +365,7 @@ class Tui(App[None]):
             if is_sure:
                 do()
 
-        _ = self.push_screen(Sure(question), answered)
+        _ = self.push_screen(Sure(question, self.keymap), answered)
 
     @property
     def failure(self) -> Exception | None:

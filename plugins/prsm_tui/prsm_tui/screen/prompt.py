@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from textual.widgets import TextArea
 
+from prsm_tui.keys import EVERYWHERE, PROMPT, Keymap
 from prsm_tui.screen.messages import (
     DeliveryTurned,
     PaneLeft,
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 
     from textual import events
 
-_NEW_LINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
 _REMEMBERED = 200  # texts
 
 
 class Prompt(TextArea):
     """The text; each agent has a draft of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, keymap: Keymap) -> None:
         super().__init__(id="prompt", compact=True, highlight_cursor_line=False)
+        self._keymap = keymap
         self.cursor_blink = False
         self._drafts: dict[str | None, str] = {}
         self._of: str | None = None
@@ -77,22 +78,28 @@ class Prompt(TextArea):
         await super()._on_key(event)
 
     def _take(self, key: str) -> bool:
-        if key == "enter":
-            self._submit()
-        elif key in _NEW_LINE:
-            self.insert("\n")
-        elif key == "escape":
-            self.post_message(SteppedBack())
-        elif key == "ctrl+t":
-            self.post_message(DeliveryTurned())
-        elif key in {"tab", "shift+tab"}:
-            self._tab(key)
-        elif key == "up" and self.cursor_at_first_line and self._place:
-            self._recall(self._place - 1)
-        elif key == "down" and self.cursor_at_last_line and self._place < len(self._sent):
-            self._recall(self._place + 1)
-        else:
-            return False
+        means = self._keymap.means(PROMPT, key) or self._keymap.means(EVERYWHERE, key)
+        match means:
+            case "prompt.send":
+                self._submit()
+            case "prompt.new_line":
+                self.insert("\n")
+            case "prompt.leave" | "app.back":
+                self.post_message(SteppedBack())
+            case "prompt.delivery":
+                self.post_message(DeliveryTurned())
+            case "prompt.complete" if self._word() and self.cursor_at_end_of_text:
+                self.post_message(WordWanted(self.text))
+            case "prompt.complete" | "app.next":
+                self.post_message(PaneLeft(1))
+            case "app.previous":
+                self.post_message(PaneLeft(-1))
+            case "prompt.older" if self.cursor_at_first_line and self._place:
+                self._recall(self._place - 1)
+            case "prompt.newer" if self.cursor_at_last_line and self._place < len(self._sent):
+                self._recall(self._place + 1)
+            case _:
+                return False
         return True
 
     def _submit(self) -> None:
@@ -104,12 +111,6 @@ class Prompt(TextArea):
         self._sent = [*(one for one in self._sent if one != text), text][-_REMEMBERED:]
         self._place, self._now = len(self._sent), ""
         self._set("")
-
-    def _tab(self, key: str) -> None:
-        if key == "tab" and self._word() and self.cursor_at_end_of_text:
-            self.post_message(WordWanted(self.text))
-        else:
-            self.post_message(PaneLeft(1 if key == "tab" else -1))
 
     def _recall(self, place: int) -> None:
         if self._place == len(self._sent):

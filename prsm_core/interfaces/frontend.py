@@ -428,6 +428,59 @@ class Hub(Protocol):
         """
         ...
 
+    async def start(self, options: RunOptions) -> Mapping[str, Any]:
+        """Begin a run that a process of its own owns to its end, as `prsm run --detach` does.
+
+        It is `options.task`, in `options.session` or a new one; with `continues` the session's last
+        master is given it, in the mode that it has; with `resumes` its newest run goes on. What its
+        agents ask waits for a person, `unattended_s` long while nobody attends. The owner ends
+        with the run; neither leaving `attach` nor the hub ends anything of it.
+
+        Returns `session`, `run`, `pid`, the owner's, and `notes`: what a person is to be told of a
+        run that goes on. Raises SessionOwnedError where a process owns the session, this one too,
+        ConfigError for a run that is finished and is to go on (code `finished`), and PrsmError
+        that says, as the owner did, what kept the run from beginning.
+        """
+        ...
+
+    async def peek(self, session: str, limit: int = 20) -> Sequence[Mapping[str, Any]]:
+        """Return the last entries of the session's newest master, as `AppHandle.history` does.
+
+        Nobody has to own the session, and nobody is asked. It is what is committed by now; nothing
+        before the first agent. Raises StoreError (code `unknown_session`), as do the others.
+        """
+        ...
+
+    async def rename(self, session: str, name: str) -> None:
+        """Give a session a name, or none where it is blank; also while it runs.
+
+        Raises ConfigError for one that is too long or acts on a terminal.
+        """
+        ...
+
+    async def fork(self, session: str, at: int | None = None) -> str:
+        """Begin another session as this one was at event `at`, and return it; see AppHandle.fork.
+
+        Raises StoreError for an event that there is not, or one before the first agent.
+        """
+        ...
+
+    async def delete(self, session: str) -> None:
+        """Delete all that PRSM holds of a session, for good; nobody is asked.
+
+        Raises SessionOwnedError where a process owns it, StoreError where forks share it, and
+        PrsmError for what is left of it elsewhere.
+        """
+        ...
+
+    async def export(self, session: str, output: str, form: str = "json") -> str:
+        """Write a session to a file, or into a folder, and return the file's path.
+
+        `json` can be imported, `jsonl` has an event a line, `html` is a page to read. Raises
+        ConfigError for another form, and for a file that cannot be written.
+        """
+        ...
+
 
 class HubFrontend(ABC):
     """A user interface of many sessions; its FrontendSpec has the scope `hub`."""
@@ -457,7 +510,8 @@ class FrontendSpec:
     With the scope `session` the factory gives a Frontend, with `hub` a HubFrontend.
 
     `settings` is a pydantic model or an import string of one: what `frontends.NAME` of the
-    configuration may hold. The factory gets an instance of it as its second argument.
+    configuration may hold. The factory gets an instance of it as its second argument. A frontend
+    that shares the `section` of another one of its plugin names that, and has no model of its own.
     """
 
     name: str
@@ -468,10 +522,13 @@ class FrontendSpec:
     settings: str | type[Any] | None = None
     stays: bool = False
     scope: str = "session"
+    section: str | None = None
 
     def __post_init__(self) -> None:
         """Check the name and the scope."""
         check_name("frontend", self.name)
+        if self.section is not None and self.settings is not None:
+            raise ValueError(f"frontend {self.name}: it has a section, or shares one; not both")
         if self.scope not in SCOPES:
             raise ValueError(
                 f"frontend {self.name}: {self.scope!r} is no scope: it is session or hub"

@@ -19,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from prsm_core.domain.events import Event
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.door.completion import complete_word
@@ -171,8 +173,29 @@ class ScriptedApp(ScriptedChanges):
     async def close(self) -> None:
         """Close the session: what runs is interrupted, and its readers have read all."""
         await self.interrupt_run()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Have the session's readers read to its end, as where its owner ends."""
         self._is_closed = True
         self._wake()
+
+    def reopen(self, options: RunOptions) -> None:
+        """Open the session again, with all that was said."""
+        self.options, self._is_closed = options, False
+
+    async def take_over(self, origin: ScriptedApp, at: int | None) -> None:
+        """Begin as another session is now, or was at event `at`; what ran there is interrupted."""
+        said = [event for event in origin.said if at is None or (event.seq or 0) <= at]
+        for event in said:
+            self.tell(structs.replace(event, session=self.session))
+        self.run = ScriptedRun(self.session)
+        await self.interrupt_run()
+
+    @property
+    def said(self) -> Sequence[Event]:
+        """The committed events, oldest first."""
+        return [event for event in self._log if event.seq is not None]
 
     @property
     def has_open_run(self) -> bool:
@@ -199,6 +222,14 @@ class ScriptedApp(ScriptedChanges):
             raise ConfigError("this session runs a task already", hint="wait for its end")
         self.run, self.overrides = ScriptedRun(self.session), overrides
         self.say("run_started", task=task, workspace=self.options.workspace)
+        return self.run
+
+    async def resume_run(self) -> ScriptedRun:
+        """Go on with the run that was interrupted."""
+        if self.run is None:
+            raise ConfigError("nothing was run yet")
+        self.run = ScriptedRun(self.session)
+        self.say("run_resumed")
         return self.run
 
     async def continue_run(self, task: str, images: Sequence[str] = ()) -> ScriptedRun:

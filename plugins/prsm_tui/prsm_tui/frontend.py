@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from prsm_core import ConfigError, Frontend
 from prsm_core.kit import first_line
@@ -33,9 +33,7 @@ class TuiFrontend(Frontend):
     def __init__(self, settings: Mapping[str, Any], own: TuiSettings | None = None) -> None:
         self._keymap = None if own is None else own.keymap
         self._interactive = bool(settings.get("interactive", True))
-        # Of the two, one may lead to a file.
-        self._terminal = next(filter(_is_terminal, (sys.stderr, sys.stdout)), None)
-        self._keyboard = _descriptor(sys.stdin)
+        self._terminals = Terminals.of_process()
 
     async def run(self, app: AppHandle) -> int:
         """Show the session, begin the task of the command line, and return once it was left.
@@ -44,34 +42,53 @@ class TuiFrontend(Frontend):
         """
         from prsm_tui.screen.driver import signals_kept
 
-        keyboard = self._keyboard
-        if keyboard is None or not os.isatty(keyboard) or self._terminal is None:
-            raise ConfigError(
-                "the frontend tui needs a terminal to read and to draw on",
-                hint="use another, such as --ui console",
-            )
+        terminal, keyboard = self._terminals.needed("tui")
         tui, beside = await compose(
             app,
             answers=self._interactive,
-            terminal=self._terminal,
+            terminal=terminal,
             keyboard=keyboard,
             keymap=self._keymap,
         )
         with signals_kept():
             await show(tui, beside, tui.run_async)
-        return self._left(tui)
+        return _left(tui, terminal)
 
-    def _left(self, tui: Tui) -> int:
-        """Tell what becomes of the run and of what was not sent; return the exit code."""
-        run, lines = tui.session.run, []
-        is_cut_off = tui.owns and run is not None and run.is_open
-        if is_cut_off:
-            lines.append(f"the run is interrupted: prsm resume {tui.session.id} goes on with it")
-        lines += [f"not sent: {first_line(text)}" for text in tui.panes.prompt.drafts()]
-        if lines and self._terminal is not None:
-            self._terminal.write("".join(f"prsm: {line}\n" for line in lines))
-            self._terminal.flush()
-        return INTERRUPTED if is_cut_off else 0
+
+class Terminals(NamedTuple):
+    """What a person sees and types on, as far as these are terminals."""
+
+    screen: TextIO | None
+    keyboard: int | None
+
+    @classmethod
+    def of_process(cls) -> Terminals:
+        """Return those of this process; of stderr and stdout, one may lead to a file."""
+        screen = next(filter(_is_terminal, (sys.stderr, sys.stdout)), None)
+        return cls(screen, _descriptor(sys.stdin))
+
+    def needed(self, name: str) -> tuple[TextIO, int]:
+        """Return both; raises ConfigError, for the frontend of this name, where one is none."""
+        screen, keyboard = self
+        if keyboard is None or not os.isatty(keyboard) or screen is None:
+            raise ConfigError(
+                f"the frontend {name} needs a terminal to read and to draw on",
+                hint="use another, such as --ui console",
+            )
+        return screen, keyboard
+
+
+def _left(tui: Tui, terminal: TextIO) -> int:
+    """Tell what becomes of the run and of what was not sent; return the exit code."""
+    run, lines = tui.session.run, []
+    is_cut_off = tui.owns and run is not None and run.is_open
+    if is_cut_off:
+        lines.append(f"the run is interrupted: prsm resume {tui.session.id} goes on with it")
+    lines += [f"not sent: {first_line(text)}" for text in tui.panes.prompt.drafts()]
+    if lines:
+        terminal.write("".join(f"prsm: {line}\n" for line in lines))
+        terminal.flush()
+    return INTERRUPTED if is_cut_off else 0
 
 
 async def compose(

@@ -24,8 +24,10 @@ class Key(NamedTuple):
     has_priority: bool = False  # before whoever has the focus
 
 
-EVERYWHERE, TREE, TRANSCRIPT, PROMPT, NEEDS_YOU, FILTER, HELP, SURE = (
+EVERYWHERE, SESSIONS, NEW, TREE, TRANSCRIPT, PROMPT, NEEDS_YOU, FILTER, HELP, SURE = (
     "everywhere",
+    "in the list of sessions",
+    "where a new session begins",
     "in the tree",
     "in a transcript",
     "where you type",
@@ -38,6 +40,7 @@ EVERYWHERE, TREE, TRANSCRIPT, PROMPT, NEEDS_YOU, FILTER, HELP, SURE = (
 KEYS: Mapping[str, Sequence[Key]] = {
     EVERYWHERE: (
         Key("app.requests", "f2", "what needs you: go there, and back", "app.needs_you", True),
+        Key("app.sessions", "f3", "the list of sessions, of `prsm` alone", "app.sessions", True),
         Key("app.help", "f1", "the keys of this place", "app.help", True),
         Key("app.next", "tab", "the next pane"),
         Key("app.previous", "shift+tab", "the pane before"),
@@ -50,6 +53,24 @@ KEYS: Mapping[str, Sequence[Key]] = {
             True,
         ),
     ),
+    SESSIONS: (
+        Key("sessions.down", "down,j", "the next session", "move(1)"),
+        Key("sessions.up", "up,k", "the session before", "move(-1)"),
+        Key("sessions.first", "home,g", "the first", "edge(0)"),
+        Key("sessions.last", "end,G", "the last", "edge(-1)"),
+        Key("sessions.open", "enter,l,right", "open it", "want('open')"),
+        Key("sessions.answer", "a", "answer what waits in it, and stay here", "want('answer')"),
+        Key("sessions.new", "n", "begin another one"),
+        Key("sessions.resume", "r", "go on with its run, which was cut off", "want('resume')"),
+        Key("sessions.stop", "K", "end its run as interrupted; asks first", "want('stop')"),
+        Key("sessions.rename", "R", "give it a name", "want('rename')"),
+        Key("sessions.fork", "f", "another one that begins as it is now", "want('fork')"),
+        Key("sessions.export", "x", "write it to a file", "want('export')"),
+        Key("sessions.delete", "D", "delete it for good; asks first", "want('delete')"),
+        Key("sessions.filter", "slash", "show only those that have these words", "filter"),
+        Key("sessions.help", "question_mark", "the keys of this place", "app.help"),
+    ),
+    NEW: (Key("new.back", "escape", "back; what you typed stays"),),
     TREE: (
         Key("tree.down", "down,j", "the next agent", "move(1)"),
         Key("tree.up", "up,k", "the agent before", "move(-1)"),

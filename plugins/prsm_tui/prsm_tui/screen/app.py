@@ -7,7 +7,7 @@ times a second.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from textual.app import App
 from textual.message import Message
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from textual.binding import BindingType
+    from textual.screen import Screen
 
     from prsm_tui.acts import Acts
+    from prsm_tui.hub_acts import HubActs
     from prsm_tui.model.session import Session
 
 FRAME_SECONDS = 1 / 15
@@ -95,6 +97,7 @@ class Tui(App[None]):
         self.session = session
         self.panes = Panes(session, self.keymap)
         self.acts: Acts | None = None  # given before it is run
+        self.many: HubActs | None = None  # where there are many sessions
         self.chosen: str | None = None
         self.delivery = DELIVERIES[0]
         self._answers = answers
@@ -106,7 +109,7 @@ class Tui(App[None]):
         self._title = ""
         self._waiting = 0
 
-    def get_default_screen(self) -> Panes:
+    def get_default_screen(self) -> Screen[Any]:
         """Begin with the panes."""
         return self.panes
 
@@ -250,6 +253,13 @@ class Tui(App[None]):
         elif self.screen is self.panes:
             _ = self.push_screen(Help(_PLACES[self.panes.pane], self.keymap))
 
+    def begin_new(self, workspace: str) -> None:
+        """Go where another session begins, where there are many."""
+
+    def action_sessions(self) -> None:
+        """Say where the list is: this shows one session."""
+        self.told("info", "this shows one session; `prsm` alone shows all of them")
+
     def action_tree(self) -> None:
         """Go to the tree."""
         self.panes.go_to("tree")
@@ -350,13 +360,17 @@ class Tui(App[None]):
 
     def _tell_terminal(self) -> None:
         """Set the terminal's title; ring where something new waits and nobody looks."""
-        title, waiting = title_of(self.session), len(self.session.requests)
+        title, waiting = self._title_now()
         driver = self._driver
         if title != self._title and driver is not None and not driver.is_headless:
             driver.write(f"\x1b]0;{title}\x07")
         if waiting > self._waiting and not self.app_focus:
             self.bell()
         self._title, self._waiting = title, waiting
+
+    def _title_now(self) -> tuple[str, int]:
+        """Return the terminal's title, and how much waits for the person."""
+        return title_of(self.session), len(self.session.requests)
 
     def ask(self, question: str, do: Callable[[], None]) -> None:
         """Do something once the person has said yes."""

@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from prsm_tui.screen.head import Head
 from prsm_tui.screen.keys import binding
+from prsm_tui.screen.messages import SteppedOut
 from prsm_tui.screen.prompt import Prompt
 from prsm_tui.screen.status import Status
 from prsm_tui.screen.transcript import Transcript
@@ -108,9 +109,12 @@ class Panes(Screen[None]):
         self.go_to(_PANES[(place + step) % len(_PANES)])
 
     def action_back(self) -> None:
-        """Go one step back: from the prompt to the transcript, from there to the tree."""
-        if self.pane == "tree" and self.agents.filter:
-            self.agents.clear_filter()
+        """Go one step back: from the prompt to the transcript, from there to the tree, and out."""
+        if self.pane == "tree":
+            if self.agents.filter:
+                self.agents.clear_filter()
+            else:
+                self.post_message(SteppedOut())
             return
         self.go_to("transcript" if self.pane == "prompt" else "tree")
 

@@ -19,7 +19,7 @@ from prsm_tui.screen.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from textual import events
 
@@ -68,6 +68,16 @@ class Prompt(TextArea):
     def drafts(self) -> Sequence[str]:
         """Return what was typed and not sent."""
         return [text for text in (*self._drafts.values(), self.text) if text.strip()]
+
+    def kept(self) -> Mapping[str | None, str]:
+        """Return what was typed and not sent, by whom it is for."""
+        drafts = {**self._drafts, self._of: self.text}
+        return {agent: text for agent, text in drafts.items() if text.strip()}
+
+    def keep(self, drafts: Mapping[str | None, str]) -> None:
+        """Take up what was typed before, as `kept` told it."""
+        for agent, text in drafts.items():
+            self.give_back(agent, text)
 
     async def _on_key(self, event: events.Key) -> None:
         """See to the keys that a text area does not have; its own letters stay its own."""

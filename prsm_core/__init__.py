@@ -126,10 +126,9 @@ if TYPE_CHECKING:
         AppHandle,
         Frontend,
         FrontendSpec,
-        Hub,
-        HubFrontend,
         RunHandle,
     )
+    from prsm_core.interfaces.hub import Hub, HubFrontend
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import (
         AgentHost,
@@ -412,10 +411,9 @@ _HOMES = {
         "AppHandle",
         "Frontend",
         "FrontendSpec",
-        "Hub",
-        "HubFrontend",
         "RunHandle",
     ),
+    "prsm_core.interfaces.hub": ("Hub", "HubFrontend"),
     "prsm_core.interfaces.permission": ("PermissionCheckSpec",),
     "prsm_core.interfaces.provider": (
         "AgentHost",

@@ -32,6 +32,7 @@ from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, MessageRoutingError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.testing.scripted_changes import ScriptedChanges
+from prsm_core.testing.scripted_turns import running_turns
 from prsm_core.workspace.images import check_images
 
 if TYPE_CHECKING:
@@ -226,8 +227,6 @@ class ScriptedApp(ScriptedChanges):
 
     async def resume_run(self) -> ScriptedRun:
         """Go on with the run that was interrupted."""
-        if self.run is None:
-            raise ConfigError("nothing was run yet")
         self.run = ScriptedRun(self.session)
         self.say("run_resumed")
         return self.run
@@ -384,7 +383,7 @@ class ScriptedApp(ScriptedChanges):
             "tree": tree,
             "requests": await self.requests(),
             "budget": await self.budget(),
-            "turns": _running_turns(self._log),
+            "turns": running_turns(self._log),
         }
 
     async def history(
@@ -485,29 +484,6 @@ class ScriptedApp(ScriptedChanges):
         raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
 
 
-def _running_turns(log: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return the turns of which pieces were told, each with what is not committed yet."""
-    turns: dict[str | None, dict[str, Any]] = {}
-    for event in log:
-        turn, (turn_id, message) = turns.get(event.agent), map(event.data.get, ("turn", "message"))
-        if event.type in _LIVE:
-            if turn is None or (turn["turn"], turn["message"]) != (turn_id, message):
-                turn = turns[event.agent] = _turn(event.agent, turn_id, message)
-            turn[_LIVE[event.type]] += event.data["text"]
-            turn["at"] = len(turn["text"])
-        elif event.type == "turn_finished":
-            turns.pop(event.agent, None)
-        elif turn is not None and event.type == "message_completed" and turn["message"] == message:
-            turns[event.agent] = _turn(event.agent, turn_id, (message or 0) + 1)
-    return list(turns.values())
-
-
-def _turn(agent: str | None, turn_id: Any, message: Any) -> dict[str, Any]:
-    said = {"message": message, "text": "", "thinking": "", "at": 0, "unwritten": []}
-    return {"agent": agent, "turn": turn_id, "n": 1, **said}
-
-
-_LIVE: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking"}
 _UNKNOWN_USAGE = Spent().to_dict()
 _NODE: Mapping[str, Any] = {
     "state": "pending",

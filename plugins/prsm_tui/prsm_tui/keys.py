@@ -67,7 +67,7 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key("sessions.fork", "f", "another one that begins as it is now", "want('fork')"),
         Key("sessions.export", "x", "write it to a file", "want('export')"),
         Key("sessions.delete", "D", "delete it for good; asks first", "want('delete')"),
-        Key("sessions.filter", "slash", "show only those that have these words", "filter"),
+        Key("sessions.filter", "slash", "show only those that have these words"),
         Key("sessions.help", "question_mark", "the keys of this place", "app.help"),
     ),
     NEW: (Key("new.back", "escape", "back; what you typed stays"),),

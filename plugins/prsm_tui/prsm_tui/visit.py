@@ -54,6 +54,7 @@ class Visit:
         self._status = ""  # of its newest run, when the door was looked for
         self._session: Session | None = None
         self._acts: Acts | None = None
+        self._why_cut = ""
         self._wanted: RunOptions | None = None  # the run that is to begin
         self._turned = asyncio.Event()  # one is, so the door is to be left
 
@@ -70,7 +71,9 @@ class Visit:
         while True:
             async with self._door() as app:
                 self._look_through(app, await app.view() if self._is_torn else None)
-                await self._stay(app)
+                if self._why_cut:
+                    self._tell.told("error", self._why_cut)
+                self._why_cut = await self._stay(app)
             if self._wanted is not None:
                 await self._begin(self._wanted)
                 self._wanted = None
@@ -93,8 +96,11 @@ class Visit:
         self._acts = Acts(app, session, self._tell, starts=self)
         self._shows.enter(session, self._acts)
 
-    async def _stay(self, app: AppHandle) -> None:
-        """Keep the picture and do what is asked for, until the door closes or is to be left."""
+    async def _stay(self, app: AppHandle) -> str:
+        """Keep the picture and do what is asked for, until the door closes or is to be left.
+
+        Returns what is to be said where the owner has gone before its run had ended.
+        """
         session, acts = self._session, self._acts
         assert session is not None and acts is not None  # noqa: S101, PT018 - it was looked through
         pump = Pump(app, session, self._shows.changed)
@@ -105,16 +111,11 @@ class Visit:
             if self._answers:
                 beside.append(group.create_task(pump.attend()))
             await asyncio.wait({reading, turned}, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done():
-                self._note_end(session, reading.result())
+            why = reading.result() if reading.done() else ""
             for task in (reading, turned, *beside):
                 task.cancel()
-
-    def _note_end(self, session: Session, why: str) -> None:
-        """Say it where the owner has gone before its run had ended."""
-        run = session.run
-        if run is not None and run.is_open:
-            self._tell.told("error", f"the run was cut off: {why}; /resume goes on with it")
+        is_cut = bool(why) and session.run is not None and session.run.is_open
+        return f"the run was cut off: {why}; /resume goes on with it" if is_cut else ""
 
     async def _begin(self, options: RunOptions) -> None:
         """Begin the run in a process of its own; what cannot begin comes back to be typed."""

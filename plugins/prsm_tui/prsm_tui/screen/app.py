@@ -209,6 +209,9 @@ class Tui(App[None]):
     def on_stepped_back(self, message: SteppedBack) -> None:
         """Go one step back."""
         message.stop()
+        self._step_back()
+
+    def _step_back(self) -> None:
         if isinstance(self.screen, NeedsYou):
             _ = self.pop_screen()
         else:
@@ -340,6 +343,8 @@ class Tui(App[None]):
         """Return to whom what is typed goes, and how."""
         agent = self.session.agents.get(self.chosen or "")
         run = self.session.run
+        if run is not None and run.status == "interrupted" and self.many is not None:
+            return "the run was cut off or ended: /resume goes on with the run"
         if agent is not None and agent.is_live:
             key = self.keymap.shown("prompt.delivery")
             return f"to {agent.name} · {self.delivery} ({key}) · {self._how_sent()}"

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from prsm_tui.screen.messages import (
         SessionPassed,
         SessionWanted,
-        SteppedBack,
         SteppedOut,
         TaskGiven,
     )
@@ -48,6 +47,7 @@ class HubTui(Tui):
     BINDINGS: ClassVar[list[BindingType]] = [
         # Seen to before the next key is passed on, which is of what was asked for.
         binding("sessions.new", "new_session", has_priority=True),
+        binding("sessions.filter", "filter_sessions", has_priority=True),
     ]
 
     def __init__(
@@ -84,9 +84,11 @@ class HubTui(Tui):
     # What became of what was asked for
 
     def told(self, level: str, text: str) -> None:
-        """Say something where the person is."""
-        if not self.is_running:
-            return
+        """Say something where the person is, behind what was to be shown before it."""
+        if self.is_running:
+            _ = self.call_later(self._told, level, text)
+
+    def _told(self, level: str, text: str) -> None:
         if self._is_visited:
             super().told(level, text)
         lead = "" if level == "info" or not text else f"{level}: "
@@ -180,17 +182,14 @@ class HubTui(Tui):
         """Begin a task."""
         self._act().new(message.workspace, message.task)
 
-    def on_stepped_back(self, message: SteppedBack) -> None:
-        """Go one step back."""
+    def _step_back(self) -> None:
         if isinstance(self.screen, NewSession):
-            message.stop()
             self._close_form()
             _ = self.pop_screen()
         elif isinstance(self.screen, NeedsYou) and self._answering:
-            message.stop()
             self._act().leave()
-        else:
-            super().on_stepped_back(message)
+        elif self.screen is not self.overview:
+            super()._step_back()
 
     def on_stepped_out(self, message: SteppedOut) -> None:
         """Go back to the list; what runs goes on."""
@@ -208,6 +207,10 @@ class HubTui(Tui):
     async def action_new_session(self) -> None:
         """Go where another session begins."""
         await self.push_screen(self._open_form())
+
+    def action_filter_sessions(self) -> None:
+        """Begin to type a filter of the list."""
+        self.overview.rows.begin_filter()
 
     def begin_new(self, workspace: str) -> None:
         """Go where another session begins, in a folder."""
@@ -236,7 +239,7 @@ class HubTui(Tui):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave letters to where they are typed."""
-        if action == "new_session":
+        if action in {"new_session", "filter_sessions"}:
             return self.screen is self.overview and not self.overview.rows.is_filtering
         return super().check_action(action, parameters)
 

@@ -79,7 +79,7 @@ class SessionList(Lines):
         if self._sessions.find(self._sessions.chosen) is not None:
             self.post_message(SessionWanted(self._sessions.chosen or "", what))
 
-    def action_filter(self) -> None:
+    def begin_filter(self) -> None:
         """Take letters for a filter from now on."""
         self.is_filtering = True
         self.post_message(SessionPassed())

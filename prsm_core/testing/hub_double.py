@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from prsm_core.interfaces.frontend import AppHandle
+    from prsm_core.testing.app_double import ScriptedRun
 
 _FINISHED = frozenset({"completed", "failed", "killed"})
 _FORMS = ("json", "jsonl", "html")
@@ -105,7 +106,7 @@ class ScriptedHub:
         except BaseException:
             await self._close(app.session)
             raise
-        begun.ended.add_done_callback(lambda _: self._end(app))
+        begun.ended.add_done_callback(lambda _: self._owner_ends(app, begun))
         pid = self.owner_pid
         return {"session": app.session, "run": begun.run_id, "pid": pid, "notes": []}
 
@@ -197,6 +198,10 @@ class ScriptedHub:
         app = self._owned.get(session)
         if app is not None:
             await app.close()
+            self._end(app)
+
+    def _owner_ends(self, app: ScriptedApp, run: ScriptedRun) -> None:
+        if app.run is run and app.session in self._detached:
             self._end(app)
 
     def _end(self, app: ScriptedApp) -> None:

@@ -81,9 +81,12 @@ class Visit:
 
     @property
     def _is_torn(self) -> bool:
-        """Whether what is known is no picture to go on from: there is none, or its run was cut."""
+        """Whether what is known is no picture to go on from.
+
+        There is none, or its run was cut off: its agents go on from where the ledger has them.
+        """
         run = None if self._session is None else self._session.run
-        return self._session is None or (run is not None and run.is_open)
+        return run is None or run.is_open or run.status == "interrupted"
 
     def _look_through(self, app: AppHandle, view: Mapping[str, Any] | None) -> None:
         """Show the session anew, or go on with what is shown."""
@@ -92,7 +95,8 @@ class Visit:
             return
         self._session = session = Session.of_view(view or {}, time.time())
         if session.run is not None and session.run.is_open and self._status != "running":
-            session.run.status = self._status  # nobody runs it any more
+            session.run.status = self._status  # nobody runs it any more, nor waits for answers
+            session.requests.clear()
         self._acts = Acts(app, session, self._tell, starts=self)
         self._shows.enter(session, self._acts)
 

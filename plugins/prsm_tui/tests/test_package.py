@@ -12,7 +12,7 @@ import pytest
 from prsm_tui.commands import COMMANDS, completed, read_command, unknown
 from prsm_tui.plugin import prsm_frontends
 
-from plugins.prsm_tui.tests.reference import README, made
+from plugins.prsm_tui.tests.reference import DOCUMENTS, made
 
 PACKAGE = Path(prsm_tui.__file__).parent
 
@@ -25,8 +25,9 @@ def test_one_is_opened_by_its_name_and_the_one_of_many_by_prsm_alone():
     assert many.priority > one.priority
 
 
-def test_the_readme_has_the_keys_and_commands_of_the_code():
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_have_the_keys_and_commands_of_the_code(document):
+    text = document.read_text(encoding="utf-8")
     assert made(text) == text, "write them anew: python plugins/prsm_tui/tests/reference.py"
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.interfaces.frontend import AppHandle
+    from prsm_core.interfaces.app_handle import AppHandle
     from prsm_core.interfaces.runs import RunOptions
 
 __all__ = ["Hub", "HubFrontend"]

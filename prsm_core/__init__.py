@@ -121,15 +121,10 @@ if TYPE_CHECKING:
         ToolInputError,
     )
     from prsm_core.hookspecs import hookimpl
+    from prsm_core.interfaces.app_handle import AppHandle, RunHandle
     from prsm_core.interfaces.clock import Clock, Timer
-    from prsm_core.interfaces.frontend import (
-        AppHandle,
-        Frontend,
-        FrontendSpec,
-        Hub,
-        HubFrontend,
-        RunHandle,
-    )
+    from prsm_core.interfaces.frontend import Frontend, FrontendSpec
+    from prsm_core.interfaces.hub import Hub, HubFrontend
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import (
         AgentHost,
@@ -407,15 +402,10 @@ _HOMES = {
         *("TurnResult", "UsageReported", "cut_result"),
     ),
     "prsm_core.domain.usage": ("Provenance", "Spent", "TokenUsage"),
+    "prsm_core.interfaces.app_handle": ("AppHandle", "RunHandle"),
     "prsm_core.interfaces.clock": ("Clock", "Timer"),
-    "prsm_core.interfaces.frontend": (
-        "AppHandle",
-        "Frontend",
-        "FrontendSpec",
-        "Hub",
-        "HubFrontend",
-        "RunHandle",
-    ),
+    "prsm_core.interfaces.frontend": ("Frontend", "FrontendSpec"),
+    "prsm_core.interfaces.hub": ("Hub", "HubFrontend"),
     "prsm_core.interfaces.permission": ("PermissionCheckSpec",),
     "prsm_core.interfaces.provider": (
         "AgentHost",

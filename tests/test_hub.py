@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from prsm_core.builtin import BUILTINS
+from prsm_core.cli.errands import CommandErrands
+from prsm_core.cli.launch import Launch
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.domain.permissions import Answer
@@ -53,13 +55,16 @@ class Place:
     def options(self, workspace, **others):
         return RunOptions(workspace=workspace, provider="script", **others)
 
+    def given(self, spec):
+        return {"frontend": spec, "errands": CommandErrands(Launch(), (), tuple)}
+
     @asynccontextmanager
     async def hub(self):
         spec = FrontendSpec(
             name="test", summary="", interactive=True, priority=0, factory="", scope="hub"
         )
         async with asyncio.timeout(DEADLINE):
-            async with open_hub(self.options(self.one), self.load, frontend=spec) as hub:
+            async with open_hub(self.options(self.one), self.load, **self.given(spec)) as hub:
                 yield hub
 
 

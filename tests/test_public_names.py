@@ -164,7 +164,10 @@ INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
     "prsm_codex": {"kit.background", "kit.clocks", "toolserver.bridge"},
     "prsm_gemini": {"engine.processes.launcher"},
-    "prsm_tui": {"app", "builtin", "config", "config.schema", "plugins"},
+    "prsm_tui": {
+        *("app", "builtin", "config", "config.schema", "plugins"),
+        *("hub", "cli.errands", "cli.launch", "cli.opening", "engine.processes.launcher"),
+    },
 }
 UNNAMED = {"ANSWER_SECONDS", "COMMAND", "Conversation"}
 

@@ -10,7 +10,7 @@ import json
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -32,26 +32,36 @@ def run_detached(launch: Launch, request: Mapping[str, Any], *, as_json: bool) -
 
     `request` are the fields of `running.Request`.
     """
-    told = {
-        "request": request,
-        "debug": launch.debug,
-        "load_plugins": launch.load_plugins,
-    }
-    ours, theirs = socket.socketpair()
+    ours, owner = start_owner()
     with ours:
-        with theirs:
-            number = theirs.fileno()
-            argv = (sys.executable, SAFE_PATH, "-m", "prsm_core.cli.detached", str(number))
-            owner = start_detached(argv, keep=number)
-        started = _wait_for_start(ours, owner, told)
+        started = _wait_for_start(ours, owner, order(launch, request))
     if started is None:
         return owner.wait() or ERROR
     _tell(started, as_json=as_json)
     return 0
 
 
+def start_owner(stderr: IO[bytes] | None = None) -> tuple[socket.socket, DetachedProcess]:
+    """Start the other process; it waits to be told what to run, over the socket."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        number = theirs.fileno()
+        argv = (sys.executable, SAFE_PATH, "-m", "prsm_core.cli.detached", str(number))
+        return ours, start_detached(argv, keep=number, stderr=stderr)
+
+
+def order(launch: Launch, request: Mapping[str, Any]) -> bytes:
+    """Return the line that says what to run."""
+    told = {
+        "request": request,
+        "debug": launch.debug,
+        "load_plugins": launch.load_plugins,
+    }
+    return json.dumps(told).encode() + b"\n"
+
+
 def _wait_for_start(
-    wire: socket.socket, owner: DetachedProcess, told: Mapping[str, Any]
+    wire: socket.socket, owner: DetachedProcess, told: bytes
 ) -> Mapping[str, str] | None:
     """Return what has begun; None once the owner has ended, or is ending, without it.
 
@@ -59,7 +69,7 @@ def _wait_for_start(
     """
     signal.signal(signal.SIGTERM, raise_interrupt)
     try:
-        wire.sendall(json.dumps(told).encode() + b"\n")
+        wire.sendall(told)
         with wire.makefile("rb") as lines:
             line = lines.readline()
     except ConnectionError:

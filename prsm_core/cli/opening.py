@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,12 @@ from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import ConfigError, PluginError, StoreError
 from prsm_core.hub import open_hub
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
@@ -125,7 +127,7 @@ class Setups:
     """Loads each workspace's own settings and trust; plugins are loaded once."""
 
     def __init__(self, launch: Launch, sets: Sequence[str]) -> None:
-        self._launch = launch
+        self.launch = launch
         self._sets = sets
         self._once = Once()
         self._redact: list[Callable[[str], str]] = []
@@ -135,10 +137,14 @@ class Setups:
         if not Path(workspace).is_dir():
             raise ConfigError(f"{workspace} is no folder to work in")
         setup = load_setup(
-            self._launch, workspace, sets=self._sets, begins_run=True, once=self._once
+            self.launch, workspace, sets=self._sets, begins_run=True, once=self._once
         )
         self._redact.append(Redactor(known_secrets(setup.settings, os.environ)).text)
         return setup
+
+    def providers(self) -> Collection[ProviderSpec]:
+        """Return all providers that there are."""
+        return load_plugins(self.launch, os.sep).collect(ProviderSpec).values()
 
     def redact(self, text: str) -> str:
         """Take the secrets of all workspaces out of a text."""
@@ -158,8 +164,11 @@ async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSp
         )
         if spec.scope == "hub":
             logs = setup.paths.state / "logs"
-            with stdout_of(frontend), log_to_file(logs, setups.redact):
-                async with open_hub(options, setups.load, frontend=spec) as hub:
+            from prsm_core.cli.errands import CommandErrands  # a frontend of one session needs none
+
+            errands = CommandErrands(setups.launch, request.sets, setups.providers)
+            with stdout_of(frontend), log_to_file(logs, setups.redact), closing(errands):
+                async with open_hub(options, setups.load, frontend=spec, errands=errands) as hub:
                     return await frontend.run(hub)
         if session is not None and find_owner(setup.paths.state, session) is not None:
             with stdout_of(frontend):

@@ -20,7 +20,7 @@ from prsm_core.kit.text import escape_prose
 from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from prsm_core.cli.launch import Launch
     from prsm_core.domain.sessions import AgentNow, RunNow, SessionState
@@ -44,12 +44,43 @@ def resume_session(
         if result.summary:
             click.echo(result.summary)
         return result.exit_code
+    request, notes = going_on(state, spent, workspace, options)
+    for line in notes:
+        click.echo(f"prsm: {escape_prose(line)}", err=True)
+    if detach:
+        from prsm_core.cli.detaching import run_detached
+
+        return run_detached(launch, request, as_json=as_json)
+    return run_task(launch, Request(**request))
+
+
+async def request_to_go_on(
+    workspace: str, session: str, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what `going_on` does of a session; raises ConfigError where its run is finished."""
+    state, spent = await _look(workspace, session)
+    run = state.runs[-1]
+    if run.status in FINISHED:
+        raise ConfigError(
+            f"run {run.run_id} of session {session} is finished: {run.status}",
+            hint="give its master a further task",
+            code="finished",
+        )
+    return going_on(state, spent, workspace, options)
+
+
+def going_on(
+    state: SessionState, spent: float, workspace: str, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of the `Request` that goes on with a session, and what is to be told.
+
+    Raises PrsmError where it cannot go on here and now.
+    """
+    run = state.runs[-1]
     kept = run.options.get("command_line", {})
     _check_free(workspace, state.session_id)
     _check_folder(run.workspace, workspace, state.session_id)
     limit = told_of_limit(run, spent, options.get("timeout_s"))
-    for line in (*told(state), *told_of_kept(kept), *limit):
-        click.echo(f"prsm: {escape_prose(line)}", err=True)
     request = {
         **given_again(kept, options),
         "task": run.task,
@@ -57,11 +88,7 @@ def resume_session(
         "session": state.session_id,
         "resumes": True,
     }
-    if detach:
-        from prsm_core.cli.detaching import run_detached
-
-        return run_detached(launch, request, as_json=as_json)
-    return run_task(launch, Request(**request))
+    return request, [*told(state), *told_of_kept(kept), *limit]
 
 
 def _check_free(workspace: str, session: str) -> None:

@@ -1,21 +1,16 @@
-"""Frontends: user interfaces. AppHandle is their only door to the engine, Hub to many sessions."""
+"""Frontends: user interfaces. AppHandle is their only door to the engine."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
+from prsm_core.interfaces.app_handle import AppHandle, RunHandle
+from prsm_core.interfaces.hub import Hub, HubFrontend
 from prsm_core.interfaces.records import check_name
 from prsm_core.interfaces.runs import RunOptions, RunResult
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from prsm_core.domain.agents import PermissionMode
-    from prsm_core.domain.events import Event
-    from prsm_core.domain.permissions import Answer
 
 __all__ = [
     "AppHandle",
@@ -31,425 +26,12 @@ __all__ = [
 ]
 
 
-class RunHandle(Protocol):
-    """A started run.
-
-    since: The number of the event that it goes on from; 0 for one that begins. Each process that
-        was interrupted before has told of a `run_finished` of its own up to there.
-    """
-
-    run_id: str
-    session: str
-    since: int
-
-    async def result(self) -> RunResult:
-        """Wait for the run's end; the `run_finished` event is committed by then."""
-        ...
-
-
-class AppHandle(Protocol):
-    """The same over a local engine and over another process."""
-
-    options: RunOptions
-
-    async def start_run(self, task: str, **overrides: Any) -> RunHandle:
-        """Start a run of `task`; overrides are fields of RunOptions."""
-        ...
-
-    async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:
-        """Give the master of the session's last run a follow-up task, as a run of its own.
-
-        It keeps its name, its model, its tools and what it knows; it may be one of an earlier
-        process. It is shown the `images`, as by `prompt_agent`. Raises ConfigError while a run is
-        open, for a blank task, for a mode that is no longer the master's (code `mode_differs`),
-        where there was no master yet (`no_master`), and where an earlier process was cut off before
-        that master, or an agent below it, had ended (`not_ended`).
-        """
-        ...
-
-    async def interrupt_run(self) -> bool:
-        """End the open run as `interrupted`: its agents are killed, and the session stays open.
-
-        Returns once `run_finished` is committed; False when no run was open.
-        """
-        ...
-
-    async def set_mode(self, mode: PermissionMode) -> None:
-        """Let the runs that begin from now on have this mode; agents that live keep theirs."""
-        ...
-
-    async def prompt_agent(
-        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
-    ) -> str:
-        """Send a person's prompt to an agent; return `injected`, `queued` or `interrupting`.
-
-        `inject` puts it into the running turn, where the provider can; `interrupt` ends the turn
-        and begins another with it; `queue` leaves it for the agent's next wait or turn, which is
-        also what becomes of a prompt that could not be injected.
-
-        `@path` in what a person says, here as in a task, shows a file or a folder of the workspace;
-        what it read stands behind the text, and a notice tells what is not shown.
-
-        The `images`, each a path or a `data:` URL in base64, are shown with the text. A path is
-        read by the process of the caller. Raises ConfigError before anything is sent: for one that
-        is unfit (code `unfit_image`), and for an agent whose provider takes none (`no_images`).
-        """
-        ...
-
-    async def kill(self, agent: str) -> Sequence[str]:
-        """Kill an agent and its descendants; return the names of those that this ended.
-
-        Raises MessageRoutingError for an agent that is unknown or has ended already.
-        """
-        ...
-
-    async def restart(self, agent: str, prompt: str) -> None:
-        """Start an ended agent again with a new prompt."""
-        ...
-
-    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
-        """Answer a permission request with one of the options that it has.
-
-        These are some of once, always, deny, and the answers that make a rule: allow_project,
-        allow_global, deny_project, deny_global. `via` says where the person is: the event of the
-        answer tells it. Returns False when it was already answered.
-        """
-        ...
-
-    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
-        """Answer a question; False when it was already answered."""
-        ...
-
-    async def outcome(self, request: str) -> Mapping[str, Any] | None:
-        """Return how the request whose id begins so has ended; None where that is not known.
-
-        It has `request`, `by` (user, timeout, rule …), `via`, and the `verdict` or the `answer`.
-        """
-        ...
-
-    async def requests(self) -> Sequence[Mapping[str, Any]]:
-        """Return the open permission requests and questions, oldest first.
-
-        Each has `request`, `kind` (permission or question), `agent`, `name`, `opened_at` and the
-        fields of the event that told of it.
-        """
-        ...
-
-    async def attend(self) -> None:
-        """Note that a person is there to answer; say it again as long as that is so."""
-        ...
-
-    def events(self, after: int = 0) -> AsyncIterator[Event]:
-        """Yield committed events of the session after `after`, then live ones with deltas.
-
-        A delta comes behind the events of its agent that precede it, and before those that follow:
-        none comes after the `message_completed` of its message. It says which message it is of,
-        `turn` and `message`, and how many characters of that text come before it, `at`. The first
-        deltas are what was said so far of messages that are not committed; where `after` is above
-        0, also of the last ones that were committed behind it, as far as they are kept. So who has
-        a view takes of each piece what is beyond the text that it has; a piece that begins beyond
-        that follows one that was lost to a slow reader.
-
-        A reader that is too slow loses deltas (told by a notice), never committed events. Raises
-        ConfigError (code `no_such_event`) for a number that the session has not reached.
-        """
-        ...
-
-    async def view(self) -> Mapping[str, Any]:
-        """Return one picture of the session, as it was when event `seq` was its last.
-
-        `events(after=view["seq"])` goes on from there without a gap or a repetition. It holds
-
-        - `seq`, `session`, and `mode`, which the next run has;
-        - `run`: the newest one, `id`, `task`, `status`, `started_at` and `finished_at` in Unix
-          seconds; None before the first;
-        - `tree`: as `tree()` tells it; each node has, beside that, `waiting_on`, `mode`, `context`
-          (how full the model's window was at the end of its last turn, None where nobody told),
-          `open_tools` (`call`, `tool`, `since` of each call that runs) and `prompts`: those of a
-          person that it has not read, `text` and `at`;
-        - `requests`: as `requests()` tells them; `budget`: as `budget()` tells it;
-        - `turns`: one for each that runs, `agent`, `turn`, `n`, `message`, which is the number of
-          the message that the model is at, from 1, `text` and `thinking`, which it has said of it
-          so far, `at`, the characters of that text, and `unwritten`: the messages of the turn that
-          are complete and whose `message_completed` comes after `seq`, each `message`, `text` and
-          `thinking`.
-        """
-        ...
-
-    async def tree(self) -> Mapping[str, Any]:
-        """Return the tree as `prsm tree --json` prints it."""
-        ...
-
-    async def history(
-        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[Mapping[str, Any]]:
-        """Return a page of an agent's conversation, oldest first: the last `limit` entries.
-
-        Entries have `seq`, the number of the event that they are of, `kind`, `at`, and `text` or
-        `tool` and what belongs to it. With `before` they are those of smaller numbers: give it the
-        `seq` of the first entry that you have; an empty page is the end. An event is never cut in
-        two: where one has more entries than `limit`, it comes whole; so a page may be shorter, too.
-        With `detail="summary"` there are the texts and the names of the tools alone.
-
-        The agent may be one of an earlier run of the session. Raises MessageRoutingError for one
-        that is unknown, ToolInputError for an unknown detail, ConfigError for a limit below 1.
-        """
-        ...
-
-    async def sessions(self) -> Sequence[Mapping[str, Any]]:
-        """Return the sessions of this repository's ledger, newest first.
-
-        Each has `session`, `name` (that a person gave it, or None), `run` and `status` (of its
-        newest run: running, completed, failed, killed, or interrupted, which is also one that
-        nobody runs any more), `task`, `workspace`, `started_at` in Unix seconds, `last_seq`,
-        `pid`, the process that owns it, or None, and `origin`, the session that it was forked
-        from, or None.
-        """
-        ...
-
-    async def providers(self) -> Sequence[Mapping[str, Any]]:
-        """Look which providers can be used, which may take seconds.
-
-        Each has what `prsm providers --json` prints of it, but for its models.
-        """
-        ...
-
-    async def models(self) -> Sequence[Mapping[str, Any]]:
-        """Return the models that are known, as `prsm models list --json` prints them.
-
-        Providers that have not listed theirs for a day are asked, which may take seconds.
-        """
-        ...
-
-    async def budget(self) -> Mapping[str, Any]:
-        """Return what the newest run has used, reserved and left: its `run`, and `spent` in words.
-
-        `run` has for each of tokens, usd, turns and spawns `used` (None where nobody told it),
-        `reserved`, and, where there is a limit, `left` and `limit`.
-        """
-        ...
-
-    async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
-        """Return what the last word of `text` may become, at most 50, in order.
-
-        A word that begins with `@` becomes a file or a folder of the workspace, any other the name
-        of an agent. Each has `text`, which takes the place of the word, and `kind`: file, folder
-        or agent.
-        """
-        ...
-
-    async def fork(self, at: int | None = None) -> str:
-        """Begin another session as this one was at event `at`, the newest if None; return it.
-
-        This one is not touched, also while it runs. The fork is `interrupted` until somebody opens
-        it with `RunOptions.resumes`, and shares the files of the workspace. Raises StoreError for
-        an event that there is not, or one before the first agent.
-        """
-        ...
-
-    async def changes(self) -> Sequence[Mapping[str, Any]]:
-        """Return all changes of files that the session has found, oldest first.
-
-        Each has `change`, its id, `path` from the top of the `folder` (bytes that are no UTF-8
-        are escaped), `repository`, the one in the folder that it is of, or "", `kind` (added,
-        modified or deleted), `old_mode`, `new_mode`, `before` and `after` (ids of contents; "":
-        it is not kept, and `note` says why), `added` and `removed` lines, or None; `how` it is
-        known whose it is: named (its call said the path), sole, region, shared (several may have
-        made it) or outside; `agent`, `name`, `call` and `turn` of the likeliest author, and
-        `authors`, all of them; `beside`, who else is on the file, which is a conflict: an agent
-        None is a person or another program; `state`: pending, accepted, committed (`why` is the
-        commit then), rejected, or unmerged, which is one that could not be taken back because of
-        `why`; `at` and `decided_at` in Unix seconds.
-        """
-        ...
-
-    async def accept(
-        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
-    ) -> Sequence[Mapping[str, Any]]:
-        """Accept changes: they stay, and are pending no more. Return what was decided.
-
-        They are those of the ids, or of an agent and all below it, or of a call; all without any of
-        these. Each of the answer has `change`, `path`, `state` and `why`. Raises ConfigError for an
-        id that is of none (code `unknown_change`), of several (`ambiguous_change`), or of one that
-        is decided (`already_decided`).
-        """
-        ...
-
-    async def reject(
-        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
-    ) -> Sequence[Mapping[str, Any]]:
-        """Take changes back, each alone: what came later stays. Return what was decided.
-
-        What does not merge with later edits stays as it is, and is `unmerged`. The agents are told,
-        if they are still at work. Changes are named as for `accept`; one that may be of another
-        agent, too, is not among those of an agent. Raises ConfigError as that does, and PrsmError
-        where git is not there or the folder cannot be written.
-        """
-        ...
-
-    async def undo(
-        self,
-        what: str = "prompt",
-        wanted: str | None = None,
-        *,
-        files: bool = True,
-        conversation: bool = True,
-    ) -> Mapping[str, Any]:
-        """Take back a `prompt`, the pending changes of the last `turn`, or the last `restore`.
-
-        A prompt is `wanted` by its number, 1 for the newest, or by the `id` of the snapshot before
-        it, as `ID@POSITION` where that was before several; None: the newest. Of it the `files` go
-        back, with what is staged, or the `conversation`, which is another session that begins as
-        this one was then; this one stays. Both are done, or neither, also where a process dies.
-        Before the first prompt of a session there is no conversation: it is set aside, and whoever
-        goes on begins another one. To take back a `restore` that was of both brings both back, or
-        without `conversation` the files alone.
-
-        Returns `session`, in which the conversation goes on now, or None; `origin`, that of the
-        prompt; `prompt`, its first line; `later`, how many came after it; `restored` and
-        `snapshot`, the ids of what came back and of what was before, or None; `files`, how many
-        have changed, and `changes`, each `path` and `change`; `notes`; `differs`, the paths that
-        another program changed meanwhile; and of a turn `decided`, as `reject` returns it.
-
-        Raises ConfigError while a run is open, but for a turn (code `run_open`), where agents of
-        other sessions write in the folder (`agents_write`), and for a prompt of which nothing is
-        kept (`unknown_prompt`).
-        """
-        ...
-
-    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
-        """Keep the files as they are, and return that as `snapshots` tells it.
-
-        Agents that write are waited for, 10 seconds long; those that still do are `unquiet`. Raises
-        ConfigError where files are not kept (code `no_snapshots`).
-        """
-        ...
-
-    async def commit_changes(
-        self,
-        changes: Sequence[str] = (),
-        *,
-        agent: str | None = None,
-        by: str = "agent",
-        message: str | None = None,
-        dry_run: bool = False,
-    ) -> Mapping[str, Any]:
-        """Commit accepted changes, one commit `by` each agent, or by each task; nobody is asked.
-
-        They are those of the ids, or of an agent and all below it, or else all accepted ones. Only
-        they are committed, merged onto HEAD: what else differs in the files, and what is
-        staged, stays as it is, and no file is written. The `message` takes the place of what is
-        made of their reasons; trailers name agents, providers, models and the session. No hook
-        runs. With `dry_run` it is only said what would be done.
-
-        Returns `commits`, each with `commit`, its id (None in a dry run), `repository`, `subject`,
-        `message`, `agents` (`agent`, `name`), `changes` (ids) and `files`; `left`, each a `change`,
-        its `path`, and `why` it is in none; and `held`: each a `change`, its `path`, and the
-        `commit` that has it already, HEAD. Raises ConfigError, with nothing done, for ids as
-        `accept` does, or for one that is not accepted yet (code `not_accepted`); where git does
-        not know the person (`no_identity`), a merge or the like is under way (`under_way`), git is
-        at work (`index_locked`), or HEAD moved meanwhile (`moved`).
-        """
-        ...
-
-    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Return the snapshots of files that were taken for the session, oldest first.
-
-        Each has `id`, by which `prsm snapshot` knows it, `kind` (run, prompt …), `position`, of the
-        session's newest commit before it, `taken_at` (Unix seconds), `agent`, whom the prompt is
-        for, `folder`, `tree`, `branch`, `head`, `description`, `bytes_skipped`, and `unquiet`: the
-        agents, with what they ran, that may have written meanwhile.
-        """
-        ...
-
-    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
-        """Return the worktrees of agents that have ended and are not merged.
-
-        Each has `agent`, `name`, `branch`, `folder`, its top, `parent`, the top of what it was made
-        from, `result` (conflict; or kept: the agent did not succeed), `files`, and `conflicts`,
-        each `path` and `why`. What is merged is removed.
-        """
-        ...
-
-    def hold_files(self) -> AsyncIterator[Sequence[str]]:
-        """Keep agents from beginning to write for as long as the iterator is open, 10 minutes long.
-
-        Its one value comes once no call may write any more, at the latest after 10 seconds: the
-        agents that still may, each with what it runs. Nothing more comes until it is closed.
-        """
-        ...
-
-    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Return why an agent changed a file, or the line of it that has this number now, from 1.
-
-        The file is one that `changes` tells of, by its path there, or from the workspace. It is of
-        its newest change that was not taken back, or of that one which made the line: `change`,
-        `path`, `agent`, `name`, `call`, `turn`, `how`, `state` and `at`, as `changes` tells them,
-        and `reason`: what the agent said before the call, as `text`, its `kind` (text or
-        thinking), how much it speaks of reasons, `score`, and the event that has it, `seq`; None
-        where it gave none. Raises ConfigError: the session has changed no such file (code
-        `unchanged_path`), or not that line (`unchanged_line`); it has no such line
-        (`no_such_line`), or contents were not kept (`unknown_content`, `no_changes`).
-        """
-        ...
-
-
 class Frontend(ABC):
     """A user interface."""
 
     @abstractmethod
     async def run(self, app: AppHandle) -> int:
         """Drive the application and return the exit code."""
-
-
-class Hub(Protocol):
-    """The sessions of this process, and a door to those of others.
-
-    Each session has the settings, the trust, the policy and the plugins' sections of its own
-    workspace. What breaks in one is told to whoever opened it, and touches no other.
-    """
-
-    options: RunOptions  # what the command line said; `session` is the one it means, or None
-
-    def open(self, options: RunOptions) -> AbstractAsyncContextManager[AppHandle]:
-        """Own a session: the one that `options` names, or else a new one.
-
-        `options.session` of the handle is its id. Its runs have what `options` say, whose `task` is
-        not begun by itself. Leaving the context ends what runs in the session as interrupted and
-        closes it; it may be left in another task than it was entered in.
-
-        Raises SessionOwnedError where a process owns it already, StoreError for a session that
-        there is not, ConfigError for a workspace whose configuration is wrong, and PluginError for
-        a plugin that the workspace must have.
-        """
-        ...
-
-    def attach(self, session: str) -> AbstractAsyncContextManager[AppHandle]:
-        """Reach a session that a process owns, which may be this one; leaving it ends nothing.
-
-        Raises ControlError: nobody owns it (code `no_owner`), or its owner cannot be reached.
-        """
-        ...
-
-    async def sessions(self, workspace: str | None = None) -> Sequence[Mapping[str, Any]]:
-        """Return the sessions of a workspace's repository, or of all, newest first.
-
-        Each has what `AppHandle.sessions` tells, and `waits`: the open requests of one that is
-        owned, as `AppHandle.requests` tells them. A ledger that cannot be read is left out, which
-        is logged.
-        """
-        ...
-
-
-class HubFrontend(ABC):
-    """A user interface of many sessions; its FrontendSpec has the scope `hub`."""
-
-    @abstractmethod
-    async def run(self, hub: Hub) -> int:
-        """Open, show and close sessions, and return the exit code.
-
-        Sessions that are still open when it ends, also by an error, are closed in order.
-        """
 
 
 FrontendFactory = Callable[[Mapping[str, Any]], Frontend | HubFrontend]
@@ -469,7 +51,8 @@ class FrontendSpec:
     With the scope `session` the factory gives a Frontend, with `hub` a HubFrontend.
 
     `settings` is a pydantic model or an import string of one: what `frontends.NAME` of the
-    configuration may hold. The factory gets an instance of it as its second argument.
+    configuration may hold. The factory gets an instance of it as its second argument. A frontend
+    that shares the `section` of another one of its plugin names that, and has no model of its own.
     """
 
     name: str
@@ -480,10 +63,13 @@ class FrontendSpec:
     settings: str | type[Any] | None = None
     stays: bool = False
     scope: str = "session"
+    section: str | None = None
 
     def __post_init__(self) -> None:
         """Check the name and the scope."""
         check_name("frontend", self.name)
+        if self.section is not None and self.settings is not None:
+            raise ValueError(f"frontend {self.name}: it has a section, or shares one; not both")
         if self.scope not in SCOPES:
             raise ValueError(
                 f"frontend {self.name}: {self.scope!r} is no scope: it is session or hub"

@@ -75,6 +75,7 @@ RECORDS: Table = {
         "settings": _SETTINGS,
         "stays": FLAG,
         "scope": one_of(*SCOPES),
+        "section": maybe(TEXT),
     },
 }
 

@@ -20,7 +20,13 @@ from prsm_core.plugins.records import (
     not_active,
     unknown,
 )
-from prsm_core.plugins.settings import SECTIONS, WithSettings, reference_of, settings_model
+from prsm_core.plugins.settings import (
+    SECTIONS,
+    WithSettings,
+    reference_of,
+    section_of,
+    settings_model,
+)
 from prsm_core.plugins.settings import with_settings as given
 
 if TYPE_CHECKING:
@@ -162,7 +168,11 @@ class PluginManager:
         None for a record without one, a PluginError for one whose model cannot be loaded.
         """
         return {
-            section: {name: self._model(spec) for name, spec in self._specs[kind].items()}
+            section: {
+                name: self._model(spec)
+                for name, spec in self._specs[kind].items()
+                if section_of(spec) == name
+            }
             for section, kind in SECTIONS.items()
         }
 
@@ -184,8 +194,8 @@ class PluginManager:
         manager._specs = dict(self._specs)
         for section, kind in SECTIONS.items():
             manager._specs[kind] = {
-                name: given(spec, found[section, name], plugin=self.owner_of(spec).name)
-                if (section, name) in found
+                name: given(spec, found[section, own], plugin=self.owner_of(spec).name)
+                if (section, own := section_of(spec)) in found
                 else spec
                 for name, spec in self.collect(kind).items()
             }

@@ -64,6 +64,12 @@ class WithSettings(Record, frozen=True, kw_only=True):
         return load_object(self.reference, plugin=self.plugin)
 
 
+def section_of(spec: Configurable | ProviderSpec) -> str:
+    """Return by which name the settings of a record stand in the section of its kind."""
+    shared = spec.section if isinstance(spec, FrontendSpec) else None
+    return shared or spec.name
+
+
 def settings_model(spec: Configurable | ProviderSpec, *, plugin: str) -> Any:
     """Return the model of a record's settings, imported; None if it has none.
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from prsm_core.testing.harmless_contract import HarmlessContract
     from prsm_core.testing.hub_contract import HubFrontendContract
     from prsm_core.testing.hub_double import ScriptedHub
+    from prsm_core.testing.hub_rules import HubContract, HubScene
     from prsm_core.testing.memory_store import MemoryStore
     from prsm_core.testing.metering_contract import MeteringContract
     from prsm_core.testing.misbehaving_team import MisbehavingTeam, Outcome
@@ -78,7 +79,9 @@ __all__ = [
     "FakeClock",
     "FrontendContract",
     "HarmlessContract",
+    "HubContract",
     "HubFrontendContract",
+    "HubScene",
     "LocalServices",
     "MemoryStore",
     "MeteringContract",
@@ -154,6 +157,7 @@ _HOMES = {
     "prsm_core.testing.harmless_contract": ("HarmlessContract",),
     "prsm_core.testing.hub_contract": ("HubFrontendContract",),
     "prsm_core.testing.hub_double": ("ScriptedHub",),
+    "prsm_core.testing.hub_rules": ("HubContract", "HubScene"),
     "prsm_core.testing.memory_store": ("MemoryStore",),
     "prsm_core.testing.metering_contract": ("MeteringContract",),
     "prsm_core.testing.misbehaviour": ("Misbehaviour",),

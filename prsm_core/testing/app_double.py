@@ -19,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from prsm_core.domain.events import Event
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.door.completion import complete_word
@@ -30,6 +32,7 @@ from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, MessageRoutingError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.testing.scripted_changes import ScriptedChanges
+from prsm_core.testing.scripted_turns import running_turns
 from prsm_core.workspace.images import check_images
 
 if TYPE_CHECKING:
@@ -171,8 +174,29 @@ class ScriptedApp(ScriptedChanges):
     async def close(self) -> None:
         """Close the session: what runs is interrupted, and its readers have read all."""
         await self.interrupt_run()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Have the session's readers read to its end, as where its owner ends."""
         self._is_closed = True
         self._wake()
+
+    def reopen(self, options: RunOptions) -> None:
+        """Open the session again, with all that was said."""
+        self.options, self._is_closed = options, False
+
+    async def take_over(self, origin: ScriptedApp, at: int | None) -> None:
+        """Begin as another session is now, or was at event `at`; what ran there is interrupted."""
+        said = [event for event in origin.said if at is None or (event.seq or 0) <= at]
+        for event in said:
+            self.tell(structs.replace(event, session=self.session))
+        self.run = ScriptedRun(self.session)
+        await self.interrupt_run()
+
+    @property
+    def said(self) -> Sequence[Event]:
+        """The committed events, oldest first."""
+        return [event for event in self._log if event.seq is not None]
 
     @property
     def has_open_run(self) -> bool:
@@ -199,6 +223,12 @@ class ScriptedApp(ScriptedChanges):
             raise ConfigError("this session runs a task already", hint="wait for its end")
         self.run, self.overrides = ScriptedRun(self.session), overrides
         self.say("run_started", task=task, workspace=self.options.workspace)
+        return self.run
+
+    async def resume_run(self) -> ScriptedRun:
+        """Go on with the run that was interrupted."""
+        self.run = ScriptedRun(self.session)
+        self.say("run_resumed")
         return self.run
 
     async def continue_run(self, task: str, images: Sequence[str] = ()) -> ScriptedRun:
@@ -353,7 +383,7 @@ class ScriptedApp(ScriptedChanges):
             "tree": tree,
             "requests": await self.requests(),
             "budget": await self.budget(),
-            "turns": _running_turns(self._log),
+            "turns": running_turns(self._log),
         }
 
     async def history(
@@ -458,29 +488,6 @@ class ScriptedApp(ScriptedChanges):
         raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
 
 
-def _running_turns(log: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return the turns of which pieces were told, each with what is not committed yet."""
-    turns: dict[str | None, dict[str, Any]] = {}
-    for event in log:
-        turn, (turn_id, message) = turns.get(event.agent), map(event.data.get, ("turn", "message"))
-        if event.type in _LIVE:
-            if turn is None or (turn["turn"], turn["message"]) != (turn_id, message):
-                turn = turns[event.agent] = _turn(event.agent, turn_id, message)
-            turn[_LIVE[event.type]] += event.data["text"]
-            turn["at"] = len(turn["text"])
-        elif event.type == "turn_finished":
-            turns.pop(event.agent, None)
-        elif turn is not None and event.type == "message_completed" and turn["message"] == message:
-            turns[event.agent] = _turn(event.agent, turn_id, (message or 0) + 1)
-    return list(turns.values())
-
-
-def _turn(agent: str | None, turn_id: Any, message: Any) -> dict[str, Any]:
-    said = {"message": message, "text": "", "thinking": "", "at": 0, "unwritten": []}
-    return {"agent": agent, "turn": turn_id, "n": 1, **said}
-
-
-_LIVE: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking"}
 _UNKNOWN_USAGE = Spent().to_dict()
 _NODE: Mapping[str, Any] = {
     "state": "pending",

@@ -51,16 +51,34 @@ class Listening(Protocol):
         """Hear what the last word of a text may become."""
 
 
-class Acts:
-    """Owns all that is done."""
+class Starting(Protocol):
+    """Who begins runs elsewhere, so that they go on when this interface is left."""
 
-    def __init__(self, app: AppHandle, session: Session, listener: Listening) -> None:
+    def begin(self, task: str, *, continues: bool) -> None:
+        """Begin a task, or give the last master a further one."""
+
+
+class Acts:
+    """Owns all that is done in a session; runs begin in this process, or where `starts` says."""
+
+    def __init__(
+        self,
+        app: AppHandle,
+        session: Session,
+        listener: Listening,
+        starts: Starting | None = None,
+    ) -> None:
         self._app = app
+        self._starts = starts
         self._session = session
         self._tell = listener
         self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_WAITING)
         self._runs: asyncio.TaskGroup | None = None
         self._loading: set[str] = set()
+
+    def turn_to(self, app: AppHandle) -> None:
+        """Do it by another handle of the session from now on."""
+        self._app = app
 
     async def serve(self) -> None:
         """Do what is asked for, until cancelled."""
@@ -132,6 +150,9 @@ class Acts:
             self._tell.told("error", f"not done: {_WAITING} things before it wait already")
 
     async def _start(self, task: str, agent: str | None) -> None:
+        if self._starts is not None:
+            self._starts.begin(task, continues=False)
+            return
         try:
             self._watch(await self._app.start_run(task))
         except PrsmError as error:
@@ -179,6 +200,9 @@ class Acts:
             return
         if master is None or run is None:
             await self._start(task, None)
+            return
+        if self._starts is not None:
+            self._starts.begin(task, continues=True)
             return
         try:
             self._watch(await self._app.continue_run(task))

@@ -32,6 +32,11 @@ COMMANDS: Mapping[str, Command] = {
     "budget": Command("/budget", "what the newest run has used, and what is left"),
     "mode": Command("/mode MODE", "the mode of runs that begin from now on"),
     "fork": Command("/fork", "another session that begins as this one is now"),
+    "sessions": Command("/sessions", "the list of sessions; what runs goes on"),
+    "new": Command("/new [FOLDER]", "another session, in this folder if none is given"),
+    "resume": Command("/resume", "go on with the run, which was cut off"),
+    "rename": Command("/rename NAME", "what the session is called; nothing: by its task"),
+    "export": Command("/export FILE", "write the session to a file: .json, .jsonl or .html"),
     "quit": Command("/quit", "leave"),
 }
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from prsm_core import ConfigError, Frontend
 from prsm_core.kit import first_line
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from prsm_core import AppHandle
+    from prsm_tui.keys import Keymap
     from prsm_tui.screen.app import Tui
+    from prsm_tui.settings import TuiSettings
 
     Beside = Callable[[], Coroutine[Any, Any, Any]]
 
@@ -28,11 +30,10 @@ class TuiFrontend(Frontend):
     Settings: `interactive` (default true); false leaves every request to the engine.
     """
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], own: TuiSettings | None = None) -> None:
+        self._keymap = None if own is None else own.keymap
         self._interactive = bool(settings.get("interactive", True))
-        # Of the two, one may lead to a file.
-        self._terminal = next(filter(_is_terminal, (sys.stderr, sys.stdout)), None)
-        self._keyboard = _descriptor(sys.stdin)
+        self._terminals = Terminals.of_process()
 
     async def run(self, app: AppHandle) -> int:
         """Show the session, begin the task of the command line, and return once it was left.
@@ -41,30 +42,53 @@ class TuiFrontend(Frontend):
         """
         from prsm_tui.screen.driver import signals_kept
 
-        keyboard = self._keyboard
-        if keyboard is None or not os.isatty(keyboard) or self._terminal is None:
-            raise ConfigError(
-                "the frontend tui needs a terminal to read and to draw on",
-                hint="use another, such as --ui console",
-            )
+        terminal, keyboard = self._terminals.needed("tui")
         tui, beside = await compose(
-            app, answers=self._interactive, terminal=self._terminal, keyboard=keyboard
+            app,
+            answers=self._interactive,
+            terminal=terminal,
+            keyboard=keyboard,
+            keymap=self._keymap,
         )
         with signals_kept():
             await show(tui, beside, tui.run_async)
-        return self._left(tui)
+        return _left(tui, terminal)
 
-    def _left(self, tui: Tui) -> int:
-        """Tell what becomes of the run and of what was not sent; return the exit code."""
-        run, lines = tui.session.run, []
-        is_cut_off = tui.owns and run is not None and run.is_open
-        if is_cut_off:
-            lines.append(f"the run is interrupted: prsm resume {tui.session.id} goes on with it")
-        lines += [f"not sent: {first_line(text)}" for text in tui.panes.prompt.drafts()]
-        if lines and self._terminal is not None:
-            self._terminal.write("".join(f"prsm: {line}\n" for line in lines))
-            self._terminal.flush()
-        return INTERRUPTED if is_cut_off else 0
+
+class Terminals(NamedTuple):
+    """What a person sees and types on, as far as these are terminals."""
+
+    screen: TextIO | None
+    keyboard: int | None
+
+    @classmethod
+    def of_process(cls) -> Terminals:
+        """Return those of this process; of stderr and stdout, one may lead to a file."""
+        screen = next(filter(_is_terminal, (sys.stderr, sys.stdout)), None)
+        return cls(screen, _descriptor(sys.stdin))
+
+    def needed(self, name: str) -> tuple[TextIO, int]:
+        """Return both; raises ConfigError, for the frontend of this name, where one is none."""
+        screen, keyboard = self
+        if keyboard is None or not os.isatty(keyboard) or screen is None:
+            raise ConfigError(
+                f"the frontend {name} needs a terminal to read and to draw on",
+                hint="use another, such as --ui console",
+            )
+        return screen, keyboard
+
+
+def _left(tui: Tui, terminal: TextIO) -> int:
+    """Tell what becomes of the run and of what was not sent; return the exit code."""
+    run, lines = tui.session.run, []
+    is_cut_off = tui.owns and run is not None and run.is_open
+    if is_cut_off:
+        lines.append(f"the run is interrupted: prsm resume {tui.session.id} goes on with it")
+    lines += [f"not sent: {first_line(text)}" for text in tui.panes.prompt.drafts()]
+    if lines:
+        terminal.write("".join(f"prsm: {line}\n" for line in lines))
+        terminal.flush()
+    return INTERRUPTED if is_cut_off else 0
 
 
 async def compose(
@@ -73,6 +97,7 @@ async def compose(
     answers: bool = True,
     terminal: TextIO | None = None,
     keyboard: int | None = None,
+    keymap: Keymap | None = None,
 ) -> tuple[Tui, Sequence[Beside]]:
     """Return the screen of a session, and what has to run beside it; its task is begun there."""
     from prsm_tui.acts import Acts
@@ -82,7 +107,14 @@ async def compose(
 
     session = Session.of_view(await app.view(), time.time())
     owns = await _owns(app, session.id)
-    tui = Tui(session, terminal=terminal, keyboard=keyboard, answers=answers, owns=owns)
+    tui = Tui(
+        session,
+        terminal=terminal,
+        keyboard=keyboard,
+        answers=answers,
+        owns=owns,
+        keymap=keymap,
+    )
     tui.acts = acts = Acts(app, session, tui)
     pump = Pump(app, session, tui.changed)
     acts.begin()

@@ -32,7 +32,12 @@ class Pump:
         self.why_over: str | None = None  # nothing more will come
 
     async def follow(self) -> None:
-        """Keep the model until the session is closed, or its owner has gone."""
+        """Keep the model until the session is closed, or its owner has gone; then say so."""
+        self._session.note("error", f"nothing more comes: {await self.read()}", 0.0)
+        self._changed()
+
+    async def read(self) -> str:
+        """Keep the model until the session is closed, or its owner has gone; return which."""
         events = cast("AsyncGenerator[Event, None]", self._app.events(after=self._session.seq))
         try:
             async with aclosing(events):
@@ -46,8 +51,7 @@ class Pump:
             self.why_over = "the session was closed"
         except PrsmError as error:
             self.why_over = said(error)
-        self._session.note("error", f"nothing more comes: {self.why_over}", 0.0)
-        self._changed()
+        return self.why_over
 
     async def keep_spent(self) -> None:
         """Ask what was used, while turns run or one has ended; what nobody tells stays unknown."""

@@ -1,4 +1,4 @@
-"""The tables of the README that are made of the code: run it to write them anew."""
+"""The tables of README and docs/tui.md that are made of the code: run it to write them anew."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import sys
 from pathlib import Path
 
 from prsm_tui.commands import COMMANDS
-from prsm_tui.screen.keys import KEYS
+from prsm_tui.keys import KEYS, Keymap
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+PACKAGE = Path(__file__).resolve().parents[1]
+DOCUMENTS = (PACKAGE / "README.md", PACKAGE.parents[1] / "docs" / "tui.md")
 
 
 def keys():
-    rows = ["| where | key | what it does |", "| --- | --- | --- |"]
+    keymap = Keymap()
+    rows = ["| where | key | what it does | its name |", "| --- | --- | --- | --- |"]
     for place, known in KEYS.items():
-        rows += [f"| {place} | {key.shown} | {key.does} |" for key in known]
+        rows += [
+            f"| {place} | {keymap.shown(key.name)} | {key.does} | `{key.name}` |" for key in known
+        ]
     return rows
 
 
@@ -24,7 +28,7 @@ def commands():
 
 
 def made(text):
-    """Return the README with its tables as the code has them."""
+    """Return a document with its tables as the code has them."""
     for name, rows in (("keys", keys()), ("commands", commands())):
         marks = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         table = "\n".join(["", "", *rows, "", ""])
@@ -34,5 +38,6 @@ def made(text):
 
 
 if __name__ == "__main__":
-    README.write_text(made(README.read_text(encoding="utf-8")), encoding="utf-8")
-    sys.stdout.write(f"written: {README}\n")
+    for document in DOCUMENTS:
+        document.write_text(made(document.read_text(encoding="utf-8")), encoding="utf-8")
+        sys.stdout.write(f"written: {document}\n")

@@ -12,19 +12,22 @@ import pytest
 from prsm_tui.commands import COMMANDS, completed, read_command, unknown
 from prsm_tui.plugin import prsm_frontends
 
-from plugins.prsm_tui.tests.reference import README, made
+from plugins.prsm_tui.tests.reference import DOCUMENTS, made
 
 PACKAGE = Path(prsm_tui.__file__).parent
 
 
-def test_it_is_a_frontend_that_stays_and_is_opened_by_its_name_alone():
-    [spec] = prsm_frontends()
-    assert (spec.name, spec.scope, spec.stays, spec.interactive) == ("tui", "session", True, True)
-    assert spec.priority < 10, "the console is what `prsm run` opens unasked"
+def test_one_is_opened_by_its_name_and_the_one_of_many_by_prsm_alone():
+    one, many = prsm_frontends()
+    assert (one.name, one.scope, one.stays, one.interactive) == ("tui", "session", True, True)
+    assert one.priority < 10, "the console is what `prsm run` opens unasked"
+    assert (many.name, many.scope, many.stays, many.section) == ("sessions", "hub", True, "tui")
+    assert many.priority > one.priority
 
 
-def test_the_readme_has_the_keys_and_commands_of_the_code():
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_have_the_keys_and_commands_of_the_code(document):
+    text = document.read_text(encoding="utf-8")
     assert made(text) == text, "write them anew: python plugins/prsm_tui/tests/reference.py"
 
 
@@ -40,8 +43,9 @@ def loaded_by(code):
     "code",
     [
         "import prsm_tui.plugin; list(prsm_tui.plugin.prsm_frontends())",
-        "import prsm_tui.frontend",
+        "import prsm_tui.frontend, prsm_tui.hub_frontend, prsm_tui.settings",
         "import prsm_tui.model.session, prsm_tui.pump, prsm_tui.acts, prsm_tui.commands",
+        "import prsm_tui.model.sessions, prsm_tui.rounds, prsm_tui.hub_acts, prsm_tui.visit",
     ],
 )
 def test_nothing_but_the_screen_loads_textual(code):
@@ -51,15 +55,16 @@ def test_nothing_but_the_screen_loads_textual(code):
 
 
 def test_widgets_call_nothing_of_the_session():
-    """Only `acts`, `pump` and what opens the screen know an application of PRSM."""
+    """Only what acts, what reads and what opens the screen know an application of PRSM."""
     known = {
         path.name
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Name | ast.alias)
-        and (getattr(node, "id", None) or getattr(node, "name", None)) == "AppHandle"
+        and (getattr(node, "id", None) or getattr(node, "name", None)) in {"AppHandle", "Hub"}
     }
-    assert known == {"acts.py", "pump.py", "frontend.py"}
+    one = {"acts.py", "pump.py", "frontend.py"}
+    assert known == one | {"hub_acts.py", "rounds.py", "visit.py", "hub_frontend.py"}
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,9 @@ from prsm_core.cli.sessions.deleting import Places, delete
 from prsm_core.cli.sessions.leftovers import strangers
 from prsm_core.cli.sessions.listing import name_of
 from prsm_core.cli.sessions.trees import remove_left, require_no_trees, told_trees
-from prsm_core.domain.ids import Ids
-from prsm_core.domain.steps import Step
-from prsm_core.domain.writes import SessionNamed
 from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.engine.door.naming import checked_name, name_session
 from prsm_core.errors import ConfigError, SessionOwnedError
-from prsm_core.kit.text import escape_exact
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.shadow.whereabouts import Where
 
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
 
     from prsm_core.interfaces.provider import ProviderSpec
 
-LONGEST = 120  # characters of a name
-
 
 async def rename_session(workspace: str, prefix: str, name: str, *, as_json: bool) -> None:
     """Give a session a name, or none where it is blank.
@@ -40,44 +35,15 @@ async def rename_session(workspace: str, prefix: str, name: str, *, as_json: boo
     Raises:
         PrsmError: the name is none, there is no such session, or the ledger cannot be written.
     """
-    new = checked_name(name)
+    _ = checked_name(name)
     async with open_session(workspace, prefix) as (_, info):
-        session, run, task = info.session_id, info.run_id or "", info.task
+        session, task = info.session_id, info.task
     async with await SqliteStore.open(workspace_ledger(workspace)) as store:
-        named = SessionNamed(name=new)
-        step_id = f"{session}:name:{Ids(time.time).ulid()}"
-        await store.commit(
-            Step(
-                step_id=step_id,
-                session_id=session,
-                run_id=run,
-                agent_id=None,
-                at=time.time(),
-                writes=(named,),
-            )
-        )
+        new = await name_session(store, info, name)
     if as_json:
         click.echo(json.dumps({"session": session, "name": new}))
     else:
         say(f"session {session} is called {name_of(new, task)!r}")
-
-
-def checked_name(name: str) -> str | None:
-    """Return a name without the space around it; None for a blank one.
-
-    Raises ConfigError for one that is too long, or acts on a terminal.
-    """
-    text = " ".join(name.split())
-    if len(text) > LONGEST:
-        raise ConfigError(
-            f"a name of {len(text)} characters is too long", hint=f"use {LONGEST} at most"
-        )
-    if text != escape_exact(text):
-        raise ConfigError(
-            f"the name {escape_exact(text)!r} has characters that act on a terminal",
-            hint="leave them out",
-        )
-    return text or None
 
 
 async def delete_session(

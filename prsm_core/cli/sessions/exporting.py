@@ -39,18 +39,24 @@ async def export_session(workspace: str, prefix: str | None, form: str, output: 
         PrsmError: there is no such session, or the file cannot be written.
     """
     async with open_session(workspace, prefix) as (store, info):
-        owning = Owning.look(workspace_paths(workspace).state, info.session_id)
-        pieces = {"json": _json, "jsonl": _jsonl, "html": _html}[form](store, info, owning)
+        pieces = pieces_of(store, info, workspace_paths(workspace).state, form)
         if output is None or output == "-":
             async for piece in pieces:
                 click.echo(piece, nl=False)
             return
         data = "".join([piece async for piece in pieces]).encode()
-    path = await asyncio.to_thread(_write, Path(output), f"{info.session_id}.{form}", data)
+    path = await asyncio.to_thread(write, Path(output), f"{info.session_id}.{form}", data)
     say(f"session {info.session_id} is written to {path} ({len(data):,} bytes)", err=True)
 
 
-def _write(path: Path, name: str, data: bytes) -> Path:
+def pieces_of(store: SqliteStore, info: SessionInfo, state: Path, form: str) -> AsyncIterator[str]:
+    """Return a session in a form, piece by piece; raises ConfigError for a form there is not."""
+    if form not in FORMS:
+        raise ConfigError(f"there is no form {form!r}", hint=f"there are {', '.join(FORMS)}")
+    return FORMS[form](store, info, Owning.look(state, info.session_id))
+
+
+def write(path: Path, name: str, data: bytes) -> Path:
     """Write a file, or one of this name in a folder; return it."""
     if path.is_dir():
         path = path / name
@@ -102,3 +108,6 @@ async def _html(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncI
         shown,
         {node["id"]: await talks.get_history(node["id"]) for node in walk_tree(shown["agents"])},
     )
+
+
+FORMS = {"json": _json, "jsonl": _jsonl, "html": _html}

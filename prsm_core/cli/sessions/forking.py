@@ -11,10 +11,10 @@ import click
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_ledger
 from prsm_core.cli.saying import say
-from prsm_core.cli.sessions.changing import checked_name
 from prsm_core.cli.sessions.listing import name_of
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
+from prsm_core.engine.door.naming import checked_name
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import ConfigError
 from prsm_core.loop.run import run_to_end

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,18 +29,32 @@ class DetachedProcess(Protocol):
         """Return its exit code once it has ended."""
         ...
 
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs; one that has ended is buried then."""
+        ...
 
-def start_detached(argv: Sequence[str], *, keep: int) -> DetachedProcess:
+
+class _Detached(subprocess.Popen[bytes]):
+    """Whoever started it may be gone before it: that it runs then is what it is for."""
+
+    def __del__(self) -> None:
+        """Warn of nothing."""
+
+
+def start_detached(
+    argv: Sequence[str], *, keep: int, stderr: IO[bytes] | None = None
+) -> DetachedProcess:
     """Start a program in a session of its own, in this folder, with this environment.
 
-    No signal of this terminal reaches it. It reads nothing, its stdout leads nowhere, and stderr is
-    this program's, until it lets go of it. It has the descriptor `keep` under the same number.
+    No signal of this terminal reaches it. It reads nothing, its stdout leads nowhere, and `stderr`
+    is this program's if it is not given, until it lets go of it. It has the descriptor `keep` under
+    the same number.
     """
-    return subprocess.Popen(
+    return _Detached(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=sys.stderr,
+        stderr=sys.stderr if stderr is None else stderr,
         start_new_session=True,
         pass_fds=(keep,),
     )

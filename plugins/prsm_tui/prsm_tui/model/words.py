@@ -73,6 +73,14 @@ def window(agent: Agent) -> str:
     return f"{used / size:.0%}" if isinstance(size, int) and size else amount(used)
 
 
+def age(seconds: float) -> str:
+    """Return how long ago something was, in a word: `now`, `5m`, `3h`, `12d`."""
+    for size, letter in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{letter}"
+    return "now"
+
+
 def since(seconds: float | None) -> str:
     """Return a time: `32s`, `?` for none."""
     return "?" if seconds is None else format_duration(seconds)

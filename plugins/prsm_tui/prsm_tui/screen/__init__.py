@@ -1,6 +1,7 @@
 """The screen: widgets show the model and say, in messages, what a person did. They call nothing.
 
 app         the Textual application: frames, the chosen agent, where messages go
+hub_app     the same for many sessions: the list, and the session that is visited
 driver      the terminal that Textual draws on
 panes       the panes of one session
 lines       a list of lines with a cursor, of which only those that are seen are made
@@ -13,7 +14,10 @@ prompt      where a person types, and to whom and how that goes
 needs_you   what waits for a person, and where it is answered
 status      the line at the bottom
 asking      a question of the screen's own, with yes or no
+sessions    the list of sessions, and a peek at the chosen one
+new_session where another session begins
+line_asked  the same, answered by a line
 help        the keys of a place
-keys        every key, with what it does
+keys        the keys of the table as bindings
 messages    what a person did
 """

@@ -7,19 +7,19 @@ times a second.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from textual.app import App
-from textual.binding import Binding
 from textual.message import Message
 
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import completed, read_command
+from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap, shown_key
 from prsm_tui.screen.asking import Sure
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.screen.help import Help
-from prsm_tui.screen.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, bindings
+from prsm_tui.screen.keys import binding, bindings
 from prsm_tui.screen.messages import (
     AgentChosen,
     DeliveryTurned,
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from textual.binding import BindingType
+    from textual.screen import Screen
 
     from prsm_tui.acts import Acts
+    from prsm_tui.hub_acts import HubActs
     from prsm_tui.model.session import Session
 
 FRAME_SECONDS = 1 / 15
@@ -62,8 +64,9 @@ class Tui(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(EVERYWHERE),
         # Seen to before any other key is passed on: what is typed next means something else.
-        Binding("i", "type", show=False, priority=True),
-        Binding("slash", "filter", show=False, priority=True),
+        binding("tree.type", "type('tree')", has_priority=True),
+        binding("transcript.type", "type('transcript')", has_priority=True),
+        binding("tree.filter", "filter('tree')", has_priority=True),
     ]
 
     def __init__(
@@ -74,6 +77,7 @@ class Tui(App[None]):
         keyboard: int | None = None,
         answers: bool = True,
         owns: bool = True,
+        keymap: Keymap | None = None,
     ) -> None:
         """Show a session.
 
@@ -83,12 +87,17 @@ class Tui(App[None]):
             keyboard: The descriptor that is read.
             answers: Whether a person may answer.
             owns: Whether the session's runs end when this process does.
+            keymap: The keys, as the person has set them.
         """
         self.terminal, self.keyboard = terminal, keyboard
         super().__init__(driver_class=TerminalDriver)
+        self.keymap = keymap or Keymap()
+        if self.keymap.is_own:
+            self.set_keymap(self.keymap.by_name())
         self.session = session
-        self.panes = Panes(session)
+        self.panes = Panes(session, self.keymap)
         self.acts: Acts | None = None  # given before it is run
+        self.many: HubActs | None = None  # where there are many sessions
         self.chosen: str | None = None
         self.delivery = DELIVERIES[0]
         self._answers = answers
@@ -100,7 +109,7 @@ class Tui(App[None]):
         self._title = ""
         self._waiting = 0
 
-    def get_default_screen(self) -> Panes:
+    def get_default_screen(self) -> Screen[Any]:
         """Begin with the panes."""
         return self.panes
 
@@ -200,6 +209,9 @@ class Tui(App[None]):
     def on_stepped_back(self, message: SteppedBack) -> None:
         """Go one step back."""
         message.stop()
+        self._step_back()
+
+    def _step_back(self) -> None:
         if isinstance(self.screen, NeedsYou):
             _ = self.pop_screen()
         else:
@@ -225,7 +237,10 @@ class Tui(App[None]):
         if isinstance(self.screen, NeedsYou):
             _ = self.pop_screen()
         elif self.screen is self.panes:
-            _ = self.push_screen(NeedsYou(self.session, time.time(), answers=self._answers))
+            _ = self.push_screen(self._needs_you())
+
+    def _needs_you(self) -> NeedsYou:
+        return NeedsYou(self.session, time.time(), self.keymap, answers=self._answers)
 
     def action_request(self, step: int) -> None:
         """Show another request."""
@@ -237,9 +252,16 @@ class Tui(App[None]):
         if isinstance(self.screen, Help):
             _ = self.pop_screen()
         elif isinstance(self.screen, NeedsYou):
-            _ = self.push_screen(Help(NEEDS_YOU))
+            _ = self.push_screen(Help(NEEDS_YOU, self.keymap))
         elif self.screen is self.panes:
-            _ = self.push_screen(Help(_PLACES[self.panes.pane]))
+            _ = self.push_screen(Help(_PLACES[self.panes.pane], self.keymap))
+
+    def begin_new(self, workspace: str) -> None:
+        """Go where another session begins, where there are many."""
+
+    def action_sessions(self) -> None:
+        """Say where the list is: this shows one session."""
+        self.told("info", "this shows one session; `prsm` alone shows all of them")
 
     def action_tree(self) -> None:
         """Go to the tree."""
@@ -252,13 +274,13 @@ class Tui(App[None]):
         panes = self.panes
         if self.screen is not panes or panes.agents.is_filtering:
             return False
-        return panes.pane == "tree" or (action == "type" and panes.pane == "transcript")
+        return panes.pane in parameters
 
-    def action_filter(self) -> None:
+    def action_filter(self, _: str) -> None:
         """Begin to type a filter of the tree."""
         self.panes.agents.begin_filter()
 
-    def action_type(self) -> None:
+    def action_type(self, _: str) -> None:
         """Go to where one types."""
         self.panes.go_to("prompt")
 
@@ -269,7 +291,8 @@ class Tui(App[None]):
             self.exit()
             return
         self._left_at = now
-        self.told("warning", f"Ctrl+C again leaves: {self._what_follows()}")
+        key = shown_key(self.keymap.of("app.leave")[0])
+        self.told("warning", f"{key} again leaves: {self._what_follows()}")
 
     def _what_follows(self) -> str:
         run, session = self.session.run, self.session.id
@@ -320,27 +343,39 @@ class Tui(App[None]):
         """Return to whom what is typed goes, and how."""
         agent = self.session.agents.get(self.chosen or "")
         run = self.session.run
+        if run is not None and run.status == "interrupted" and self.many is not None:
+            return "the run was cut off or ended: /resume goes on with the run"
         if agent is not None and agent.is_live:
-            return f"to {agent.name} · {self.delivery} (Ctrl+T) · Enter sends, Ctrl+J: a new line"
+            key = self.keymap.shown("prompt.delivery")
+            return f"to {agent.name} · {self.delivery} ({key}) · {self._how_sent()}"
         if agent is not None and agent is not self.session.master():
             return f"{agent.name} has ended: /restart TEXT starts it again"
         if run is not None and run.is_open:
             return "a run is open: choose an agent to talk to"
         if agent is None and self.session.master() is not None:
-            return "to the master, as a further task · Enter sends, Ctrl+J: a new line"
+            return f"to the master, as a further task · {self._how_sent()}"
         if agent is not None:
-            return f"to {agent.name}, as a further task · Enter sends, Ctrl+J: a new line"
-        return "a task, with which a run begins · Enter sends, Ctrl+J: a new line"
+            return f"to {agent.name}, as a further task · {self._how_sent()}"
+        return f"a task, with which a run begins · {self._how_sent()}"
+
+    def _how_sent(self) -> str:
+        keymap = self.keymap
+        new_line = shown_key(next(iter(keymap.of("prompt.new_line")), "none"))
+        return f"{keymap.shown('prompt.send')} sends, {new_line}: a new line"
 
     def _tell_terminal(self) -> None:
         """Set the terminal's title; ring where something new waits and nobody looks."""
-        title, waiting = title_of(self.session), len(self.session.requests)
+        title, waiting = self._title_now()
         driver = self._driver
         if title != self._title and driver is not None and not driver.is_headless:
             driver.write(f"\x1b]0;{title}\x07")
         if waiting > self._waiting and not self.app_focus:
             self.bell()
         self._title, self._waiting = title, waiting
+
+    def _title_now(self) -> tuple[str, int]:
+        """Return the terminal's title, and how much waits for the person."""
+        return title_of(self.session), len(self.session.requests)
 
     def ask(self, question: str, do: Callable[[], None]) -> None:
         """Do something once the person has said yes."""
@@ -349,7 +384,7 @@ class Tui(App[None]):
             if is_sure:
                 do()
 
-        _ = self.push_screen(Sure(question), answered)
+        _ = self.push_screen(Sure(question, self.keymap), answered)
 
     @property
     def failure(self) -> Exception | None:

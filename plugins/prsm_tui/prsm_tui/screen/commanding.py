@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from prsm_tui.acts import Acts
     from prsm_tui.commands import Typed
+    from prsm_tui.hub_acts import HubActs
     from prsm_tui.model.agents import Agent
     from prsm_tui.screen.app import Tui
 
@@ -31,6 +32,11 @@ class Commanding:
             "mode": self._mode,
             "fork": self._fork,
             "quit": self._quit,
+            "sessions": self._many(lambda many, _: many.leave()),
+            "new": self._many(lambda _, folder: self._tui.begin_new(folder)),
+            "resume": self._many(lambda many, _: many.resume(self._tui.session.id)),
+            "rename": self._many(lambda many, name: many.rename(self._tui.session.id, name)),
+            "export": self._export,
         }
 
     def do(self, command: Typed) -> str:
@@ -91,6 +97,23 @@ class Commanding:
     def _fork(self, _: str) -> str:
         self._acts.fork()
         return ""
+
+    def _export(self, output: str) -> str:
+        if not output:
+            return "to which file? /export FILE"
+        export = self._many(lambda many, path: many.export(self._tui.session.id, path))
+        return export(output)
+
+    def _many(self, act: Callable[[HubActs, str], None]) -> Callable[[str], str]:
+        """Return what does something with whole sessions, where there are many."""
+
+        def do(rest: str) -> str:
+            if self._tui.many is None:
+                return "this shows one session: `prsm` alone shows all, and can do that"
+            act(self._tui.many, rest)
+            return ""
+
+        return do
 
     def _quit(self, _: str) -> str:
         self._tui.action_leave()

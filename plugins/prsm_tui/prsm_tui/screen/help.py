@@ -9,7 +9,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from prsm_tui.commands import COMMANDS
-from prsm_tui.screen.keys import EVERYWHERE, table
+from prsm_tui.keys import EVERYWHERE, HELP, Keymap, table
 from prsm_tui.screen.lines import Lines
 
 if TYPE_CHECKING:
@@ -20,16 +20,18 @@ _PLAIN = Style()
 
 
 class Help(Screen[None]):
-    """Shows them until Esc, `q`, `?` or F1."""
+    """Shows them, as they are set, until a person goes back."""
 
     DEFAULT_CSS = """
     Help #help { height: 1fr; }
     Help Static { height: 1; text-style: reverse; }
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, keymap: Keymap) -> None:
         super().__init__()
-        lines = [*table([place]), "", *table([EVERYWHERE]), "", "commands, where you type:"]
+        self._keymap = keymap
+        lines = [*table([place], keymap), "", *table([EVERYWHERE], keymap)]
+        lines += ["", "commands, where you type:"]
         width = max(len(command.usage) for command in COMMANDS.values())
         lines += [f"  {one.usage:<{width}}  {one.does}" for one in COMMANDS.values()]
         self._lines = lines
@@ -37,7 +39,8 @@ class Help(Screen[None]):
     def compose(self) -> ComposeResult:
         """Show the lines."""
         yield Lines(id="help")
-        yield Static("keys and commands · Esc goes back", id="said", markup=False)
+        back = self._keymap.shown("help.back")
+        yield Static(f"keys and commands · {back}: back", id="said", markup=False)
 
     def on_mount(self) -> None:
         """Fill them in."""
@@ -51,9 +54,12 @@ class Help(Screen[None]):
 
     def on_key(self, event: events.Key) -> None:
         """Leave, or scroll."""
-        if event.key in {"escape", "q", "question_mark", "f1"}:
-            event.stop()
-            _ = self.dismiss()
-        elif event.key in {"j", "k"}:
-            step = 1 if event.key == "j" else -1
-            self.query_one("#help", Lines).scroll_relative(y=step, animate=False)
+        shown = self.query_one("#help", Lines)
+        match self._keymap.means(HELP, event.key):
+            case "help.back":
+                event.stop()
+                _ = self.dismiss()
+            case "help.down":
+                shown.scroll_relative(y=1, animate=False)
+            case "help.up":
+                shown.scroll_relative(y=-1, animate=False)

@@ -80,3 +80,29 @@ class QuestionAnswered(Message):
         super().__init__()
         self.request = request
         self.typed = typed
+
+
+class SteppedOut(Message):
+    """One step back was asked for where there is none in the session."""
+
+
+class SessionWanted(Message):
+    """Something is to be done with a session of the list: `what` is the name of its key."""
+
+    def __init__(self, session: str, what: str) -> None:
+        super().__init__()
+        self.session = session
+        self.what = what
+
+
+class SessionPassed(Message):
+    """The cursor of the list is on another session."""
+
+
+class TaskGiven(Message):
+    """A task was typed for a session that is to begin, in a folder."""
+
+    def __init__(self, workspace: str, task: str) -> None:
+        super().__init__()
+        self.workspace = workspace
+        self.task = task

@@ -7,7 +7,7 @@ and said to be. A click answers nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 from textual.containers import Vertical
@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from prsm_core.kit import format_duration
+from prsm_tui.keys import NEEDS_YOU, Keymap
 from prsm_tui.model.requests import (
     PERMISSION,
     Request,
@@ -23,7 +24,7 @@ from prsm_tui.model.requests import (
     parse_for_all,
     parse_verdict,
 )
-from prsm_tui.screen.keys import NEEDS_YOU, bindings
+from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
 from prsm_tui.screen.messages import QuestionAnswered, SteppedBack, VerdictGiven
 from prsm_tui.screen.wrapping import wrap_all
@@ -31,12 +32,31 @@ from prsm_tui.screen.wrapping import wrap_all
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from textual import events
     from textual.app import ComposeResult
 
     from prsm_tui.model.session import Session
 
 _BOLD, _DIM, _PLAIN = Style(bold=True), Style(dim=True), Style()
 _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
+
+
+class AnswerLine(Input):
+    """Where an answer is typed; the key that gives it is of the table."""
+
+    def __init__(self, keymap: Keymap, **options: Any) -> None:
+        super().__init__(**options)
+        self._keymap = keymap
+
+    async def _on_key(self, event: events.Key) -> None:
+        gives = self._keymap.means(NEEDS_YOU, event.key) == "requests.send"
+        if not gives and event.key != "enter":
+            await super()._on_key(event)
+            return
+        event.stop()  # Enter that gives no answer has no other meaning here
+        event.prevent_default()
+        if gives:
+            await self.action_submit()
 
 
 class NeedsYou(Screen[None]):
@@ -52,9 +72,10 @@ class NeedsYou(Screen[None]):
     NeedsYou #answer { border: none; height: 1; padding: 0; }
     """
 
-    def __init__(self, session: Session, now: float, *, answers: bool) -> None:
+    def __init__(self, session: Session, now: float, keymap: Keymap, *, answers: bool) -> None:
         super().__init__()
         self._session = session
+        self._keymap = keymap
         self._now = now
         self._answers = answers  # whether a person may
         self._given: set[str] = set()  # what was answered here, and has not ended yet
@@ -65,7 +86,9 @@ class NeedsYou(Screen[None]):
         self._rows, self._asked = Lines(id="waiting"), Lines(id="asked")
         self._offers = Static(id="offers", markup=False)
         self._said = Static(id="said", markup=False)
-        self._line = Input(id="answer", placeholder="the answer, then Enter; Esc goes back")
+        send, back = keymap.shown("requests.send"), keymap.shown("requests.back")
+        hint = f"the answer, then {send}; {back} goes back"
+        self._line = AnswerLine(keymap, id="answer", placeholder=hint)
 
     def compose(self) -> ComposeResult:
         """Build the list, the request, and the line for the answer."""
@@ -144,15 +167,16 @@ class NeedsYou(Screen[None]):
         self._clear()
         self.sync(self._now)
 
-    def on_key(self, event: object) -> None:
+    def on_key(self, event: events.Key) -> None:
         """See to the keys that the line for the answer has no use for."""
-        key = getattr(event, "key", "")
-        if key == "escape":
-            self.post_message(SteppedBack())
-        elif key in {"pageup", "pagedown"}:
-            asked = self._asked
-            step = asked.size.height - 1
-            asked.scroll_relative(y=step if key == "pagedown" else -step, animate=False)
+        page = self._asked.size.height - 1
+        match self._keymap.means(NEEDS_YOU, event.key):
+            case "requests.back":
+                self.post_message(SteppedBack())
+            case "requests.page_down":
+                self._asked.scroll_relative(y=page, animate=False)
+            case "requests.page_up":
+                self._asked.scroll_relative(y=-page, animate=False)
 
     def _answer(self, request: Request, typed: str, permissions: Sequence[str]) -> str:
         """Answer by what was typed; return why that is no answer, blank if it is one."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Static
 
 from prsm_tui.screen.head import Head
+from prsm_tui.screen.keys import binding
+from prsm_tui.screen.messages import SteppedOut
 from prsm_tui.screen.prompt import Prompt
 from prsm_tui.screen.status import Status
 from prsm_tui.screen.transcript import Transcript
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
+    from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
 
 WIDE = 100  # columns from which on both are seen
@@ -35,9 +37,9 @@ class Panes(Screen[None]):
 
     AUTO_FOCUS = "#prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "next(1)", show=False),
-        Binding("shift+tab", "next(-1)", show=False),
-        Binding("escape", "back", show=False),
+        binding("app.next", "next(1)"),
+        binding("app.previous", "next(-1)"),
+        binding("app.back", "back"),
     ]
     DEFAULT_CSS = """
     Panes { layout: vertical; }
@@ -56,13 +58,13 @@ class Panes(Screen[None]):
     Panes #tree:focus, Panes #transcript:focus { background-tint: $foreground 4%; }
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, keymap: Keymap) -> None:
         super().__init__()
-        self.agents = Tree(session)
+        self.agents = Tree(session, keymap)
         self.head = Head(session)
         self.transcript = Transcript(session)
-        self.prompt = Prompt()
-        self.status = Status(session)
+        self.prompt = Prompt(keymap)
+        self.status = Status(session, keymap)
         self.to = Static(id="to", markup=False)
         self.told = Static(id="told", markup=False)
         self.filtered = Static(id="filter", markup=False)
@@ -107,9 +109,12 @@ class Panes(Screen[None]):
         self.go_to(_PANES[(place + step) % len(_PANES)])
 
     def action_back(self) -> None:
-        """Go one step back: from the prompt to the transcript, from there to the tree."""
-        if self.pane == "tree" and self.agents.filter:
-            self.agents.clear_filter()
+        """Go one step back: from the prompt to the transcript, from there to the tree, and out."""
+        if self.pane == "tree":
+            if self.agents.filter:
+                self.agents.clear_filter()
+            else:
+                self.post_message(SteppedOut())
             return
         self.go_to("transcript" if self.pane == "prompt" else "tree")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from textual.widgets import TextArea
 
+from prsm_tui.keys import EVERYWHERE, PROMPT, Keymap
 from prsm_tui.screen.messages import (
     DeliveryTurned,
     PaneLeft,
@@ -18,19 +19,19 @@ from prsm_tui.screen.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from textual import events
 
-_NEW_LINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
 _REMEMBERED = 200  # texts
 
 
 class Prompt(TextArea):
     """The text; each agent has a draft of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, keymap: Keymap) -> None:
         super().__init__(id="prompt", compact=True, highlight_cursor_line=False)
+        self._keymap = keymap
         self.cursor_blink = False
         self._drafts: dict[str | None, str] = {}
         self._of: str | None = None
@@ -68,6 +69,16 @@ class Prompt(TextArea):
         """Return what was typed and not sent."""
         return [text for text in (*self._drafts.values(), self.text) if text.strip()]
 
+    def kept(self) -> Mapping[str | None, str]:
+        """Return what was typed and not sent, by whom it is for."""
+        drafts = {**self._drafts, self._of: self.text}
+        return {agent: text for agent, text in drafts.items() if text.strip()}
+
+    def keep(self, drafts: Mapping[str | None, str]) -> None:
+        """Take up what was typed before, as `kept` told it."""
+        for agent, text in drafts.items():
+            self.give_back(agent, text)
+
     async def _on_key(self, event: events.Key) -> None:
         """See to the keys that a text area does not have; its own letters stay its own."""
         if self._take(event.key):
@@ -77,22 +88,28 @@ class Prompt(TextArea):
         await super()._on_key(event)
 
     def _take(self, key: str) -> bool:
-        if key == "enter":
-            self._submit()
-        elif key in _NEW_LINE:
-            self.insert("\n")
-        elif key == "escape":
-            self.post_message(SteppedBack())
-        elif key == "ctrl+t":
-            self.post_message(DeliveryTurned())
-        elif key in {"tab", "shift+tab"}:
-            self._tab(key)
-        elif key == "up" and self.cursor_at_first_line and self._place:
-            self._recall(self._place - 1)
-        elif key == "down" and self.cursor_at_last_line and self._place < len(self._sent):
-            self._recall(self._place + 1)
-        else:
-            return False
+        means = self._keymap.means(PROMPT, key) or self._keymap.means(EVERYWHERE, key)
+        match means:
+            case "prompt.send":
+                self._submit()
+            case "prompt.new_line":
+                self.insert("\n")
+            case "prompt.leave" | "app.back":
+                self.post_message(SteppedBack())
+            case "prompt.delivery":
+                self.post_message(DeliveryTurned())
+            case "prompt.complete" if self._word() and self.cursor_at_end_of_text:
+                self.post_message(WordWanted(self.text))
+            case "prompt.complete" | "app.next":
+                self.post_message(PaneLeft(1))
+            case "app.previous":
+                self.post_message(PaneLeft(-1))
+            case "prompt.older" if self.cursor_at_first_line and self._place:
+                self._recall(self._place - 1)
+            case "prompt.newer" if self.cursor_at_last_line and self._place < len(self._sent):
+                self._recall(self._place + 1)
+            case _:
+                return False
         return True
 
     def _submit(self) -> None:
@@ -104,12 +121,6 @@ class Prompt(TextArea):
         self._sent = [*(one for one in self._sent if one != text), text][-_REMEMBERED:]
         self._place, self._now = len(self._sent), ""
         self._set("")
-
-    def _tab(self, key: str) -> None:
-        if key == "tab" and self._word() and self.cursor_at_end_of_text:
-            self.post_message(WordWanted(self.text))
-        else:
-            self.post_message(PaneLeft(1 if key == "tab" else -1))
 
     def _recall(self, place: int) -> None:
         if self._place == len(self._sent):

@@ -11,6 +11,7 @@ from prsm_tui.model import words
 from prsm_tui.screen.lines import Lines
 
 if TYPE_CHECKING:
+    from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
 
 _WAITS, _PLAIN = Style(bold=True, reverse=True), Style()
@@ -27,8 +28,11 @@ def title_of(session: Session) -> str:
 class Status(Lines, can_focus=False):
     """Shows counts; what somebody has to answer comes first."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, keymap: Keymap) -> None:
         super().__init__(id="status")
+        self._requests, self._help, self._last = (
+            keymap.shown(name) for name in ("app.requests", "app.help", "transcript.last")
+        )
         self._session = session
 
     def sync(self, *, new: int) -> None:
@@ -47,9 +51,9 @@ class Status(Lines, can_focus=False):
         agents = ", ".join(f"{count} {word}" for word, count in states.items())
         run = session.run
         return [
-            f"NEEDS YOU: {waiting} (F2)" if waiting else "",
-            "F1 keys",
-            f"{new} new rows below (End)" if new else "",
+            f"NEEDS YOU: {waiting} ({self._requests})" if waiting else "",
+            f"{self._help} keys",
+            f"{new} new rows below ({self._last})" if new else "",
             f"run {run.status}" if run is not None else "",
             f"agents: {agents}" if agents else "",
             f"tokens {words.tokens(session.spent)}, cost {words.cost(session.spent)}",

@@ -14,9 +14,10 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from prsm_tui.keys import TRANSCRIPT
 from prsm_tui.model.blocks import Block, Call
 from prsm_tui.screen.drawing import Look, Row, can_open, draw
-from prsm_tui.screen.keys import TRANSCRIPT, bindings
+from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.messages import AgentChosen, HistoryWanted
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from prsm_core.kit import format_duration
+from prsm_tui.keys import FILTER, TREE, Keymap
 from prsm_tui.model import words
-from prsm_tui.screen.keys import TREE, bindings
+from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
 from prsm_tui.screen.messages import AgentChosen, KillWanted
 from prsm_tui.screen.wrapping import cut
@@ -37,8 +38,9 @@ class Tree(Lines):
 
     BINDINGS = bindings(TREE)
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, keymap: Keymap) -> None:
         super().__init__(id="tree")
+        self._keymap = keymap
         self._session = session
         self._now = 0.0
         self._rows: Sequence[str | None] = (None,)
@@ -96,9 +98,10 @@ class Tree(Lines):
         """While a filter is typed, letters are of it."""
         if not self.is_filtering:
             return
-        if event.key in {"enter", "down", "up", "tab"}:
+        means = self._keymap.means(FILTER, event.key)
+        if means == "filter.keep":
             self.filter = self.filter[1:]
-        elif event.key == "escape":
+        elif means == "filter.drop":
             self.filter = ""
         elif event.key == "backspace":
             self.filter = self.filter[:-1]

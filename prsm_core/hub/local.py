@@ -15,25 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.app import open_app
-from prsm_core.config import ledger_path, resolve_paths
+from prsm_core.config import resolve_paths
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.control.remote import open_remote
-from prsm_core.engine.door.offers import session_rows
-from prsm_core.engine.door.view import request_rows
-from prsm_core.errors import ControlError, PrsmError, StoreError
+from prsm_core.errors import PrsmError
+from prsm_core.hub.ledgers import find_session, fork, ledgers, peek, rename, sessions_in
+from prsm_core.hub.owned import Owned
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.store import SqliteStore
-from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
 
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
+    from prsm_core.hub.errands import Errands
+    from prsm_core.hub.ledgers import Found
     from prsm_core.interfaces.frontend import AppHandle, FrontendSpec, RunOptions
-    from prsm_core.interfaces.store import Store
     from prsm_core.plugins import PluginManager
 
     Load = Callable[[str], "Loaded"]
@@ -77,14 +75,15 @@ class Loaded(Protocol):
 
 @asynccontextmanager
 async def open_hub(
-    options: RunOptions, load: Load, *, frontend: FrontendSpec
+    options: RunOptions, load: Load, *, frontend: FrontendSpec, errands: Errands
 ) -> AsyncIterator[LocalHub]:
     """Open a hub for a frontend; leaving it closes the sessions that are still open.
 
-    `load` is called for each session with its workspace; what it raises, opening raises.
+    `load` is called for each session with its workspace; what it raises, opening raises. The
+    `errands` do what the hub itself does not.
     """
     async with Background(_log_surprise, SystemClock()) as background:
-        hub = LocalHub(options, load, frontend, background)
+        hub = LocalHub(options, load, frontend, background, errands)
         try:
             yield hub
         finally:
@@ -95,14 +94,20 @@ class LocalHub:
     """Hub over the engines of this process, and over the sockets of others."""
 
     def __init__(
-        self, options: RunOptions, load: Load, frontend: FrontendSpec, background: Background
+        self,
+        options: RunOptions,
+        load: Load,
+        frontend: FrontendSpec,
+        background: Background,
+        errands: Errands,
     ) -> None:
         self.options = options
         self._load = load
         self._frontend = frontend
         self._background = background
+        self._errands = errands
         self._ids = Ids(SystemClock().time)
-        self._open: dict[str, _Owned] = {}
+        self._open: dict[str, Owned] = {}
 
     @asynccontextmanager
     async def open(self, options: RunOptions) -> AsyncIterator[AppHandle]:
@@ -112,9 +117,9 @@ class LocalHub:
         if session is None:
             session = self._ids.ulid()
         else:
-            await _check_there_is(session, loaded.paths)
+            _ = await find_session(session, loaded.paths, only_its_own=True)
         options = replace(options, session=session, workspace=str(loaded.paths.workspace))
-        owned = _Owned(
+        owned = Owned(
             open_app(
                 options,
                 loaded.settings,
@@ -130,7 +135,7 @@ class LocalHub:
             yield app
 
     @asynccontextmanager
-    async def _hosted(self, session: str, owned: _Owned) -> AsyncIterator[AppHandle]:
+    async def _hosted(self, session: str, owned: Owned) -> AsyncIterator[AppHandle]:
         """Keep a session open in a task of its own; raises what goes wrong in that."""
         task = self._background.start(owned.run(), name=f"session {session}")
         task.add_done_callback(owned.note_end)
@@ -148,7 +153,7 @@ class LocalHub:
         if owned.error is not None:
             raise owned.error
 
-    async def _close(self, session: str, owned: _Owned, task: asyncio.Task[None]) -> None:
+    async def _close(self, session: str, owned: Owned, task: asyncio.Task[None]) -> None:
         if owned.is_open:
             owned.leave.set()
         else:
@@ -170,14 +175,42 @@ class LocalHub:
     async def sessions(self, workspace: str | None = None) -> Sequence[Mapping[str, Any]]:
         """Return the sessions of a repository or of all, newest first; see Hub."""
         paths = self._paths(workspace or self.options.workspace)
-        ledgers = await asyncio.to_thread(_ledgers, paths, only_its_own=workspace is not None)
+        found = await asyncio.to_thread(ledgers, paths, only_its_own=workspace is not None)
         rows: list[Mapping[str, Any]] = []
-        for path in ledgers:
+        for path in found:
             try:
-                rows += await _sessions_in(path, paths.state)
+                rows += await sessions_in(path, paths.state)
             except PrsmError as error:
                 _log.warning("the sessions in %s are not listed", path, exc_info=error)
         return sorted(rows, key=lambda row: (row["started_at"], row["session"]), reverse=True)
+
+    async def start(self, options: RunOptions) -> Mapping[str, Any]:
+        """Begin a run in a process of its own; see Hub."""
+        return await self._errands.start(options)
+
+    async def peek(self, session: str, limit: int = 20) -> Sequence[Mapping[str, Any]]:
+        """Return what a session's master did last; see Hub."""
+        return await peek(await self._find(session), limit)
+
+    async def rename(self, session: str, name: str) -> None:
+        """Give a session a name; see Hub."""
+        await rename(await self._find(session), name)
+
+    async def fork(self, session: str, at: int | None = None) -> str:
+        """Make another session that begins as one was; see Hub."""
+        return await fork(await self._find(session), at)
+
+    async def delete(self, session: str) -> None:
+        """Delete a session for good; see Hub."""
+        await self._errands.delete((await self._find(session)).ledger, session)
+
+    async def export(self, session: str, output: str, form: str = "json") -> str:
+        """Write a session to a file; see Hub."""
+        ledger = (await self._find(session)).ledger
+        return str(await self._errands.export(ledger, session, Path(output), form))
+
+    async def _find(self, session: str) -> Found:
+        return await find_session(session, self._paths(self.options.workspace))
 
     def _paths(self, workspace: str) -> Paths:
         return resolve_paths(Path(workspace), os.environ)
@@ -188,80 +221,6 @@ class LocalHub:
             owned.leave.set()
         for owned in tuple(self._open.values()):
             await owned.ended.wait()
-
-
-class _Owned:
-    """A session of this process, in the task that runs it."""
-
-    def __init__(self, opening: AbstractAsyncContextManager[AppHandle]) -> None:
-        self.leave = asyncio.Event()
-        self.ended = asyncio.Event()
-        self.is_open = False
-        self.error: Exception | None = None
-        self._opening = opening
-        self._app: AppHandle | None = None
-        self._changed = asyncio.Event()
-
-    async def run(self) -> None:
-        """Hold the session open until it is left."""
-        try:
-            async with self._opening as self._app:
-                self.is_open = True
-                self._changed.set()
-                await self.leave.wait()
-        except Exception as error:  # noqa: BLE001 - handed to whoever opened it
-            self.error = error
-
-    def note_end(self, _: object) -> None:
-        """Note that the task has ended, which may be before it began."""
-        self.ended.set()
-        self._changed.set()
-
-    async def app(self) -> AppHandle:
-        """Return the session's handle once it is open; raises what keeps it from that."""
-        await self._changed.wait()
-        if self.error is not None:
-            raise self.error
-        if self._app is None:  # the task was cancelled: the hub is being left
-            raise ControlError("the hub was closed before the session was open", code="hub_closed")
-        return self._app
-
-
-async def _check_there_is(session: str, paths: Paths) -> None:
-    """Raise StoreError for a session that there is not."""
-    for path in await asyncio.to_thread(_ledgers, paths, only_its_own=True):
-        async with await SqliteStore.open(path, read_only=True) as store:
-            if any(info.session_id == session for info in await store.sessions()):
-                return
-    raise StoreError(
-        f"there is no session {session!r} in {paths.workspace}",
-        hint="open one without a session: it is a new one",
-        code="unknown_session",
-    )
-
-
-def _ledgers(paths: Paths, *, only_its_own: bool) -> list[Path]:
-    """Return the ledger of the workspace's repository, or those of all, as far as they exist."""
-    key = repo_identity(paths.workspace).key if only_its_own else "*"
-    ledger = ledger_path(paths, key)
-    folder = ledger.parents[1]
-    return sorted(folder.glob(str(ledger.relative_to(folder))))
-
-
-async def _sessions_in(path: Path, state_dir: Path) -> list[Mapping[str, Any]]:
-    async with await SqliteStore.open(path, read_only=True) as store:
-        rows = await asyncio.to_thread(session_rows, await store.sessions(), state_dir)
-        return [{**row, "waits": await _waits(store, row)} for row in rows]
-
-
-async def _waits(store: Store, row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return what waits for a person; with its owner a session's requests end."""
-    if row["pid"] is None:
-        return ()
-    requests = await store.open_requests(row["session"])
-    agents = await store.agents(row["session"]) if requests else ()
-    names = {agent.descriptor.agent_id: agent.descriptor.name for agent in agents}
-    return request_rows(requests, names, lambda value: value)
 
 
 def _log_surprise(name: str, error: Exception) -> None:

@@ -1,0 +1,82 @@
+"""The frontend `sessions`: many sessions on one screen. Runs that begin here go on without it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import HubFrontend
+from prsm_core.kit import first_line
+from prsm_tui.frontend import Terminals, show
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import TextIO
+
+    from prsm_core import Hub
+    from prsm_tui.frontend import Beside
+    from prsm_tui.keys import Keymap
+    from prsm_tui.screen.hub_app import HubTui
+    from prsm_tui.settings import TuiSettings
+
+
+class SessionsFrontend(HubFrontend):
+    """Shows the sessions until a person leaves.
+
+    Settings: `interactive` (default true); false leaves every request to the engine.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], own: TuiSettings | None = None) -> None:
+        self._keymap = None if own is None else own.keymap
+        self._interactive = bool(settings.get("interactive", True))
+        self._terminals = Terminals.of_process()
+
+    async def run(self, hub: Hub) -> int:
+        """Show the list and what is opened of it; return once it was left.
+
+        Raises ConfigError where there is no terminal.
+        """
+        from prsm_tui.screen.driver import signals_kept
+
+        terminal, keyboard = self._terminals.needed("sessions")
+        tui, beside = compose_hub(
+            hub,
+            answers=self._interactive,
+            terminal=terminal,
+            keyboard=keyboard,
+            keymap=self._keymap,
+        )
+        with signals_kept():
+            await show(tui, beside, tui.run_async)
+        for text in tui.drafts():
+            terminal.write(f"prsm: not sent: {first_line(text)}\n")
+        terminal.flush()
+        return 0
+
+
+def compose_hub(
+    hub: Hub,
+    *,
+    answers: bool = True,
+    terminal: TextIO | None = None,
+    keyboard: int | None = None,
+    keymap: Keymap | None = None,
+) -> tuple[HubTui, Sequence[Beside]]:
+    """Return the screen of many sessions, and what has to run beside it."""
+    from prsm_tui.hub_acts import HubActs
+    from prsm_tui.model.sessions import Sessions
+    from prsm_tui.rounds import Rounds
+    from prsm_tui.screen.hub_app import HubTui
+
+    sessions = Sessions()
+    sessions.chosen = hub.options.session
+    tui = HubTui(
+        sessions,
+        workspace=hub.options.workspace,
+        terminal=terminal,
+        keyboard=keyboard,
+        answers=answers,
+        keymap=keymap,
+    )
+    tui.many = acts = HubActs(hub, tui, answers=answers)
+    tui.rounds = rounds = Rounds(hub, sessions, tui.changed, answers=answers)
+    return tui, [rounds.follow, acts.serve]

@@ -1,0 +1,297 @@
+"""Every key of the screens, by place: bindings, help, documents and `frontends.tui.keys` are of it.
+
+A key is named as Textual names it, `ctrl+k`, `pagedown`, `question_mark`; a person may write `PgDn`
+and `?` as well. Nothing here knows Textual.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+class Key(NamedTuple):
+    """What a key does, by the name that it has in the configuration; `keys` with commas."""
+
+    name: str
+    keys: str
+    does: str
+    action: str = ""  # of Textual; blank: the widget sees to it by itself
+    has_priority: bool = False  # before whoever has the focus
+
+
+EVERYWHERE, SESSIONS, NEW, TREE, TRANSCRIPT, PROMPT, NEEDS_YOU, FILTER, HELP, SURE = (
+    "everywhere",
+    "in the list of sessions",
+    "where a new session begins",
+    "in the tree",
+    "in a transcript",
+    "where you type",
+    "at what needs you",
+    "while you type a filter",
+    "in the help",
+    "asked whether you are sure",
+)
+
+KEYS: Mapping[str, Sequence[Key]] = {
+    EVERYWHERE: (
+        Key("app.requests", "f2", "what needs you: go there, and back", "app.needs_you", True),
+        Key("app.sessions", "f3", "the list of sessions, of `prsm` alone", "app.sessions", True),
+        Key("app.help", "f1", "the keys of this place", "app.help", True),
+        Key("app.next", "tab", "the next pane"),
+        Key("app.previous", "shift+tab", "the pane before"),
+        Key("app.back", "escape", "one step back"),
+        Key(
+            "app.leave",
+            "ctrl+c,ctrl+q",
+            "leave, the second time; the first says what follows",
+            "app.leave",
+            True,
+        ),
+    ),
+    SESSIONS: (
+        Key("sessions.down", "down,j", "the next session", "move(1)"),
+        Key("sessions.up", "up,k", "the session before", "move(-1)"),
+        Key("sessions.first", "home,g", "the first", "edge(0)"),
+        Key("sessions.last", "end,G", "the last", "edge(-1)"),
+        Key("sessions.open", "enter,l,right", "open it", "want('open')"),
+        Key("sessions.answer", "a", "answer what waits in it, and stay here", "want('answer')"),
+        Key("sessions.new", "n", "begin another one"),
+        Key("sessions.resume", "r", "go on with its run, which was cut off", "want('resume')"),
+        Key("sessions.stop", "K", "end its run as interrupted; asks first", "want('stop')"),
+        Key("sessions.rename", "R", "give it a name", "want('rename')"),
+        Key("sessions.fork", "f", "another one that begins as it is now", "want('fork')"),
+        Key("sessions.export", "x", "write it to a file", "want('export')"),
+        Key("sessions.delete", "D", "delete it for good; asks first", "want('delete')"),
+        Key("sessions.filter", "slash", "show only those that have these words"),
+        Key("sessions.help", "question_mark", "the keys of this place", "app.help"),
+    ),
+    NEW: (Key("new.back", "escape", "back; what you typed stays"),),
+    TREE: (
+        Key("tree.down", "down,j", "the next agent", "move(1)"),
+        Key("tree.up", "up,k", "the agent before", "move(-1)"),
+        Key("tree.first", "home,g", "the first", "edge(0)"),
+        Key("tree.last", "end,G", "the last", "edge(-1)"),
+        Key("tree.open", "enter,l,right", "open the agent's transcript", "open"),
+        Key("tree.filter", "slash", "show only agents whose name, state or model has this"),
+        Key("tree.kill", "K", "kill the agent and all below it; asks first", "kill"),
+        Key("tree.type", "i", "type to the agent"),
+        Key("tree.help", "question_mark", "the keys of this place", "app.help"),
+    ),
+    TRANSCRIPT: (
+        Key("transcript.down", "down,j", "a line down", "scroll(1)"),
+        Key(
+            "transcript.up", "up,k", "a line up; at the top earlier pages are loaded", "scroll(-1)"
+        ),
+        Key("transcript.page_down", "pagedown,space", "a page down", "page(1)"),
+        Key("transcript.page_up", "pageup", "a page up", "page(-1)"),
+        Key("transcript.first", "home,g", "the beginning of what is loaded", "edge(0)"),
+        Key("transcript.last", "end,G", "the end, and follow what is new", "edge(-1)"),
+        Key("transcript.next_mark", "n", "the next thing that opens", "mark(1)"),
+        Key("transcript.previous_mark", "N", "the one before", "mark(-1)"),
+        Key("transcript.open", "enter", "unfold it, or open the agent that it spawned", "open"),
+        Key("transcript.tree", "h,left", "the tree", "app.tree"),
+        Key("transcript.type", "i", "type to the agent"),
+        Key("transcript.help", "question_mark", "the keys of this place", "app.help"),
+    ),
+    PROMPT: (
+        Key("prompt.send", "enter", "send it"),
+        Key("prompt.new_line", "ctrl+j,shift+enter,alt+enter", "a new line"),
+        Key("prompt.older", "up", "on the first line: what you typed before"),
+        Key("prompt.newer", "down", "on the last line: what you typed after that"),
+        Key(
+            "prompt.complete",
+            "tab",
+            "behind @PATH, /COMMAND or a name: complete it; else the next pane",
+        ),
+        Key("prompt.delivery", "ctrl+t", "how it is delivered: inject, queue or interrupt"),
+        Key("prompt.leave", "escape", "to the transcript; what you typed stays"),
+    ),
+    NEEDS_YOU: (
+        Key("requests.send", "enter", "give the answer that is typed"),
+        Key("requests.down", "down", "the next request", "app.request(1)"),
+        Key("requests.up", "up", "the request before", "app.request(-1)"),
+        Key("requests.page_down", "pagedown", "further down in what it is about"),
+        Key("requests.page_up", "pageup", "further up"),
+        Key("requests.back", "escape", "back to where you were"),
+    ),
+    FILTER: (
+        Key("filter.keep", "enter,down,up,tab", "keep it, and go on in what is left"),
+        Key("filter.drop", "escape", "show all again"),
+    ),
+    HELP: (
+        Key("help.down", "j", "a line down"),
+        Key("help.up", "k", "a line up"),
+        Key("help.back", "escape,q,question_mark", "back"),
+    ),
+    SURE: (Key("sure.yes", "y", "yes; any other key: no"),),
+}
+TYPED_IN = frozenset({EVERYWHERE, PROMPT, NEEDS_YOU, FILTER})  # where letters are of a text
+
+NO_KEY = "no_key"  # a name that no key has: for a keymap of Textual blank is the default
+
+_MODIFIERS = ("alt", "ctrl", "shift", "super")
+_SAME_KEY = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
+_SHORT = {
+    "esc": "escape",
+    "pgdn": "pagedown",
+    "pgup": "pageup",
+    "del": "delete",
+    "ins": "insert",
+    "return": "enter",
+}
+_NAMED = (
+    *("enter", "tab", "escape", "space", "backspace", "delete", "insert", "home", "end"),
+    *("pageup", "pagedown", "up", "down", "left", "right"),
+    *(f"f{number}" for number in range(1, 25)),
+)
+_SIGNS = {
+    "solidus": "slash",
+    "reverse_solidus": "backslash",
+    "commercial_at": "at",
+    "hyphen_minus": "minus",
+    "plus_sign": "plus",
+    "low_line": "underscore",
+}
+_SIGN_OF = {
+    _SIGNS.get(name, name): sign
+    for sign in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+    for name in [unicodedata.name(sign).lower().replace("-", "_").replace(" ", "_")]
+}
+_NAME_OF = {sign: name for name, sign in _SIGN_OF.items()}
+_SHOWN = {"escape": "Esc", "pagedown": "PgDn", "pageup": "PgUp"}
+
+
+class Keymap:
+    """The keys as they are: the table, and over it what a person has set. Never changes."""
+
+    def __init__(self, own: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Lay a person's keys over the table.
+
+        Args:
+            own: Keys by the name of what they do; none of them switches it off.
+
+        Raises:
+            ValueError: there is no such action or key, or a key would mean two things.
+        """
+        own = own or {}
+        for name in own:
+            _check_name(name)
+        found = {name: tuple(map(parse_key, keys)) for name, keys in own.items()}
+        self.is_own = bool(found)
+        self._of: dict[str, Sequence[str]] = {
+            key.name: found.get(key.name, key.keys.split(",")) for key in all_keys()
+        }
+        self._means = {
+            place: {one: key.name for key in keys for one in self._of[key.name]}
+            for place, keys in KEYS.items()
+        }
+        if not self._of["app.leave"]:
+            raise ValueError("app.leave needs a key: nobody could leave")
+        for place in KEYS:
+            self._check(place, found)
+
+    def of(self, name: str) -> Sequence[str]:
+        """Return the keys of an action."""
+        return self._of[name]
+
+    def means(self, place: str, key: str) -> str:
+        """Return the name of what a key does at a place, blank for nothing."""
+        return self._means[place].get(key, "")
+
+    def shown(self, name: str) -> str:
+        """Return the keys of an action as a person reads them."""
+        return ", ".join(map(shown_key, self._of[name])) or "none"
+
+    def by_name(self) -> Mapping[str, str]:
+        """Return all keys by the name of what they do, with commas, as Textual's keymaps are."""
+        return {name: ",".join(keys) or NO_KEY for name, keys in self._of.items()}
+
+    def _check(self, place: str, own: Mapping[str, Sequence[str]]) -> None:
+        """Raise ValueError where a key that a person has set means something else, too."""
+        before_all = [key for key in KEYS[EVERYWHERE] if key.has_priority]
+        rivals = KEYS[place] if place == EVERYWHERE else (*KEYS[place], *before_all)
+        owners: dict[str, str] = {}
+        for key in rivals:
+            for one in self._of[key.name]:
+                other = owners.setdefault(one, key.name)
+                if other != key.name and (key.name in own or other in own):
+                    raise ValueError(
+                        f"{shown_key(one)} would be both {other} and {key.name}: "
+                        "give one of them another key"
+                    )
+                if place in TYPED_IN and key.name in own and is_letter(one):
+                    raise ValueError(
+                        f"{shown_key(one)} cannot be {key.name}: {place} it is a letter of a text"
+                    )
+
+
+def all_keys() -> Iterator[Key]:
+    """Yield the whole table."""
+    for keys in KEYS.values():
+        yield from keys
+
+
+def parse_key(text: str) -> str:
+    """Return a key as Textual names it; raises ValueError for what is none, with the nearest."""
+    if len(text) == 1:
+        return _letter(text)
+    before, _, last = text.strip().lower().rpartition("+")
+    held = [one for one in before.split("+") if one]
+    base = _SHORT.get(last, last) if len(last) > 1 else _letter(last or "+")
+    unknown = [one for one in held if one not in _MODIFIERS]
+    if unknown or not (len(base) == 1 or base in _NAMED or base in _SIGN_OF):
+        raise ValueError(f"there is no key {text!r}{_nearest_key(text)}")
+    key = "+".join([*sorted(held), base])
+    if key in _SAME_KEY:
+        same = shown_key(_SAME_KEY[key])
+        raise ValueError(f"a terminal does not tell {shown_key(key)} from {same}: name that")
+    return key
+
+
+def shown_key(key: str) -> str:
+    """Return a key as a person reads it: `PgDn`, `Ctrl+K`, `?`."""
+    *held, base = key.split("+")
+    known = _SHOWN.get(base) or _SIGN_OF.get(base)
+    plain = base if len(base) == 1 and not held else base.capitalize()
+    return "+".join([*(one.capitalize() for one in held), known or plain])
+
+
+def is_letter(key: str) -> bool:
+    """Return whether a key alone writes something."""
+    return len(key) == 1 or key == "space" or key in _SIGN_OF
+
+
+def table(places: Sequence[str] = tuple(KEYS), keymap: Keymap | None = None) -> Sequence[str]:
+    """Return the keys of places as lines for a person."""
+    keymap = keymap or Keymap()
+    width = max(len(keymap.shown(key.name)) for place in places for key in KEYS[place])
+    lines: list[str] = []
+    for place in places:
+        lines += ["", f"{place}:"] if lines else [f"{place}:"]
+        lines += [f"  {keymap.shown(key.name):<{width}}  {key.does}" for key in KEYS[place]]
+    return lines
+
+
+def _letter(sign: str) -> str:
+    if sign == " ":
+        return "space"
+    return _NAME_OF.get(sign, sign)
+
+
+def _check_name(name: str) -> None:
+    names = [key.name for key in all_keys()]
+    if name not in names:
+        near = get_close_matches(name, names, n=1, cutoff=0.5)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        raise ValueError(f"no key does {name!r}: {meant}")
+
+
+def _nearest_key(text: str) -> str:
+    known = [*_NAMED, *(f"ctrl+{letter}" for letter in "abcdefghjklnopqrstuvwxyz")]
+    near = get_close_matches(text.lower(), known, n=1, cutoff=0.5)
+    return f": did you mean {shown_key(near[0])}?" if near else ""

@@ -1,0 +1,182 @@
+"""The sessions as they are listed: in three groups, of which what needs a person comes first.
+
+It takes the rows of `Hub.sessions`, and what masters did last; it knows no screen and no clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.kit import escape_exact, escape_prose, first_line
+from prsm_tui.model.requests import request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NEEDS_YOU, WORKS, DONE = GROUPS = "needs you", "works", "done"
+SIGNS = {
+    NEEDS_YOU: "?",
+    "running": ">",
+    "completed": "x",
+    "failed": "!",
+    "killed": "-",
+    "interrupted": "/",
+}
+_NAME = 60  # characters of a task that stands for a name
+_PEEKED = 8  # lines of one text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A session; `waits` are the heads of what waits for a person, `started_at` Unix seconds."""
+
+    id: str
+    name: str
+    task: str
+    status: str
+    workspace: str
+    origin: str | None
+    waits: Sequence[str]
+    started_at: float
+    last_seq: int
+    is_owned: bool
+
+    @property
+    def group(self) -> str:
+        """In which group it stands."""
+        if self.waits:
+            return NEEDS_YOU
+        return WORKS if self.status == "running" else DONE
+
+    @property
+    def sign(self) -> str:
+        """A sign for what it does; the word stands beside it."""
+        return SIGNS.get(NEEDS_YOU if self.waits else self.status, ".")
+
+    @property
+    def word(self) -> str:
+        """What it does, in words."""
+        if self.waits:
+            return f"{NEEDS_YOU}: {len(self.waits)}"
+        words = {"running": WORKS, "completed": DONE, "": "not begun"}
+        return words.get(self.status, self.status)
+
+
+Line = Listed | str  # a session, or what stands above a group
+
+
+class Sessions:
+    """Owns the list; the session that is chosen stays chosen, whatever comes and goes."""
+
+    def __init__(self) -> None:
+        self.listed: Sequence[Listed] = ()
+        self.chosen: str | None = None
+        self.filter = ""
+        self.is_known = False  # whether anything has been read yet
+        self._peeked: dict[str, tuple[int, Sequence[str]]] = {}
+
+    def take(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Take the sessions as they are now, newest first."""
+        found = list(map(listed_of, rows))
+        self.listed = [one for group in GROUPS for one in found if one.group == group]
+        self.is_known = True
+        known = {one.id for one in found}
+        self._peeked = {id_: told for id_, told in self._peeked.items() if id_ in known}
+        if self.chosen not in known:
+            self.chosen = self.listed[0].id if self.listed else None
+
+    def take_peek(self, session: str, seq: int, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Take what a session's master did last, as it was at an event."""
+        self._peeked[session] = seq, [line for entry in entries for line in _lines_of(entry)]
+
+    def find(self, session: str | None) -> Listed | None:
+        """Return a session of the list."""
+        return next((one for one in self.listed if one.id == session), None)
+
+    def lines(self) -> Sequence[Line]:
+        """Return what is shown: the groups that have any, each with its sessions."""
+        shown = [one for one in self.listed if self._fits(one)]
+        lines: list[Line] = []
+        for group in GROUPS:
+            own = [one for one in shown if one.group == group]
+            if own:
+                lines += [f"{group.upper()} ({len(own)})", *own]
+        return lines
+
+    def peek(self) -> Sequence[str]:
+        """Return what the chosen session waits for, and what its master did last."""
+        chosen = self.find(self.chosen)
+        if chosen is None:
+            return ()
+        waits = [f"waits for you: {head}" for head in chosen.waits]
+        return [*waits, *self._peeked.get(chosen.id, (0, ()))[1]]
+
+    def wants_peek(self) -> Listed | None:
+        """Return the chosen session, if it has gone on since it was looked at."""
+        chosen = self.find(self.chosen)
+        if chosen is None:
+            return None
+        return chosen if self._peeked.get(chosen.id, (-1, ()))[0] != chosen.last_seq else None
+
+    def move(self, step: int) -> None:
+        """Choose another session of those that are shown."""
+        ids = [line.id for line in self.lines() if isinstance(line, Listed)]
+        if ids:
+            place = ids.index(self.chosen) + step if self.chosen in ids else 0
+            self.chosen = ids[min(len(ids) - 1, max(0, place))]
+
+    def edge(self, place: int) -> None:
+        """Choose the first of those that are shown, or the last."""
+        ids = [line.id for line in self.lines() if isinstance(line, Listed)]
+        if ids:
+            self.chosen = ids[place]
+
+    def set_filter(self, text: str) -> None:
+        """Show only sessions that have these words somewhere."""
+        self.filter = text
+        ids = [line.id for line in self.lines() if isinstance(line, Listed)]
+        if ids and self.chosen not in ids:
+            self.chosen = ids[0]
+
+    def _fits(self, one: Listed) -> bool:
+        words = self.filter.lower().split()
+        about = " ".join((one.name, one.task, one.word, one.workspace, one.id)).lower()
+        return all(word in about for word in words)
+
+
+def listed_of(row: Mapping[str, Any]) -> Listed:
+    """Return a session by its row of `Hub.sessions`."""
+    task = str(row.get("task") or "")
+    called = row.get("name") or first_line(task, _NAME) or "no task yet"
+    waits = [
+        request_of(told["kind"], told.get("agent"), told["opened_at"], told)
+        for told in row.get("waits") or ()
+    ]
+    names = [escape_exact(str(told.get("name") or "")) for told in row.get("waits") or ()]
+    return Listed(
+        id=str(row["session"]),
+        name=escape_exact(str(called)),
+        task=escape_prose(task),
+        status=escape_exact(str(row.get("status") or "")),
+        workspace=escape_exact(str(row.get("workspace") or "")),
+        origin=row.get("origin"),
+        waits=tuple(f"{name}: {one.head}" for name, one in zip(names, waits, strict=True)),
+        started_at=float(row.get("started_at") or 0.0),
+        last_seq=int(row.get("last_seq") or 0),
+        is_owned=row.get("pid") is not None,
+    )
+
+
+def _lines_of(entry: Mapping[str, Any]) -> Sequence[str]:
+    """Return an entry of a history in a few lines."""
+    kind = str(entry.get("kind"))
+    text = escape_prose(str(entry.get("text") or ""))
+    if kind == "tool_call":
+        return [f"[{escape_exact(str(entry.get('tool')))}]"]
+    if kind not in {"text", "user_message"} or not text.strip():
+        return ()
+    lead = "> " if kind == "user_message" else ""
+    lines = [line for line in text.splitlines() if line.strip()]
+    more = ["…"] if len(lines) > _PEEKED else []
+    return [f"{lead}{line}" for line in (*lines[:_PEEKED], *more)]

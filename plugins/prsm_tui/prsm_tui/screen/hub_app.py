@@ -1,0 +1,375 @@
+"""The application of many sessions: the list, and above it the session that is visited.
+
+It is the application of one session, which shows another one each time; blank while none is.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
+
+from prsm_core.kit import first_line
+from prsm_tui.keys import NEW, SESSIONS
+from prsm_tui.model.session import Session
+from prsm_tui.screen.app import Tui
+from prsm_tui.screen.help import Help
+from prsm_tui.screen.keys import binding
+from prsm_tui.screen.line_asked import LineAsked
+from prsm_tui.screen.needs_you import NeedsYou
+from prsm_tui.screen.new_session import NewSession
+from prsm_tui.screen.panes import Panes
+from prsm_tui.screen.sessions import SessionsScreen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from textual.binding import BindingType
+    from textual.screen import Screen
+
+    from prsm_tui.acts import Acts
+    from prsm_tui.hub_acts import HubActs
+    from prsm_tui.keys import Keymap
+    from prsm_tui.model.sessions import Listed, Sessions
+    from prsm_tui.rounds import Rounds
+    from prsm_tui.screen.messages import (
+        SessionPassed,
+        SessionWanted,
+        SteppedOut,
+        TaskGiven,
+    )
+
+    Drafts = Mapping[str | None, str]
+
+
+class HubTui(Tui):
+    """Shows many sessions, one of them at a time."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Seen to before the next key is passed on, which is of what was asked for.
+        binding("sessions.new", "new_session", has_priority=True),
+        binding("sessions.filter", "filter_sessions", has_priority=True),
+    ]
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        *,
+        workspace: str,
+        terminal: TextIO | None = None,
+        keyboard: int | None = None,
+        answers: bool = True,
+        keymap: Keymap | None = None,
+    ) -> None:
+        """Show the list; `workspace` is where a new session works unless a person says else."""
+        super().__init__(
+            Session(),
+            terminal=terminal,
+            keyboard=keyboard,
+            answers=answers,
+            owns=False,
+            keymap=keymap,
+        )
+        self.sessions = sessions
+        self.overview = SessionsScreen(sessions, self.keymap)
+        self.rounds: Rounds | None = None  # given before it is run, as `many` is
+        self._new = (workspace, "")  # where the next one works, and its task so far
+        self._form: NewSession | None = None  # where these are typed
+        self._answering = False  # the visit is for what waits there, and ends with that
+        self._kept: dict[str, tuple[str | None, Drafts]] = {}  # of sessions that were left
+
+    def get_default_screen(self) -> Screen[Any]:
+        """Begin with the list."""
+        return self.overview
+
+    # What became of what was asked for
+
+    def told(self, level: str, text: str) -> None:
+        """Say something where the person is, behind what was to be shown before it."""
+        if self.is_running:
+            _ = self.call_later(self._told, level, text)
+
+    def _told(self, level: str, text: str) -> None:
+        if self._is_visited:
+            super().told(level, text)
+        lead = "" if level == "info" or not text else f"{level}: "
+        self.overview.say(f"{lead}{text}")
+        if isinstance(self.screen, NewSession):
+            self.screen.say(f"{lead}{text}")
+
+    def enter(self, session: Session, acts: Acts) -> None:
+        """Show a session, or another picture of the one that is shown."""
+        _ = self.call_later(self._enter, session, acts)
+
+    def left(self) -> None:
+        """Show the list again."""
+        _ = self.call_later(self._leave)
+
+    def begun(self, session: str) -> None:
+        """Show the list until the new session is there."""
+        _ = self.call_later(self._begun, session)
+
+    def _enter(self, session: Session, acts: Acts) -> None:
+        self._put_away()
+        self.session, self.acts = session, acts
+        self.panes = Panes(session, self.keymap)
+        self.chosen, self._is_chosen = None, False
+        self._pop_to_overview()
+        if self._answering:
+            _ = self.push_screen(self._needs_you())
+        else:
+            _ = self.push_screen(self.panes)
+            self.call_after_refresh(self._take_up)
+        self._show_rounds()
+
+    def _leave(self) -> None:
+        self._put_away()
+        self._pop_to_overview()
+        self.session, self.acts = Session(), None
+        self._answering = False
+        self._show_rounds()
+
+    def _begun(self, session: str) -> None:
+        self.sessions.chosen = session
+        if isinstance(self.screen, NewSession):
+            self._close_form()
+            _ = self.pop_screen()
+
+    def not_begun(self, task: str) -> None:
+        """Put a task back that did not begin."""
+        if self._form is not None:
+            self._form.give_back(task)
+        else:
+            self._new = self._new[0], "\n".join(filter(None, (task, self._new[1])))
+
+    def listed(self) -> None:
+        """Have the list read again."""
+        if self.rounds is not None:
+            self.rounds.soon()
+
+    def drafts(self) -> Sequence[str]:
+        """Return what was typed anywhere and not sent."""
+        self._put_away()
+        kept = [text for _, drafts in self._kept.values() for text in drafts.values()]
+        self._close_form()
+        return [text for text in (*kept, self._new[1]) if text.strip()]
+
+    # What a person did
+
+    def on_session_passed(self, _: SessionPassed) -> None:
+        """Show what the session did last that the cursor is on."""
+        self.told("info", "")
+        self.listed()
+        self.changed()
+
+    def on_session_wanted(self, message: SessionWanted) -> None:
+        """Do what is wanted of a session."""
+        listed = self.sessions.find(message.session)
+        if self.many is None or listed is None:
+            return
+        doing: Mapping[str, Callable[[Listed], None]] = {
+            "open": self._open,
+            "answer": self._answer,
+            "resume": self._resume,
+            "stop": self._stop,
+            "rename": self._rename,
+            "fork": lambda one: self._act().fork(one.id),
+            "export": self._export,
+            "delete": self._delete,
+        }
+        doing[message.what](listed)
+
+    def on_task_given(self, message: TaskGiven) -> None:
+        """Begin a task."""
+        self._act().new(message.workspace, message.task)
+
+    def _step_back(self) -> None:
+        if isinstance(self.screen, NewSession):
+            self._close_form()
+            _ = self.pop_screen()
+        elif isinstance(self.screen, NeedsYou) and self._answering:
+            self._act().leave()
+        elif self.screen is not self.overview:
+            super()._step_back()
+
+    def on_stepped_out(self, message: SteppedOut) -> None:
+        """Go back to the list; what runs goes on."""
+        message.stop()
+        self._act().leave()
+
+    def action_sessions(self) -> None:
+        """Go to the list, from wherever."""
+        if isinstance(self.screen, NewSession):
+            self._close_form()
+            _ = self.pop_screen()
+        elif self._is_visited:
+            self._act().leave()
+
+    async def action_new_session(self) -> None:
+        """Go where another session begins."""
+        await self.push_screen(self._open_form())
+
+    def action_filter_sessions(self) -> None:
+        """Begin to type a filter of the list."""
+        self.overview.rows.begin_filter()
+
+    def begin_new(self, workspace: str) -> None:
+        """Go where another session begins, in a folder."""
+        self._act().leave()
+        self._new = workspace or self._new[0], self._new[1]  # of the next form
+        self._act().then(lambda: self.call_later(self._push_new))
+
+    def action_needs_you(self) -> None:
+        """Go to what waits for the person, or back; on the list, in the session of the cursor."""
+        chosen = self.sessions.find(self.sessions.chosen)
+        if isinstance(self.screen, NeedsYou) and self._answering:
+            self._act().leave()
+        elif self.screen is not self.overview:
+            super().action_needs_you()
+        elif chosen is not None:
+            self._answer(chosen)
+
+    def action_help(self) -> None:
+        """Show the keys of this place."""
+        if self.screen is self.overview:
+            _ = self.push_screen(Help(SESSIONS, self.keymap))
+        elif isinstance(self.screen, NewSession):
+            _ = self.push_screen(Help(NEW, self.keymap))
+        else:
+            super().action_help()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave letters to where they are typed."""
+        if action in {"new_session", "filter_sessions"}:
+            return self.screen is self.overview and not self.overview.rows.is_filtering
+        return super().check_action(action, parameters)
+
+    # The list
+
+    def _open(self, one: Listed) -> None:
+        self._answering = False
+        self._act().open(one.id)
+
+    def _answer(self, one: Listed) -> None:
+        if not one.waits:
+            self.told("info", f"nothing waits for you in {one.name}")
+            return
+        self._answering = True
+        self._act().open(one.id)
+
+    def _resume(self, one: Listed) -> None:
+        if one.status != "interrupted":
+            self.told("warning", f"{one.name} is {one.word}: only what was cut off goes on")
+            return
+        self._act().resume(one.id)
+
+    def _stop(self, one: Listed) -> None:
+        if one.status != "running":
+            self.told("warning", f"no run of {one.name} is open")
+            return
+        question = f"End the run of {one.name} as interrupted? Its agents are killed."
+        self.ask(question, lambda: self._act().stop(one.id))
+
+    def _rename(self, one: Listed) -> None:
+        self._ask_line(
+            f"What is {one.name} to be called? Nothing: by its task.",
+            one.name,
+            lambda name: self._act().rename(one.id, name),
+        )
+
+    def _export(self, one: Listed) -> None:
+        self._ask_line(
+            "Write it to which file? Its ending says how: .json, .jsonl or .html.",
+            f"{self._new[0].rstrip('/')}/{one.id}.html",
+            lambda path: self._act().export(one.id, path),
+        )
+
+    def _delete(self, one: Listed) -> None:
+        if one.status == "running" and one.is_owned:
+            key = self.keymap.shown("sessions.stop")
+            self.told("warning", f"{one.name} still runs: end its run first ({key})")
+            return
+        question = f"Delete {one.name} for good? Files that its agents wrote stay."
+        self.ask(question, lambda: self._act().delete(one.id))
+
+    def _ask_line(self, question: str, value: str, do: Callable[[str], None]) -> None:
+        def answered(line: str | None) -> None:
+            if line is not None:
+                do(line)
+
+        _ = self.push_screen(LineAsked(question, value, self.keymap), answered)
+
+    def _push_new(self) -> None:
+        if self.screen is self.overview:
+            _ = self.push_screen(self._open_form())
+
+    def _open_form(self) -> NewSession:
+        self._form = NewSession(*self._new, self.keymap)
+        return self._form
+
+    def _close_form(self) -> None:
+        """Keep what was typed for a new session."""
+        if self._form is not None:
+            self._new, self._form = self._form.typed, None
+
+    # The session that is visited
+
+    @property
+    def _is_visited(self) -> bool:
+        return self.acts is not None
+
+    def _act(self) -> HubActs:
+        if self.many is None:
+            raise RuntimeError("the screen was shown before it was given what acts")
+        return self.many
+
+    def _put_away(self) -> None:
+        """Keep what was typed in the session that is left, and whom it showed."""
+        if self._is_visited:
+            self._kept[self.session.id] = self.chosen, self.panes.prompt.kept()
+
+    def _take_up(self) -> None:
+        """Show the session as it was left."""
+        chosen, drafts = self._kept.pop(self.session.id, (None, {}))
+        self.panes.prompt.keep(drafts)
+        if chosen in self.session.agents:
+            self.choose(chosen)
+
+    def _pop_to_overview(self) -> None:
+        while self.screen is not self.overview and len(self.screen_stack) > 1:
+            _ = self.pop_screen()
+        self._close_form()
+
+    def _show_rounds(self) -> None:
+        if self.rounds is not None:
+            self.rounds.is_shown = not self._is_visited
+            self.rounds.soon()
+
+    def _draw(self) -> None:
+        """Draw all that has changed."""
+        if self._loop is None or not self.is_running:
+            return
+        if self.screen is self.overview or not self._is_visited:
+            self._drawn_at = self._loop.time()
+            self.overview.sync(time.time(), "" if self.rounds is None else self.rounds.problem)
+            self._tell_terminal()
+        else:
+            super()._draw()
+        if self._answering and isinstance(self.screen, NeedsYou):
+            self.screen.sync(time.time())
+
+    def _tick(self) -> None:
+        """Draw times again."""
+        self._draw()
+
+    def _title_now(self) -> tuple[str, int]:
+        if self._is_visited:
+            return super()._title_now()
+        waiting = sum(len(one.waits) for one in self.sessions.listed)
+        return f"({waiting}) prsm needs you" if waiting else "prsm", waiting
+
+    def _what_follows(self) -> str:
+        runs = [one for one in self.sessions.listed if one.status == "running"]
+        if not runs:
+            return "nothing runs"
+        names = first_line(", ".join(one.name for one in runs), 60)
+        return f"what runs goes on ({len(runs)}: {names})"

@@ -1,0 +1,161 @@
+"""What a hub has the command line do: begin a run in another process, delete, write to a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.cli.detaching import order, start_owner
+from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.resuming import request_to_go_on
+from prsm_core.cli.run_options import UNATTENDED_SECONDS
+from prsm_core.cli.sessions.deleting import delete
+from prsm_core.cli.sessions.exporting import pieces_of, write
+from prsm_core.engine.control.session_lock import SessionLock, find_owner
+from prsm_core.errors import ConfigError, PrsmError, SessionOwnedError, StoreError
+from prsm_core.store import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_core.cli.launch import Launch
+    from prsm_core.engine.processes.detached import DetachedProcess
+    from prsm_core.interfaces.frontend import RunOptions
+    from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.interfaces.store import SessionInfo
+
+_LEAD = "prsm: "
+_UNTAKEN = ("effort", "mcp_servers")  # of RunOptions: no command line says them
+
+
+class CommandErrands:
+    """Errands of a hub that the command line has opened, with what it was told for all runs."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        sets: Sequence[str],
+        specs: Callable[[], Collection[ProviderSpec]],
+    ) -> None:
+        self._launch = launch
+        self._sets = tuple(sets)
+        self._specs = specs
+        self._watched: dict[int, DetachedProcess] = {}  # by a descriptor of the process
+
+    async def start(self, options: RunOptions) -> Mapping[str, Any]:
+        """Begin a run in a process of its own; see Hub.start."""
+        for name in _UNTAKEN:
+            if getattr(options, name) is not None:
+                raise ConfigError(f"a run of a process of its own takes no {name}: configure it")
+        if options.session is not None:
+            _check_free(options.workspace, options.session)
+        notes: list[str] = []
+        request = self._request(options)
+        if options.resumes and options.session is not None:
+            kept = {"sets": self._sets, "timeout_s": options.timeout_s}
+            going_on = await request_to_go_on(options.workspace, options.session, kept)
+            request, notes = {"unattended_s": request["unattended_s"], **going_on[0]}, going_on[1]
+        return {**await self._begin(request), "notes": notes}
+
+    async def delete(self, ledger: Path, session: str) -> None:
+        """Delete a session of a ledger; see Hub.delete."""
+        state = workspace_paths(os.sep).state
+        lock = SessionLock.take(state, session, since=time.time())
+        await delete(state, ledger, session, self._specs(), lock)
+
+    async def export(self, ledger: Path, session: str, output: Path, form: str) -> Path:
+        """Write a session of a ledger to a file; see Hub.export."""
+        async with await SqliteStore.open(ledger, read_only=True) as store:
+            info = await _info(store, session)
+            pieces = pieces_of(store, info, workspace_paths(os.sep).state, form)
+            data = "".join([piece async for piece in pieces]).encode()
+        return await asyncio.to_thread(write, output, f"{session}.{form}", data)
+
+    def close(self) -> None:
+        """Look no more for the ends of what was started; it goes on."""
+        for descriptor in tuple(self._watched):
+            self._let_go(descriptor)
+
+    def _request(self, options: RunOptions) -> dict[str, Any]:
+        """Return the fields of `running.Request`."""
+        return {
+            "task": options.task or "",
+            "workspace": options.workspace,
+            "provider": options.provider,
+            "model": options.model,
+            "mode": None if options.continues else options.mode.value,
+            "session": options.session,
+            "timeout_s": options.timeout_s,
+            "unattended_s": options.unattended_s or UNATTENDED_SECONDS,
+            "sets": self._sets,
+            "images": options.images,
+            "continues": options.continues,
+        }
+
+    async def _begin(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Start the owner, and wait until the run has begun, or is known not to."""
+        with tempfile.TemporaryFile() as said:
+            wire, owner = start_owner(said)
+            self._watch(owner)
+            try:
+                reader, writer = await asyncio.open_unix_connection(sock=wire)
+                try:
+                    writer.write(order(self._launch, request))
+                    line = await reader.readline()
+                finally:
+                    writer.close()
+            except BaseException:
+                owner.terminate()  # whoever is interrupted meanwhile wants no run
+                raise
+            if line:
+                told = json.loads(line)
+                return {"session": told["session"], "run": told["run"], "pid": int(told["pid"])}
+            said.seek(0)
+            raise _what_was_said(said.read().decode(errors="replace"))
+
+    def _watch(self, owner: DetachedProcess) -> None:
+        """Bury the owner once it has ended, as long as this process lives."""
+        descriptor = os.pidfd_open(owner.pid)
+        self._watched[descriptor] = owner
+        asyncio.get_running_loop().add_reader(descriptor, partial(self._let_go, descriptor))
+
+    def _let_go(self, descriptor: int) -> None:
+        asyncio.get_running_loop().remove_reader(descriptor)
+        _ = self._watched.pop(descriptor).poll()
+        os.close(descriptor)
+
+
+def _check_free(workspace: str, session: str) -> None:
+    owner = find_owner(workspace_paths(workspace).state, session)
+    if owner is not None:
+        raise SessionOwnedError(
+            f"process {owner.process.pid} owns session {session}",
+            hint="talk to its agents there, or wait for its end",
+        )
+
+
+async def _info(store: SqliteStore, session: str) -> SessionInfo:
+    for info in await store.sessions():
+        if info.session_id == session:
+            return info
+    raise StoreError(f"there is no session {session!r}", code="unknown_session")
+
+
+def _what_was_said(text: str) -> PrsmError:
+    """Return the error that an owner has told on stderr before it ended."""
+    lines = [line.removeprefix(_LEAD) for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("starts: ", "note: "))]
+    hints = [line.strip() for line in told if line.strip().startswith("hint: ")]
+    said = [line for line in told if line.strip() not in hints]
+    hint = hints[-1].removeprefix("hint: ") if hints else None
+    return PrsmError(
+        said[-1].removeprefix("error: ") if said else "the run's process ended before it began",
+        hint=hint,
+        code="not_begun",
+    )

@@ -1,0 +1,102 @@
+"""Where sessions lie, and what is read and changed there: nobody has to own a session for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prsm_core.config import ledger_path
+from prsm_core.domain.ids import Ids
+from prsm_core.engine.agents.adoption import last_master
+from prsm_core.engine.door.history import read_history
+from prsm_core.engine.door.naming import name_session
+from prsm_core.engine.door.offers import session_rows
+from prsm_core.engine.door.view import request_rows
+from prsm_core.engine.forking import ForkRequest, fork_session
+from prsm_core.errors import StoreError
+from prsm_core.store import SqliteStore
+from prsm_core.workspace.identity import repo_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_core.config import Paths
+    from prsm_core.interfaces.store import SessionInfo, Store
+
+
+class Found(NamedTuple):
+    """A session, and the ledger that it is in."""
+
+    ledger: Path
+    info: SessionInfo
+
+
+async def find_session(session: str, paths: Paths, *, only_its_own: bool = False) -> Found:
+    """Return where a session is, in a ledger of the workspace's repository or in any.
+
+    Raises StoreError for a session that there is not.
+    """
+    for path in await asyncio.to_thread(ledgers, paths, only_its_own=only_its_own):
+        async with await SqliteStore.open(path, read_only=True) as store:
+            for info in await store.sessions():
+                if info.session_id == session:
+                    return Found(path, info)
+    where = f" in {paths.workspace}" if only_its_own else ""
+    raise StoreError(
+        f"there is no session {session!r}{where}",
+        hint="open one without a session: it is a new one",
+        code="unknown_session",
+    )
+
+
+async def rename(found: Found, name: str) -> None:
+    """Give a session a name; see Hub.rename."""
+    async with await SqliteStore.open(found.ledger) as store:
+        await name_session(store, found.info, name)
+
+
+async def fork(found: Found, at: int | None) -> str:
+    """Make another session of one; see Hub.fork."""
+    request = ForkRequest(at=None if at is None else str(at))
+    async with await SqliteStore.open(found.ledger) as store:
+        ids = Ids(time.time)
+        state = await fork_session(store, found.info.session_id, request, ids, time.time())
+        return state.session_id
+
+
+async def peek(found: Found, limit: int) -> Sequence[Mapping[str, Any]]:
+    """Return the last entries of a session's master; see Hub.peek."""
+    session = found.info.session_id
+    async with await SqliteStore.open(found.ledger, read_only=True) as store:
+        master = last_master(await store.agents(session))
+        if master is None:
+            return ()
+        agent = master.descriptor.agent_id
+        return await read_history(store, session, agent, "full", before=None, limit=limit)
+
+
+def ledgers(paths: Paths, *, only_its_own: bool) -> list[Path]:
+    """Return the ledger of the workspace's repository, or those of all, as far as they exist."""
+    key = repo_identity(paths.workspace).key if only_its_own else "*"
+    ledger = ledger_path(paths, key)
+    folder = ledger.parents[1]
+    return sorted(folder.glob(str(ledger.relative_to(folder))))
+
+
+async def sessions_in(path: Path, state_dir: Path) -> list[Mapping[str, Any]]:
+    """Return the sessions of a ledger as Hub.sessions tells them."""
+    async with await SqliteStore.open(path, read_only=True) as store:
+        rows = await asyncio.to_thread(session_rows, await store.sessions(), state_dir)
+        return [{**row, "waits": await _waits(store, row)} for row in rows]
+
+
+async def _waits(store: Store, row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return what waits for a person; with its owner a session's requests end."""
+    if row["pid"] is None:
+        return ()
+    requests = await store.open_requests(row["session"])
+    agents = await store.agents(row["session"]) if requests else ()
+    names = {agent.descriptor.agent_id: agent.descriptor.name for agent in agents}
+    return request_rows(requests, names, lambda value: value)

@@ -1,0 +1,113 @@
+"""One contract for every hub that a frontend may be given."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager, closing
+
+import pytest
+
+pytest.register_assert_rewrite("prsm_core.testing.hub_rules")
+
+from prsm_core.cli.errands import CommandErrands  # noqa: E402
+from prsm_core.cli.launch import Launch  # noqa: E402
+from prsm_core.cli.opening import Setups  # noqa: E402
+from prsm_core.domain.permissions import Answer  # noqa: E402
+from prsm_core.engine.processes.launcher import install_child_watcher  # noqa: E402
+from prsm_core.errors import ControlError  # noqa: E402
+from prsm_core.hub import open_hub  # noqa: E402
+from prsm_core.interfaces.frontend import FrontendSpec, RunOptions  # noqa: E402
+from prsm_core.testing import HubContract, HubScene, ScriptedHub  # noqa: E402
+
+
+def asks(id_):
+    return {"ask_user": {"id": id_, "question": "Which?", "options": ["red"]}}
+
+
+SCRIPT = {"lanes": {"master": {"steps": [asks("x"), {"say": "done"}, asks("y"), {"say": "too"}]}}}
+
+
+class ScriptedScene(HubScene):
+    hub: ScriptedHub
+
+    def __init__(self, workspace):
+        self.workspace = workspace
+        self.hub = ScriptedHub(RunOptions(workspace=workspace))
+
+    def _app(self, session):
+        return next(app for app in self.hub.apps if app.session == session)
+
+    async def until_asked(self, session):
+        app = self._app(session)
+        app.spawn()
+        app.say("message_completed", "m", turn="t", role="assistant", text="Which of them?")
+        app.say("question_asked", "m", request="q", question="Which?", options=["red"])
+
+    async def finish(self, session):
+        app = self._app(session)
+        await app.answer("q", Answer(choices=("red",)))
+        app.finish()
+        await asyncio.sleep(0)
+
+
+class LocalScene(HubScene):
+    def __init__(self, hub, workspace):
+        self.hub, self.workspace = hub, workspace
+
+    async def until_asked(self, session):
+        async with self.hub.attach(session) as app:
+            async for event in app.events():
+                if event.type == "question_asked" and await app.requests():
+                    return
+
+    async def finish(self, session):
+        async with self.hub.attach(session) as app:
+            [request] = await app.requests()
+            assert await app.answer(request["request"], Answer(choices=("red",)))
+            try:
+                async for _ in app.events():
+                    pass
+            except ControlError:  # its owner has ended
+                pass
+        while (await self._row(session))["pid"] is not None:
+            pass  # each look is a wait for a file
+
+    async def _row(self, session):
+        return next(row for row in await self.hub.sessions() if row["session"] == session)
+
+
+class TestScriptedHub(HubContract):
+    @asynccontextmanager
+    async def open_scene(self, tmp_path):
+        workspace = tmp_path / "work"
+        workspace.mkdir()
+        scene = ScriptedScene(str(workspace))
+        yield scene
+        await scene.hub.aclose()
+
+
+@pytest.mark.requirement("D3")
+class TestLocalHub(HubContract):
+    @pytest.fixture(autouse=True)
+    def _home(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("PRSM_HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("PRSM_PLUGINS", "")
+        install_child_watcher()
+
+    @asynccontextmanager
+    async def open_scene(self, tmp_path):
+        workspace, scenario = tmp_path / "work", tmp_path / "scenario.json"
+        workspace.mkdir()
+        scenario.write_text(json.dumps(SCRIPT))
+        sets = (f"providers.script.scenario={scenario}",)
+        setups = Setups(Launch(), sets)
+        setup = setups.load(str(workspace))
+        spec = FrontendSpec(
+            name="test", summary="", interactive=True, priority=0, factory="", scope="hub"
+        )
+        options = RunOptions(workspace=str(setup.paths.workspace), provider="script")
+        errands = CommandErrands(Launch(), sets, setups.providers)
+        with closing(errands):
+            async with open_hub(options, setups.load, frontend=spec, errands=errands) as hub:
+                yield LocalScene(hub, options.workspace)

@@ -14,11 +14,13 @@ from prsm_core.cli.detaching import order, start_owner
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.resuming import request_to_go_on
 from prsm_core.cli.run_options import UNATTENDED_SECONDS
-from prsm_core.cli.sessions.deleting import delete
+from prsm_core.cli.sessions.deleting import Places, delete
 from prsm_core.cli.sessions.exporting import pieces_of, write
+from prsm_core.cli.sessions.trees import remove_left, require_no_trees, told_trees
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
 from prsm_core.errors import ConfigError, PrsmError, SessionOwnedError, StoreError
 from prsm_core.store import SqliteStore
+from prsm_core.workspace.shadow.whereabouts import Where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -65,9 +67,12 @@ class CommandErrands:
 
     async def delete(self, ledger: Path, session: str) -> None:
         """Delete a session of a ledger; see Hub.delete."""
-        state = workspace_paths(os.sep).state
-        lock = SessionLock.take(state, session, since=time.time())
-        await delete(state, ledger, session, self._specs(), lock)
+        paths = workspace_paths(os.sep)
+        where = Where(paths.state, paths.trees.resolve())
+        with SessionLock.take(paths.state, session, since=time.time()) as lock:
+            require_no_trees(told_trees(where, session), session)
+            places = Places(paths.state, ledger, where)
+            await delete(places, session, self._specs(), lock, partial(remove_left, where))
 
     async def export(self, ledger: Path, session: str, output: Path, form: str) -> Path:
         """Write a session of a ledger to a file; see Hub.export."""

@@ -93,8 +93,9 @@ class Hub(Protocol):
     async def delete(self, session: str) -> None:
         """Delete all that PRSM holds of a session, for good; nobody is asked.
 
-        Raises SessionOwnedError where a process owns it, StoreError where forks share it, and
-        PrsmError for what is left of it elsewhere.
+        Raises SessionOwnedError where a process owns it, StoreError where forks share it,
+        ConfigError (code `has_worktrees`) where worktrees hold what is nowhere else, and PrsmError
+        for what is left of it elsewhere.
         """
         ...
 

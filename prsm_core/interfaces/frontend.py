@@ -263,6 +263,15 @@ class AppHandle(Protocol):
         """
         ...
 
+    async def show_change(self, change: str) -> Mapping[str, Any]:
+        """Return a change, decided or not, by its id or the beginning of one.
+
+        It has what `changes` tells of it, `diff`, which is a patch of its lines, and `rationale`:
+        the reason, as `rationale` tells one. Raises ConfigError as `accept` does for an id, and
+        where contents are not kept (code `no_changes`).
+        """
+        ...
+
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
     ) -> Sequence[Mapping[str, Any]]:
@@ -319,6 +328,15 @@ class AppHandle(Protocol):
 
         Agents that write are waited for, 10 seconds long; those that still do are `unquiet`. Raises
         ConfigError where files are not kept (code `no_snapshots`).
+        """
+        ...
+
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Let the files, and what is staged, be as in a snapshot; `undo` takes that back.
+
+        It is named by its id or the beginning of one. With `dry_run` it is only said what would
+        change, and `snapshot` is None. Returns and raises what `undo` does for a restore; also
+        ConfigError for one that there is not (code `unknown_snapshot`, `ambiguous_snapshot`).
         """
         ...
 

@@ -412,10 +412,6 @@ class ScriptedApp(ScriptedChanges):
         self.forks.append(f"{self.session}-fork-{len(self.forks) + 1}")
         return self.forks[-1]
 
-    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Return nothing: nobody takes any."""
-        return ()
-
     async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
         """Say that nobody writes; nobody does."""
         yield ()

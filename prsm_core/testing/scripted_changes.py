@@ -6,17 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.changes import ACCEPTED, OPEN_STATES, REJECTED, Decision
+from prsm_core.domain.snapshots import SessionSnapshot
+from prsm_core.engine.door.files import snapshot_values
 from prsm_core.engine.door.refusals import check_way, not_kept, run_open
 from prsm_core.engine.files.committing import Wording, committed, told_outcome
 from prsm_core.engine.files.deciding import (
     Choice,
     accepted,
     choose,
+    find_change,
     of_last_turn,
     told_change,
     told_decision,
 )
-from prsm_core.engine.files.reasons import of_path, told_reason
+from prsm_core.engine.files.reasons import of_path, reason_values, told_reason
 from prsm_core.engine.journal.views import conversation
 from prsm_core.engine.undoing import nothing_kept, told
 from prsm_core.errors import ConfigError
@@ -29,9 +32,11 @@ if TYPE_CHECKING:
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.frontend import RunOptions
+    from prsm_core.workspace.rationale import Reason
 
 
 COMMIT = "c0" * 20  # the id of each
+SAFETY = "5afe5afe5a"  # the snapshot before each restore
 
 
 class ScriptedChanges:
@@ -42,6 +47,11 @@ class ScriptedChanges:
 
     def __init__(self) -> None:
         self.change_rows: list[ChangeRow] = []  # which the session has found
+        self.change_diffs: dict[str, str] = {}  # of some of them, by their ids
+        self.keeps_files = False  # whether snapshots can be taken
+        self.snapshot_rows: list[Mapping[str, Any]] = []  # as `snapshots` tells them
+        self.restore_changes: Sequence[Mapping[str, Any]] = ()  # of each restore: path and change
+        self.restored: list[str] = []  # snapshots, in the order of their restores
         self._log: list[Event] = []  # all that was said
 
     @property
@@ -52,6 +62,12 @@ class ScriptedChanges:
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return the changes that the test has given."""
         return [told_change(row, {}) for row in self.change_rows]
+
+    async def show_change(self, change: str) -> Mapping[str, Any]:
+        """Return a change that the test has given, with the lines that it has given to it."""
+        row = find_change(self.change_rows, change)
+        diff = self.change_diffs.get(row.change.id, "")
+        return {**told_change(row, {}), "rationale": reason_values(self._reason(row)), "diff": diff}
 
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
@@ -83,12 +99,48 @@ class ScriptedChanges:
         if self.has_open_run:
             raise run_open(self.session)
         if what == "restore":
-            raise ConfigError("nothing was restored in this folder, so there is nothing to undo")
+            if not self.restored:
+                raise ConfigError("nothing was restored in this folder, so nothing can be undone")
+            return self._restored(self.restored.pop())
         raise nothing_kept(self.session)
 
+    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
+        """Return those that a test has given, and that were taken."""
+        return self.snapshot_rows
+
     async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
-        """Raise ConfigError: no files are kept."""
-        raise not_kept()
+        """Note a snapshot, if the test says that files are kept; else raise ConfigError."""
+        if not self.keeps_files:
+            raise not_kept()
+        row = SessionSnapshot(
+            snapshot_id=f"{len(self.snapshot_rows) + 1:010x}",
+            last_commit=len(self._log),
+            kind="manual",
+            taken_at=float(len(self._log)),
+            folder=self.options.workspace,
+            tree="",
+            description=description,
+        )
+        self.snapshot_rows.append(snapshot_values(self.session, row))
+        return self.snapshot_rows[-1]
+
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Note a restore; what it changes is what the test has said."""
+        if not dry_run and self.has_open_run:
+            raise run_open(self.session)
+        if not self.keeps_files:
+            raise not_kept()
+        if snapshot not in {one["id"] for one in self.snapshot_rows}:
+            raise ConfigError(f"there is no snapshot {snapshot!r}", code="unknown_snapshot")
+        if dry_run:
+            return {**self._restored(snapshot), "snapshot": None}
+        self.restored.append(snapshot)
+        return self._restored(snapshot)
+
+    def _restored(self, snapshot: str) -> Mapping[str, Any]:
+        changes = list(self.restore_changes)
+        what = {"restored": snapshot, "snapshot": SAFETY, "files": len(changes), "changes": changes}
+        return {**told(None, None, None), **what}
 
     async def commit_changes(
         self,
@@ -117,11 +169,14 @@ class ScriptedChanges:
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Return why a change that the test has given was made; all lines are of the newest."""
         row = of_path(self.change_rows, self.options.workspace, path)[0]
-        author, reason = row.change.author, None
-        if author is not None:
-            said = [event for event in self._log if event.agent == author.agent]
-            reason = find_reason(conversation(said, numbered=True), author.call)
-        return told_reason(row, {}, reason)
+        return told_reason(row, {}, self._reason(row))
+
+    def _reason(self, row: ChangeRow) -> Reason | None:
+        author = row.change.author
+        if author is None:
+            return None
+        said = [event for event in self._log if event.agent == author.agent]
+        return find_reason(conversation(said, numbered=True), author.call)
 
     def _chosen(
         self,

@@ -304,10 +304,14 @@ OPERATIONS: Mapping[str, Operation] = {
     "complete": Operation(_plain("complete"), {"text": _TEXT}),
     "fork": Operation(_plain("fork"), {"at": _MAYBE_WHOLE}, acts=True),
     "changes": Operation(_plain("changes")),
+    "show_change": Operation(_plain("show_change"), {"change": _TEXT}),
     "accept": Operation(_plain("accept"), _CHANGES, acts=True),
     "reject": Operation(_plain("reject"), _CHANGES, acts=True),
     "undo": Operation(_plain("undo"), _UNDO, acts=True),
     "take_snapshot": Operation(_plain("take_snapshot"), {"description": _TEXT}, acts=True),
+    "restore_snapshot": Operation(
+        _plain("restore_snapshot"), {"snapshot": _TEXT, "dry_run": _TRUTH}, acts=True
+    ),
     "commit_changes": Operation(_plain("commit_changes"), _COMMITTING, acts=True),
     "snapshots": Operation(_plain("snapshots")),
     "hold_files": Operation(_hold_files, acts=True),

@@ -194,6 +194,10 @@ class RemoteApp:
         """Return what the agents have changed; see AppHandle."""
         return cast("list[Mapping[str, Any]]", await self._ask("changes"))
 
+    async def show_change(self, change: str) -> Mapping[str, Any]:
+        """Return a change with its lines and its reason; see AppHandle."""
+        return cast("Mapping[str, Any]", await self._ask("show_change", change=change))
+
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
     ) -> Sequence[Mapping[str, Any]]:
@@ -224,6 +228,11 @@ class RemoteApp:
     async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
         """Keep the files as they are; see AppHandle."""
         told = await self._ask("take_snapshot", description=description)
+        return cast("Mapping[str, Any]", told)
+
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Let the files be as in a snapshot; see AppHandle."""
+        told = await self._ask("restore_snapshot", snapshot=snapshot, dry_run=dry_run)
         return cast("Mapping[str, Any]", told)
 
     async def commit_changes(

@@ -388,6 +388,11 @@ class LocalApp:
         """Return all changes of files that the session has found."""
         return await self._deciding.changes()
 
+    async def show_change(self, change: str) -> Mapping[str, Any]:
+        """Return a change with its lines and its reason."""
+        await self._engine.journal.flush()
+        return await self._deciding.show(change)
+
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
     ) -> Sequence[Mapping[str, Any]]:
@@ -421,6 +426,10 @@ class LocalApp:
     async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
         """Keep the files as they are, and name that in the session."""
         return await self._undoing.take_snapshot(description)
+
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Let the files be as in a snapshot, or say what that would change."""
+        return await self._undoing.restore_snapshot(snapshot, is_dry=dry_run)
 
     @property
     def _undoing(self) -> Undoing:

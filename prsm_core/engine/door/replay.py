@@ -358,6 +358,14 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
+    async def show_change(self, change: str) -> Mapping[str, Any]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
     async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
         """Raise PrsmError: this is a replay."""
         self._refuse()

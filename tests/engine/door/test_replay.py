@@ -120,6 +120,8 @@ ACTS = {
     "snapshots": (),
     "hold_files": (),
     "rationale": ("a.py",),
+    "show_change": ("0",),
+    "restore_snapshot": ("0",),
     "commit_changes": (),
     "providers": (),
     "models": (),

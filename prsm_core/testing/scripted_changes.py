@@ -59,15 +59,20 @@ class ScriptedChanges:
         """Whether a run is open."""
         raise NotImplementedError
 
+    def _names(self) -> Mapping[str, str]:
+        """Return what agents are called, by their ids."""
+        raise NotImplementedError
+
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return the changes that the test has given."""
-        return [told_change(row, {}) for row in self.change_rows]
+        return [told_change(row, self._names()) for row in self.change_rows]
 
     async def show_change(self, change: str) -> Mapping[str, Any]:
         """Return a change that the test has given, with the lines that it has given to it."""
         row = find_change(self.change_rows, change)
         diff = self.change_diffs.get(row.change.id, "")
-        return {**told_change(row, {}), "rationale": reason_values(self._reason(row)), "diff": diff}
+        reason = reason_values(self._reason(row))
+        return {**told_change(row, self._names()), "rationale": reason, "diff": diff}
 
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
@@ -164,12 +169,12 @@ class ScriptedChanges:
         outcome = Outcome(commits=(commit,) if rows else ())
         if not dry_run:
             self._decide(committed(rows, outcome))
-        return told_outcome(outcome, rows, {})
+        return told_outcome(outcome, rows, self._names())
 
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Return why a change that the test has given was made; all lines are of the newest."""
         row = of_path(self.change_rows, self.options.workspace, path)[0]
-        return told_reason(row, {}, self._reason(row))
+        return told_reason(row, self._names(), self._reason(row))
 
     def _reason(self, row: ChangeRow) -> Reason | None:
         author = row.change.author

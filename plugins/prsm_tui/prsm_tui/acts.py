@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core import PermissionMode, PrsmError
 from prsm_core.kit import escape_exact, first_line
+from prsm_tui.file_acts import PAGE, FileActs, FileListening
 from prsm_tui.model.requests import parse_answer
 from prsm_tui.pump import said
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 VIA = "prsm tui"
 DELIVERIES = ("inject", "queue", "interrupt")
-PAGE = 200  # entries of a history
 _WAITING = 100  # acts that have not begun
 _WHEN = {
     "injected": "it has it now",
@@ -32,11 +32,8 @@ _WHEN = {
 }
 
 
-class Listening(Protocol):
+class Listening(FileListening, Protocol):
     """Who is told what became of an act."""
-
-    def told(self, level: str, text: str) -> None:
-        """Hear something; `level` is info, warning or error."""
 
     def unsent(self, agent: str | None, text: str) -> None:
         """Hear that a text reached nobody."""
@@ -61,6 +58,7 @@ class Acts:
         self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_WAITING)
         self._runs: asyncio.TaskGroup | None = None
         self._loading: set[str] = set()
+        self.files = FileActs(app, session, listener, self._do, self._deliver)
 
     async def serve(self) -> None:
         """Do what is asked for, until cancelled."""
@@ -155,13 +153,24 @@ class Acts:
             await self._begin(known, text)
             return
         try:
-            how = await self._app.prompt_agent(known.id, text, delivery)
+            when = await self._deliver(known.id, text, delivery)
         except PrsmError as error:
             self._give_back(agent, text, error)
             return
-        when = _WHEN.get(how, escape_exact(how))
-        self._session.said_to(known, text, when)
         self._tell.told("info", f"to {known.name}: {first_line(text, 60)} ({when})")
+
+    async def _deliver(self, agent: str | None, text: str, delivery: str) -> str:
+        """Say something to an agent that works, or, as a further task, to the last master.
+
+        Return when that is read. Raises PrsmError.
+        """
+        if agent is None:
+            self._watch(await self._app.continue_run(text))
+            return "it begins now"
+        how = await self._app.prompt_agent(agent, text, delivery)
+        when = _WHEN.get(how, escape_exact(how))
+        self._session.said_to(self._session.agents[agent], text, when)
+        return when
 
     async def _begin(self, agent: Agent | None, task: str) -> None:
         """Start a run, or give the last master a further task."""
@@ -181,7 +190,7 @@ class Acts:
             await self._start(task, None)
             return
         try:
-            self._watch(await self._app.continue_run(task))
+            await self._deliver(None, task, "")
         except PrsmError as error:
             self._give_back(master.id, task, error)
 

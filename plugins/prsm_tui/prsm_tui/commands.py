@@ -32,6 +32,8 @@ COMMANDS: Mapping[str, Command] = {
     "budget": Command("/budget", "what the newest run has used, and what is left"),
     "mode": Command("/mode MODE", "the mode of runs that begin from now on"),
     "fork": Command("/fork", "another session that begins as this one is now"),
+    "changes": Command("/changes", "what was changed: its lines, accept, reject, comment"),
+    "snapshot": Command("/snapshot [TEXT]", "the snapshots of the files; with a text a new one"),
     "quit": Command("/quit", "leave"),
 }
 

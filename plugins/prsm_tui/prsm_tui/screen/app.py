@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
+from textual import on
 from textual.app import App
 from textual.binding import Binding
 from textual.message import Message
@@ -16,8 +17,10 @@ from textual.message import Message
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import completed, read_command
 from prsm_tui.screen.asking import Sure
+from prsm_tui.screen.changes import Changes
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
+from prsm_tui.screen.file_messages import ActWanted
 from prsm_tui.screen.help import Help
 from prsm_tui.screen.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, bindings
 from prsm_tui.screen.messages import (
@@ -34,6 +37,8 @@ from prsm_tui.screen.messages import (
 )
 from prsm_tui.screen.needs_you import NeedsYou
 from prsm_tui.screen.panes import Panes
+from prsm_tui.screen.place import Place
+from prsm_tui.screen.snapshots import Snapshots
 from prsm_tui.screen.status import title_of
 
 if TYPE_CHECKING:
@@ -122,7 +127,7 @@ class Tui(App[None]):
         lead = "" if level == "info" or not text else f"{level}: "
         self.panes.told.update(f"{lead}{text}")
         self.panes.told.display = bool(text)
-        if isinstance(self.screen, NeedsYou | Help):
+        if isinstance(self.screen, NeedsYou | Help | Place):
             self.screen.say(f"{lead}{text}")
 
     def unsent(self, agent: str | None, text: str) -> None:
@@ -133,6 +138,23 @@ class Tui(App[None]):
         """Show a request again whose answer did not get through."""
         if isinstance(self.screen, NeedsYou):
             self.screen.withdraw(request)
+
+    def uncommented(self, change: str, text: str) -> None:
+        """Put a comment that reached nobody back to where it was typed."""
+        if isinstance(self.screen, Changes):
+            self.screen.put_back(change, text)
+
+    def found(self, agent: str, call: str | None) -> None:
+        """Go to a call in the transcript of its agent, or to its end where it is not there."""
+        while self.screen is not self.panes:
+            _ = self.pop_screen()
+        self.choose(agent)
+        self.panes.go_to("transcript")
+        block = self.session.agents[agent].transcript.find_block(call or "")
+        if block is None:
+            self.told("warning", "its call is not in the transcript")
+        else:
+            self.call_after_refresh(self.panes.transcript.reveal, block)
 
     def paged(self, agent: str) -> None:
         """Show a page of history that has come."""
@@ -200,10 +222,19 @@ class Tui(App[None]):
     def on_stepped_back(self, message: SteppedBack) -> None:
         """Go one step back."""
         message.stop()
-        if isinstance(self.screen, NeedsYou):
+        if isinstance(self.screen, NeedsYou | Place):
             _ = self.pop_screen()
         else:
             self.panes.action_back()
+
+    @on(ActWanted)
+    def _act_wanted(self, message: ActWanted) -> None:
+        """Have something done, once the person is sure where that is asked."""
+        acts = self.acts
+        if acts is not None and message.question:
+            self.ask(message.question, lambda: message.do(acts))
+        elif acts is not None:
+            message.do(acts)
 
     def on_kill_wanted(self, message: KillWanted) -> None:
         """Ask, then kill."""
@@ -224,8 +255,19 @@ class Tui(App[None]):
         """Go to what waits for the person, or back."""
         if isinstance(self.screen, NeedsYou):
             _ = self.pop_screen()
-        elif self.screen is self.panes:
+        elif self.screen is self.panes or isinstance(self.screen, Place):
             _ = self.push_screen(NeedsYou(self.session, time.time(), answers=self._answers))
+
+    def action_place(self, name: str) -> None:
+        """Go to changes or snapshots, or back."""
+        made = (
+            Changes(self.session, self.delivery) if name == "changes" else Snapshots(self.session)
+        )
+        here = self.screen
+        if isinstance(here, Place):
+            _ = self.pop_screen()
+        if (here is self.panes or isinstance(here, Place)) and type(here) is not type(made):
+            _ = self.push_screen(made)
 
     def action_request(self, step: int) -> None:
         """Show another request."""
@@ -238,6 +280,8 @@ class Tui(App[None]):
             _ = self.pop_screen()
         elif isinstance(self.screen, NeedsYou):
             _ = self.push_screen(Help(NEEDS_YOU))
+        elif isinstance(self.screen, Place):
+            _ = self.push_screen(Help(*self.screen.KEYS))
         elif self.screen is self.panes:
             _ = self.push_screen(Help(_PLACES[self.panes.pane]))
 
@@ -299,7 +343,7 @@ class Tui(App[None]):
         panes.head.sync(self.chosen, now)
         panes.transcript.sync()
         panes.status.sync(new=panes.transcript.new)
-        if isinstance(self.screen, NeedsYou):
+        if isinstance(self.screen, NeedsYou | Place):
             self.screen.sync(now)
         self._tell_terminal()
 

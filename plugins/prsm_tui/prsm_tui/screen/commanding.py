@@ -30,6 +30,8 @@ class Commanding:
             "budget": self._budget,
             "mode": self._mode,
             "fork": self._fork,
+            "changes": lambda _: self._go("changes"),
+            "snapshot": self._snapshot,
             "quit": self._quit,
         }
 
@@ -91,6 +93,16 @@ class Commanding:
     def _fork(self, _: str) -> str:
         self._acts.fork()
         return ""
+
+    def _go(self, place: str) -> str:
+        self._tui.action_place(place)
+        return ""
+
+    def _snapshot(self, description: str) -> str:
+        if description:
+            self._acts.files.take_snapshot(description)
+            return ""
+        return self._go("snapshots")
 
     def _quit(self, _: str) -> str:
         self._tui.action_leave()

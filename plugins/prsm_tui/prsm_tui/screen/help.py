@@ -27,9 +27,9 @@ class Help(Screen[None]):
     Help Static { height: 1; text-style: reverse; }
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, *places: str) -> None:
         super().__init__()
-        lines = [*table([place]), "", *table([EVERYWHERE]), "", "commands, where you type:"]
+        lines = [*table(places), "", *table([EVERYWHERE]), "", "commands, where you type:"]
         width = max(len(command.usage) for command in COMMANDS.values())
         lines += [f"  {one.usage:<{width}}  {one.does}" for one in COMMANDS.values()]
         self._lines = lines

@@ -29,10 +29,15 @@ EVERYWHERE, TREE, TRANSCRIPT, PROMPT, NEEDS_YOU = (
     "where you type",
     "at what needs you",
 )
+CHANGES, DIFF, SNAPSHOTS = "at changes", "in the lines of a change", "at snapshots"
 
 KEYS: Mapping[str, Sequence[Key]] = {
     EVERYWHERE: (
         Key("f2", "F2", "what needs you: go there, and back", "app.needs_you", True),
+        Key("f3", "F3", "what was changed: go there, and back", "app.place('changes')", True),
+        Key(
+            "f4", "F4", "snapshots of the files: go there, and back", "app.place('snapshots')", True
+        ),
         Key("f1", "F1", "the keys of this place", "app.help", True),
         Key("tab", "Tab", "the next pane"),
         Key("shift+tab", "Shift+Tab", "the pane before"),
@@ -82,6 +87,49 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key("pagedown", "PgDn", "further down in what it is about"),
         Key("pageup", "PgUp", "further up"),
         Key("escape", "Esc", "back to where you were"),
+    ),
+    CHANGES: (
+        Key("down,j", "Down, j", "the next change", "move(1)"),
+        Key("up,k", "Up, k", "the change before", "move(-1)"),
+        Key("home,g", "Home, g", "the first", "edge(0)"),
+        Key("end,G", "End, G", "the last", "edge(-1)"),
+        Key("enter,l,right", "Enter, l", "its lines", "open"),
+        Key("tab,shift+tab", "Tab", "the list, or the lines", "pane"),
+        Key("a", "a", "accept the change: it stays", "accept('one')"),
+        Key("A", "A", "accept all of its file, agent or turn; asks first", "accept('all')"),
+        Key("x", "x", "reject the change: it is taken back; asks first", "reject('one')"),
+        Key("X", "X", "reject all of its file, agent or turn; asks first", "reject('all')"),
+        Key("c", "c", "a comment on the line, sent to the agent that wrote it", "comment"),
+        Key("v", "v", "why: of the change, or who made the line as it is now", "why"),
+        Key("t", "t", "the call that made it, in the transcript of its agent", "author"),
+        Key("b", "b", "by file, by agent, by turn", "by"),
+        Key("o", "o", "also what is decided, or only what is not", "all"),
+        Key("question_mark", "?", "the keys of this place", "app.help"),
+        Key("escape", "Esc", "one step back"),
+    ),
+    DIFF: (
+        Key("down,j", "Down, j", "a line down", "move(1)"),
+        Key("up,k", "Up, k", "a line up", "move(-1)"),
+        Key("pagedown,space", "PgDn, Space", "a page down", "page(1)"),
+        Key("pageup", "PgUp", "a page up", "page(-1)"),
+        Key("home,g", "Home, g", "the first line", "edge(0)"),
+        Key("end,G", "End, G", "the last line", "edge(-1)"),
+        Key("n,right_square_bracket", "n, ]", "the next part", "hunk(1)"),
+        Key("N,left_square_bracket", "N, [", "the part before", "hunk(-1)"),
+        Key("h,left", "h, Left", "mean the line before, of two beside each other", "side('left')"),
+        Key("l,right", "l, Right", "mean the line after", "side('right')"),
+    ),
+    SNAPSHOTS: (
+        Key("down,j", "Down, j", "the next snapshot", "move(1)"),
+        Key("up,k", "Up, k", "the snapshot before", "move(-1)"),
+        Key("pagedown,space", "PgDn, Space", "further down in what a restore changes", "scroll(1)"),
+        Key("pageup", "PgUp", "further up", "scroll(-1)"),
+        Key("enter", "Enter", "what a restore would change; changes nothing", "open"),
+        Key("r", "r", "restore the files, and what is staged; asks first", "restore"),
+        Key("u", "u", "take the last restore back; asks first", "undo"),
+        Key("n", "n", "a new one, of the files as they are", "new"),
+        Key("question_mark", "?", "the keys of this place", "app.help"),
+        Key("escape", "Esc", "one step back"),
     ),
 }
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.changes import ACCEPTED, OPEN_STATES, REJECTED, Decision
+from prsm_core.domain.changes import (
+    ACCEPTED,
+    OPEN_STATES,
+    REJECTED,
+    Author,
+    ChangeRow,
+    Decision,
+    FileChange,
+)
 from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.engine.door.files import snapshot_values
 from prsm_core.engine.door.refusals import check_way, not_kept, run_open
@@ -14,11 +22,11 @@ from prsm_core.engine.files.deciding import (
     Choice,
     accepted,
     choose,
-    find_change,
     of_last_turn,
     told_change,
     told_decision,
 )
+from prsm_core.engine.files.deciding import find_change as find_row
 from prsm_core.engine.files.reasons import of_path, reason_values, told_reason
 from prsm_core.engine.journal.views import conversation
 from prsm_core.engine.undoing import nothing_kept, told
@@ -29,7 +37,6 @@ from prsm_core.workspace.rationale import find_reason
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.frontend import RunOptions
     from prsm_core.workspace.rationale import Reason
@@ -59,6 +66,39 @@ class ScriptedChanges:
         """Whether a run is open."""
         raise NotImplementedError
 
+    def find_change(
+        self, change: str, path: str, agent: str | None = None, *, diff: str = "", **fields: Any
+    ) -> None:
+        """Let the session have found a change of an agent, which is told; None: from outside.
+
+        Its lines are those of `diff`, which a patch begins; `call`, `turn` and `state` are further
+        fields, as are those of a FileChange.
+        """
+        row = {"state": fields.pop("state", "pending")}
+        author = {"call": fields.pop("call", ""), "turn": fields.pop("turn", None)}
+        made = FileChange(
+            **{
+                "id": change,
+                "scan": change,
+                "path": path,
+                "folder": self.options.workspace,
+                "kind": "modified",
+                "added": _lines(diff, "+"),
+                "removed": _lines(diff, "-"),
+                "how": "outside" if agent is None else "named",
+                "authors": () if agent is None else (Author(agent, **author),),
+                **fields,
+            }
+        )
+        self.change_rows.append(ChangeRow(change=made, at=float(len(self._log)), **row))
+        self.change_diffs[change] = diff
+        told = {"change": change, "path": path, "kind": made.kind, "how": made.how}
+        self.say("file_changed", agent, **told, added=made.added, removed=made.removed)
+
+    def say(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
+        """Commit an event."""
+        raise NotImplementedError
+
     def _names(self) -> Mapping[str, str]:
         """Return what agents are called, by their ids."""
         raise NotImplementedError
@@ -69,7 +109,7 @@ class ScriptedChanges:
 
     async def show_change(self, change: str) -> Mapping[str, Any]:
         """Return a change that the test has given, with the lines that it has given to it."""
-        row = find_change(self.change_rows, change)
+        row = find_row(self.change_rows, change)
         diff = self.change_diffs.get(row.change.id, "")
         reason = reason_values(self._reason(row))
         return {**told_change(row, self._names()), "rationale": reason, "diff": diff}
@@ -201,4 +241,14 @@ class ScriptedChanges:
             else row
             for row in self.change_rows
         ]
-        return [told_decision(one) for one in made]
+        told = [told_decision(one) for one in made]
+        if told:
+            self.say("changes_decided", changes=told)
+        return told
+
+
+def _lines(diff: str, sign: str) -> int:
+    """Return how many lines of a patch have a sign; those that name the file have three."""
+    return sum(
+        line.startswith(sign) and not line.startswith(sign * 3) for line in diff.splitlines()
+    )

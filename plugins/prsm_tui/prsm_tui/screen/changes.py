@@ -107,6 +107,7 @@ class Changes(Place):
         self._comment.cursor_blink = False
         self._list.focus()
         self._arrange()
+        self.is_built = True
         self.sync(time.time())
 
     def on_resize(self, _: events.Resize) -> None:
@@ -115,7 +116,7 @@ class Changes(Place):
 
     def sync(self, now: float) -> None:
         """Follow the model; what was told of since is read again."""
-        if not self.is_mounted:
+        if not self.is_built:
             return
         newest = self.session.newest(*_OUTDATING)
         if newest != self._asked_at:

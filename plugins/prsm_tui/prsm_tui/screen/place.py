@@ -41,6 +41,7 @@ class Place(Screen[None]):
         links = (f"[@click={action}]{text}[/]" for text, action in self.HINTS)
         self.hint = Static(" · ".join(links), classes="hint")
         self.said.display = False
+        self.is_built = False  # its widgets are there
 
     def sync(self, now: float) -> None:
         """Follow the model; `now` in Unix seconds."""

@@ -78,11 +78,12 @@ class Snapshots(Place):
         self._text.cursor_blink = False
         self._plan.can_focus = False
         self._list.focus()
+        self.is_built = True
         self.sync(time.time())
 
     def sync(self, now: float) -> None:
         """Follow the model; what was told of since is read again."""
-        if not self.is_mounted:
+        if not self.is_built:
             return
         newest = self.session.newest("snapshot_taken")
         if newest != self._asked_at:

@@ -59,6 +59,7 @@ class NeedsYou(Screen[None]):
         self._answers = answers  # whether a person may
         self._given: set[str] = set()  # what was answered here, and has not ended yet
         self._shown: Request | None = None
+        self._is_built = False  # its widgets are there
         self._is_drawn = False
         self._meant: tuple[str, Sequence[str]] | None = None  # what the typed answer is for
         self._offered = ""
@@ -82,11 +83,12 @@ class NeedsYou(Screen[None]):
         self._line.cursor_blink = False
         self._line.disabled = not self._answers
         self._line.focus()
+        self._is_built = True
         self.sync(self._now)
 
     def sync(self, now: float) -> None:
         """Follow the model; the request that is shown stays, as long as it is open."""
-        if not self.is_mounted:
+        if not self._is_built:
             return
         self._now = now
         self._given &= self._session.requests.keys()

@@ -221,6 +221,10 @@ class AppHandle(Protocol):
         """
         ...
 
+    async def policy(self) -> Mapping[str, Any]:
+        """Return `rules` (verdict, words, layer), `tools`, `grants` (agent_id, tool, command)."""
+        ...
+
     async def budget(self) -> Mapping[str, Any]:
         """Return what the newest run has used, reserved and left: its `run`, and `spent` in words.
 

@@ -314,6 +314,7 @@ class AppContract(ABC):
             assert sessions[run.session]["status"] == "running"
             assert all("available" in row for row in await scene.app.providers())
             assert all("model" in row for row in await scene.app.models())
+            assert (await scene.app.policy()).keys() == {"rules", "tools", "grants"}
             budget = await scene.app.budget()
             assert budget["run"].keys() == {"tokens", "usd", "turns", "spawns"}
             assert await scene.app.complete("tell mas") == [{"text": "master", "kind": "agent"}]

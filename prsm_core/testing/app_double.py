@@ -95,6 +95,7 @@ class ScriptedApp(ScriptedChanges):
         self.forks: list[str] = []  # sessions, oldest first
         self.provider_rows: Sequence[Mapping[str, Any]] = ()
         self.model_rows: Sequence[Mapping[str, Any]] = ()
+        self.policy_told: Mapping[str, Any] = {"rules": [], "tools": {}, "grants": []}
         self.readers = 0
         self.attended = 0
         self._seq = 0
@@ -396,6 +397,10 @@ class ScriptedApp(ScriptedChanges):
     async def models(self) -> Sequence[Mapping[str, Any]]:
         """Return what a test has put into `model_rows`."""
         return self.model_rows
+
+    async def policy(self) -> Mapping[str, Any]:
+        """Return what a test has put into `policy_told`."""
+        return self.policy_told
 
     async def budget(self) -> Mapping[str, Any]:
         """Return a budget of which nothing is used."""

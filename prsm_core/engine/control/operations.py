@@ -300,6 +300,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "sessions": Operation(_plain("sessions")),
     "providers": Operation(_plain("providers")),
     "models": Operation(_plain("models")),
+    "policy": Operation(_plain("policy")),
     "budget": Operation(_plain("budget")),
     "complete": Operation(_plain("complete"), {"text": _TEXT}),
     "fork": Operation(_plain("fork"), {"at": _MAYBE_WHOLE}, acts=True),

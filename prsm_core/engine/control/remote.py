@@ -178,6 +178,10 @@ class RemoteApp:
         """Return the models that the owner knows; see AppHandle."""
         return cast("list[Mapping[str, Any]]", await self._ask("models"))
 
+    async def policy(self) -> Mapping[str, Any]:
+        """Return the owner's rules and grants; see AppHandle."""
+        return cast("Mapping[str, Any]", await self._ask("policy"))
+
     async def budget(self) -> Mapping[str, Any]:
         """Return what the newest run has used; see AppHandle."""
         return cast("Mapping[str, Any]", await self._ask("budget"))

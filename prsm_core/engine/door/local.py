@@ -368,6 +368,10 @@ class LocalApp:
         redact = self._engine.journal.redactor.text
         return await survey(providers, providers.offered, redact=redact)
 
+    async def policy(self) -> Mapping[str, Any]:
+        """Return the rules on commands and tools, and what was allowed always."""
+        return self._engine.policy()
+
     async def budget(self) -> Mapping[str, Any]:
         """Return what the newest run has used, reserved and left."""
         budgets = self._engine.budgets

@@ -123,6 +123,7 @@ ACTS = {
     "show_change": ("0",),
     "restore_snapshot": ("0",),
     "commit_changes": (),
+    "policy": (),
     "providers": (),
     "models": (),
 }

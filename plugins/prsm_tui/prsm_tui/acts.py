@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core import PermissionMode, PrsmError
 from prsm_core.kit import escape_exact, first_line
+from prsm_tui.editor import Ends, edit
 from prsm_tui.file_acts import PAGE, FileActs, FileListening
+from prsm_tui.looking import Looks
 from prsm_tui.model.requests import parse_answer
 from prsm_tui.pump import said
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from prsm_core import AppHandle, RunHandle
     from prsm_tui.model.agents import Agent
@@ -44,6 +47,12 @@ class Listening(FileListening, Protocol):
     def paged(self, agent: str) -> None:
         """Hear that a page of an agent's history is there."""
 
+    def lent(self) -> AbstractContextManager[Ends]:
+        """Leave the terminal to another program for as long as this is open."""
+
+    def edited(self, agent: str | None, text: str) -> None:
+        """Hear what a text has become in the editor."""
+
     def completed(self, text: str, found: Sequence[str]) -> None:
         """Hear what the last word of a text may become."""
 
@@ -58,6 +67,7 @@ class Acts:
         self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_WAITING)
         self._runs: asyncio.TaskGroup | None = None
         self._loading: set[str] = set()
+        self.looks = Looks(app, session, listener, self._do)
         self.files = FileActs(app, session, listener, self._do, self._deliver)
 
     async def serve(self) -> None:
@@ -92,10 +102,6 @@ class Acts:
         """End the open run."""
         self._do(self._stop)
 
-    def budget(self) -> None:
-        """Tell what was used and what is left."""
-        self._do(self._budget)
-
     def mode(self, name: str) -> None:
         """Set the mode of further runs."""
         self._do(lambda: self._mode(name))
@@ -119,6 +125,10 @@ class Acts:
             self._loading.add(agent)
             self._do(lambda: self._page(agent))
 
+    def edit(self, agent: str | None, text: str) -> None:
+        """Let a person go on with a text in an editor."""
+        self._do(lambda: self._edit(agent, text))
+
     def complete(self, text: str) -> None:
         """Find what the last word of a text may become."""
         self._do(lambda: self._complete(text))
@@ -131,9 +141,15 @@ class Acts:
 
     async def _start(self, task: str, agent: str | None) -> None:
         try:
-            self._watch(await self._app.start_run(task))
+            self._watch(await self._app.start_run(task, **self._chosen_model()))
         except PrsmError as error:
             self._give_back(agent, task, error)
+
+    def _chosen_model(self) -> dict[str, str]:
+        """Return the model that was chosen for the next master, which is taken once."""
+        provider, _, model = self._session.next_model.partition("/")
+        self._session.next_model = ""
+        return {"provider": provider, "model": model} if model else {}
 
     def _watch(self, run: RunHandle) -> None:
         if self._runs is not None:
@@ -186,7 +202,7 @@ class Acts:
                 "warning", "a run is open: it has no agent yet, or its master has ended"
             )
             return
-        if master is None or run is None:
+        if master is None or run is None or self._session.next_model:
             await self._start(task, None)
             return
         try:
@@ -214,14 +230,6 @@ class Acts:
     async def _stop(self) -> None:
         stopped = await self._app.interrupt_run()
         self._tell.told("info", "the run is interrupted" if stopped else "no run is open")
-
-    async def _budget(self) -> None:
-        told = await self._app.budget()
-        lines = [f"used: {told['spent']}"]
-        for kind, amount in told["run"].items():
-            if amount.get("limit") is not None:
-                lines.append(f"{kind}: {amount['left']} of {amount['limit']} left")
-        self._tell.told("info", " · ".join(lines))
 
     async def _mode(self, name: str) -> None:
         modes = [mode.value for mode in PermissionMode]
@@ -261,6 +269,11 @@ class Acts:
         finally:
             self._loading.discard(agent)
         self._tell.paged(agent)
+
+    async def _edit(self, agent: str | None, text: str) -> None:
+        with self._tell.lent() as ends:
+            text = await edit(text, ends)
+        self._tell.edited(agent, text)
 
     async def _complete(self, text: str) -> None:
         found: Sequence[Any] = await self._app.complete(text)

@@ -84,6 +84,7 @@ async def compose(
     owns = await _owns(app, session.id)
     tui = Tui(session, terminal=terminal, keyboard=keyboard, answers=answers, owns=owns)
     tui.acts = acts = Acts(app, session, tui)
+    acts.looks.owns = owns
     pump = Pump(app, session, tui.changed)
     acts.begin()
     attending = [pump.attend] if answers else []

@@ -14,6 +14,7 @@ from prsm_core.kit import escape_exact, format_duration
 from prsm_tui.model import lives, talk
 from prsm_tui.model.agents import Agent, agent_of_node, take_spent
 from prsm_tui.model.blocks import Asked, Ending, Note
+from prsm_tui.model.boards import Boards
 from prsm_tui.model.requests import PERMISSION, QUESTION, Request, request_of
 from prsm_tui.model.review import Review
 from prsm_tui.model.shelf import Shelf
@@ -64,7 +65,8 @@ class Session:
         self.requests: dict[str, Request] = {}  # those that are open, the oldest first
         self.spent = Spent()
         self.is_spent_old = False
-        self.review, self.shelf = Review(), Shelf()
+        self.review, self.shelf, self.boards = Review(), Shelf(), Boards()
+        self.next_model = ""  # of a new master that the next task begins with
         self.told_at: dict[str, int] = {}  # the newest event of some types, by the type
         self.transcript = Transcript()  # of what is no agent's
 

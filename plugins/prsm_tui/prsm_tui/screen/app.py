@@ -15,7 +15,7 @@ from textual.binding import Binding
 from textual.message import Message
 
 from prsm_tui.acts import DELIVERIES
-from prsm_tui.commands import completed, read_command
+from prsm_tui.commands import Typed, completed, read_command
 from prsm_tui.screen.asking import Sure
 from prsm_tui.screen.changes import Changes
 from prsm_tui.screen.commanding import Commanding
@@ -23,9 +23,11 @@ from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.screen.file_messages import ActWanted
 from prsm_tui.screen.help import Help
 from prsm_tui.screen.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, bindings
+from prsm_tui.screen.lending import lent
 from prsm_tui.screen.messages import (
     AgentChosen,
     DeliveryTurned,
+    EditorWanted,
     HistoryWanted,
     KillWanted,
     PaneLeft,
@@ -38,17 +40,20 @@ from prsm_tui.screen.messages import (
 from prsm_tui.screen.needs_you import NeedsYou
 from prsm_tui.screen.panes import Panes
 from prsm_tui.screen.place import Place
-from prsm_tui.screen.snapshots import Snapshots
+from prsm_tui.screen.places import make_place
 from prsm_tui.screen.status import title_of
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from textual.binding import BindingType
 
     from prsm_tui.acts import Acts
+    from prsm_tui.editor import Ends
     from prsm_tui.model.session import Session
+    from prsm_tui.screen.palette import CommandPicked
 
 FRAME_SECONDS = 1 / 15
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
@@ -102,6 +107,7 @@ class Tui(App[None]):
         self._frame: asyncio.TimerHandle | None = None
         self._drawn_at = 0.0
         self._left_at: float | None = None
+        self.is_lent = False  # the terminal is, to another program
         self._title = ""
         self._waiting = 0
 
@@ -259,15 +265,37 @@ class Tui(App[None]):
             _ = self.push_screen(NeedsYou(self.session, time.time(), answers=self._answers))
 
     def action_place(self, name: str) -> None:
-        """Go to changes or snapshots, or back."""
-        made = (
-            Changes(self.session, self.delivery) if name == "changes" else Snapshots(self.session)
-        )
+        """Go to a screen beside the panes, or back."""
         here = self.screen
+        if here is not self.panes and not isinstance(here, Place):
+            return
         if isinstance(here, Place):
             _ = self.pop_screen()
-        if (here is self.panes or isinstance(here, Place)) and type(here) is not type(made):
-            _ = self.push_screen(made)
+        if not isinstance(here, Place) or here.named != name:
+            _ = self.push_screen(make_place(name, self.session, self.delivery))
+
+    def on_command_picked(self, message: CommandPicked) -> None:
+        """Do a command, or let the words that it needs be typed."""
+        _ = self.pop_screen()
+        if message.needs_words:
+            self.panes.prompt.take_over(self.chosen, f"/{message.name} ")
+            self.panes.go_to("prompt")
+        elif self.acts is not None:
+            why_not = Commanding(self, self.acts).do(Typed(message.name, ""))
+            self.told("warning", why_not)
+
+    def on_editor_wanted(self, message: EditorWanted) -> None:
+        """Let a text be gone on with in an editor."""
+        if self.acts is not None:
+            self.acts.edit(message.agent, message.text)
+
+    def edited(self, agent: str | None, text: str) -> None:
+        """Put what came of it back to where it is typed."""
+        self.panes.prompt.take_over(agent, text)
+
+    def lent(self) -> AbstractContextManager[Ends]:
+        """Leave the terminal to another program."""
+        return lent(self)
 
     def action_request(self, step: int) -> None:
         """Show another request."""
@@ -331,7 +359,7 @@ class Tui(App[None]):
 
     def _draw(self) -> None:
         """Draw all that has changed."""
-        if self._loop is None or not self.is_running or not self.panes.is_mounted:
+        if self._loop is None or self.is_lent or not self.is_running or not self.panes.is_mounted:
             return
         now, self._drawn_at = time.time(), self._loop.time()
         master = self.session.master()
@@ -370,6 +398,8 @@ class Tui(App[None]):
             return f"{agent.name} has ended: /restart TEXT starts it again"
         if run is not None and run.is_open:
             return "a run is open: choose an agent to talk to"
+        if self.session.next_model:
+            return f"a task for a new master of {self.session.next_model} · Enter sends"
         if agent is None and self.session.master() is not None:
             return "to the master, as a further task · Enter sends, Ctrl+J: a new line"
         if agent is not None:

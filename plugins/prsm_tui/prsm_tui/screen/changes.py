@@ -53,6 +53,7 @@ class Changes(Place):
     """Posts what a person decides and says about changes."""
 
     BINDINGS = bindings(CHANGES)
+    named = "changes"
     KEYS = (CHANGES, DIFF)
     HINTS = (
         ("Enter lines", "screen.pane"),

@@ -27,7 +27,13 @@ class Commanding:
             "kill": self._kill_named,
             "restart": self._restart,
             "stop": self._stop,
-            "budget": self._budget,
+            "budget": lambda _: self._go("budget"),
+            "model": self._model,
+            "models": lambda _: self._go("models"),
+            "providers": lambda _: self._go("providers"),
+            "policy": lambda _: self._go("policy"),
+            "settings": lambda _: self._go("settings"),
+            "export": self._export,
             "mode": self._mode,
             "fork": self._fork,
             "changes": lambda _: self._go("changes"),
@@ -82,9 +88,16 @@ class Commanding:
         self._tui.ask("End the run as interrupted? Its agents are killed.", self._acts.stop)
         return ""
 
-    def _budget(self, _: str) -> str:
-        self._acts.budget()
+    def _model(self, name: str) -> str:
+        if not name:
+            return self._go("models")
+        self._acts.looks.choose_model(name)
         return ""
+
+    def _export(self, _: str) -> str:
+        """Say who writes it: what a frontend is given has no way to."""
+        session = self._tui.session.id
+        return f"a session is not exported from here: `prsm export {session}` writes it"
 
     def _mode(self, name: str) -> str:
         self._acts.mode(name)

@@ -30,6 +30,7 @@ EVERYWHERE, TREE, TRANSCRIPT, PROMPT, NEEDS_YOU = (
     "at what needs you",
 )
 CHANGES, DIFF, SNAPSHOTS = "at changes", "in the lines of a change", "at snapshots"
+BOARD, PALETTE = "on a page", "among commands"
 
 KEYS: Mapping[str, Sequence[Key]] = {
     EVERYWHERE: (
@@ -38,6 +39,7 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key(
             "f4", "F4", "snapshots of the files: go there, and back", "app.place('snapshots')", True
         ),
+        Key("ctrl+p", "Ctrl+P", "all commands, by a few letters", "app.place('palette')", True),
         Key("f1", "F1", "the keys of this place", "app.help", True),
         Key("tab", "Tab", "the next pane"),
         Key("shift+tab", "Shift+Tab", "the pane before"),
@@ -78,6 +80,7 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key("down", "Down", "on the last line: what you typed after that"),
         Key("tab", "Tab", "behind @PATH, /COMMAND or a name: complete it; else the next pane"),
         Key("ctrl+t", "Ctrl+T", "how it is delivered: inject, queue or interrupt"),
+        Key("ctrl+g", "Ctrl+G", "go on in your editor: $VISUAL or $EDITOR"),
         Key("escape", "Esc", "to the transcript; what you typed stays"),
     ),
     NEEDS_YOU: (
@@ -129,6 +132,22 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key("u", "u", "take the last restore back; asks first", "undo"),
         Key("n", "n", "a new one, of the files as they are", "new"),
         Key("question_mark", "?", "the keys of this place", "app.help"),
+        Key("escape", "Esc", "one step back"),
+    ),
+    BOARD: (
+        Key("down,j", "Down, j", "further down, or the next that can be picked", "move(1)"),
+        Key("up,k", "Up, k", "further up, or the one before", "move(-1)"),
+        Key("pagedown,space", "PgDn, Space", "a page down", "page(1)"),
+        Key("pageup", "PgUp", "a page up", "page(-1)"),
+        Key("enter", "Enter", "pick what the cursor is on: a model", "pick"),
+        Key("R", "R", "look again", "again"),
+        Key("question_mark", "?", "the keys of this place", "app.help"),
+        Key("escape", "Esc", "one step back"),
+    ),
+    PALETTE: (
+        Key("down", "Down", "the next command", "move(1)"),
+        Key("up", "Up", "the command before", "move(-1)"),
+        Key("enter", "Enter", "do it, or type the words that it needs"),
         Key("escape", "Esc", "one step back"),
     ),
 }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Place(Screen[None]):
     """What all of them have: a line of keys, a line for what is said, and the way back."""
 
+    named = ""  # by which it is gone to
     KEYS: ClassVar[Sequence[str]] = ()  # the places whose keys its help shows
     HINTS: ClassVar[Sequence[tuple[str, str]]] = ()  # what is needed most, and the action of it
     DEFAULT_CSS = """
@@ -51,6 +52,11 @@ class Place(Screen[None]):
         self.said.update(text)
         self.said.display = bool(text)
 
+    def leave(self) -> None:
+        """Go one step back."""
+        if not self.step_back():
+            self.post_message(SteppedBack())
+
     def step_back(self) -> bool:
         """Go one step back within this screen; return whether there was one."""
         return False
@@ -59,5 +65,4 @@ class Place(Screen[None]):
         """Leave, by one step."""
         if event.key == "escape":
             event.stop()
-            if not self.step_back():
-                self.post_message(SteppedBack())
+            self.leave()

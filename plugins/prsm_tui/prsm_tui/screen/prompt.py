@@ -11,6 +11,7 @@ from textual.widgets import TextArea
 
 from prsm_tui.screen.messages import (
     DeliveryTurned,
+    EditorWanted,
     PaneLeft,
     PromptSubmitted,
     SteppedBack,
@@ -54,6 +55,13 @@ class Prompt(TextArea):
             return
         self._set("\n".join(filter(None, [text, self.text])))
 
+    def take_over(self, agent: str | None, text: str) -> None:
+        """Let what was typed for an agent be another text."""
+        if agent == self._of:
+            self._set(text)
+        else:
+            self._drafts[agent] = text
+
     def complete(self, found: Sequence[str]) -> None:
         """Let the last word become the one that was found, or what all have in common."""
         if not found:
@@ -85,6 +93,8 @@ class Prompt(TextArea):
             self.post_message(SteppedBack())
         elif key == "ctrl+t":
             self.post_message(DeliveryTurned())
+        elif key == "ctrl+g":
+            self.post_message(EditorWanted(self.text, self._of))
         elif key in {"tab", "shift+tab"}:
             self._tab(key)
         elif key == "up" and self.cursor_at_first_line and self._place:

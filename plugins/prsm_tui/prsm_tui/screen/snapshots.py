@@ -37,6 +37,7 @@ class Snapshots(Place):
     """Posts which snapshot is to be taken, looked at, or restored."""
 
     BINDINGS = bindings(SNAPSHOTS)
+    named = "snapshots"
     KEYS = (SNAPSHOTS,)
     HINTS = (
         ("Enter what a restore changes", "screen.open"),

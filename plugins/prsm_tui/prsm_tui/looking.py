@@ -69,7 +69,8 @@ class Looks:
     async def _choose_model(self, wanted: str) -> None:
         if wanted == "default":
             self._session.next_model = ""
-            self._tell.told("info", "further tasks go to the master that there is")
+            self._tell.told("info", "the next task begins as if none had been chosen")
+            self._tell.changed()
             return
         fitting = [row for row in await self._app.models() if wanted in _names(row)]
         if len(fitting) != 1:

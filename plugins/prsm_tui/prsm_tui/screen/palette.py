@@ -110,9 +110,10 @@ class Palette(Place):
 
 
 def found(typed: str) -> Sequence[str]:
-    """Return the commands that fit: those that begin so first, then those that tell of it."""
+    """Return the commands that fit: one called so, those that begin so, those that tell of it."""
     wanted = typed.strip().removeprefix("/").lower()
     begins = [name for name in COMMANDS if name.startswith(wanted)]
+    begins.sort(key=lambda name: name != wanted)
     tells = [
         name
         for name, command in COMMANDS.items()

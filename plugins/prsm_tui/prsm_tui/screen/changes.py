@@ -124,7 +124,8 @@ class Changes(Place):
             self._asked_at = newest
             self.post_message(ChangesOutdated())
         review = self.session.review
-        drawn = review.version, self._by, self._shows_all, self._chosen
+        where = self._is_at_lines, self.size.height >= TALL
+        drawn = review.version, self._by, self._shows_all, self._chosen, where
         if drawn != self._drawn:
             self._drawn = drawn
             self._draw()
@@ -301,7 +302,7 @@ class Changes(Place):
         ids = [row.id if isinstance(row, Change) else None for row in self._rows]
         if self._chosen is None or self._chosen not in ids:
             self._chosen = next((id_ for id_ in ids if id_ is not None), None)
-            self._drawn = (*self._drawn[:3], self._chosen)
+            self._drawn = (*self._drawn[:3], self._chosen, *self._drawn[4:])
         self.titled.update(self._title(groups))
         self._list.provide(len(self._rows), lambda index, width: self._line_of(index, width))
         self._list.put_cursor(ids.index(self._chosen) if self._chosen else -1)
@@ -327,7 +328,8 @@ class Changes(Place):
             return
         detail = review.details.get(change.id)
         self._head.update(f"{change.mark} {change.path}  {size_of([change])}")
-        self._about.update("\n".join(_about(change, detail)))
+        has_head = self._lines.display  # which names the file
+        self._about.update("\n".join(_about(change, detail, names_file=not has_head)))
         if detail is None:
             self._diff.show((), "its lines are on their way")
             if change.id not in self._asked:
@@ -353,6 +355,7 @@ class Changes(Place):
     def _go_to(self, pane: Lines | Diff) -> None:
         self._is_at_lines = pane is self._diff
         self._arrange()
+        self.sync(0.0)
         self.set_focus(pane, scroll_visible=False)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -395,7 +398,15 @@ def _line_of(change: Change, width: int, path: int, *, is_indented: bool) -> str
         right.append(time.strftime("%H:%M:%S", time.localtime(change.at)))
     tail = "  ".join(right)
     room = max(8, min(path, width - cell_len(lead) - cell_len(tail) - 2))
-    return f"{lead}{_padded(change.path, room)}  {tail}"
+    return f"{lead}{_padded(_end_of(change.path, room), room)}  {tail}"
+
+
+def _end_of(path: str, width: int) -> str:
+    """Return the end of a path that fits: it tells more than the beginning."""
+    if cell_len(path) <= width:
+        return path
+    start = next(n for n in range(len(path) + 1) if cell_len(path[n:]) < width)
+    return f"…{path[start:]}"
 
 
 def _padded(text: str, width: int) -> str:
@@ -409,10 +420,11 @@ def _style_of(change: Change) -> Style:
     return _STYLES["conflict" if change.is_conflict else "pending"]
 
 
-def _about(change: Change, detail: Detail | None) -> Iterator[str]:
+def _about(change: Change, detail: Detail | None, *, names_file: bool) -> Iterator[str]:
     """Yield what is known of a change: whose it is, what is in the way, and why it was made."""
     why = f": {change.why}" if change.why else ""
-    yield f"by {change.who} ({change.how}) · {change.state}{why}"
+    file = f"{change.path} " if names_file else ""
+    yield f"{file}by {change.who} ({change.how}) · {change.state}{why}"
     if change.beside:
         yield f"conflict: {', '.join(change.beside)} changed the file, too"
     if detail is not None and detail.reason:

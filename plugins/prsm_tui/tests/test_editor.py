@@ -9,6 +9,7 @@ import pytest
 from prsm_tui.editor import Ends, edit, editor_of
 
 from plugins.prsm_tui.tests.scenes import watching
+from plugins.prsm_tui.tests.test_program import PRSM, Terminal, world
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.testing import ScriptedApp
@@ -70,3 +71,22 @@ async def test_a_draft_goes_to_the_editor_and_back_and_stays_where_that_fails(
         await eyes.press("ctrl+g")
         await eyes.sees("no editor is named; set EDITOR")
         assert eyes.tui.panes.prompt.text == "half a thought and more"
+
+
+def test_the_terminal_is_the_editors_and_the_screens_again_afterwards(tmp_path):
+    """On a pseudo-terminal: what is typed meanwhile is the editor's, and nothing is drawn over."""
+    code = "print('the editor here'); file.write_text(file.read_text() + input('more: '))"
+    env = {**world(tmp_path, "xterm-256color"), "EDITOR": editor(tmp_path, code)}
+    terminal = Terminal([str(PRSM), "demo", "--ui", "tui"], env, 24, 80)
+    try:
+        terminal.sees("NEEDS YOU: 1", "to master")
+        terminal.type("a thought, ")
+        terminal.type("\x07")
+        terminal.sees("the editor here", "more:")
+        assert "NEEDS YOU" not in terminal.text
+        terminal.type("typed elsewhere\r")
+        terminal.sees("a thought, typed elsewhere", "NEEDS YOU: 1")
+        terminal.type("!")
+        terminal.sees("a thought, typed elsewhere!")
+    finally:
+        terminal.close()

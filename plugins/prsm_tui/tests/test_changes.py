@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from prsm_tui.screen.changes import Changes
+from prsm_tui.screen.diff import Diff
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.errors import ConfigError
@@ -232,6 +233,29 @@ async def test_a_click_chooses_and_opens_and_the_hints_are_buttons():
         await eyes.until(lambda: states(app)["c1"] == "accepted")
 
 
+async def test_a_question_is_answered_by_two_clicks_since_one_may_bring_the_window_back():
+    app = await team()
+    async with watching(app, size=(80, 24)) as eyes:
+
+        async def click(text):
+            rows = enumerate(eyes.text.splitlines())
+            row, line = next((row, line) for row, line in rows if text in line)
+            await eyes.pilot.click(offset=(line.index(text) + 1, row))
+
+        await open_changes(eyes)
+        await click("x reject")
+        await eyes.sees("Take back the change of a.py", "y yes · any other key: no")
+        await click("any other key: no")
+        await eyes.until(lambda: isinstance(eyes.tui.screen, Changes))
+        await click("x reject")
+        await eyes.sees("y yes")
+        await click("y yes")
+        await eyes.sees("click once more: yes")
+        assert states(app)["c2"] == "pending"
+        await click("click once more")
+        await eyes.sees("rejected: a.py")
+
+
 async def test_where_changes_cannot_be_told_the_reason_is():
     app = ScriptedApp()
     async with watching(app) as eyes:
@@ -257,3 +281,22 @@ async def test_what_agents_name_files_and_write_in_them_is_text():
         await eyes.press("enter")
         await eyes.sees(r"\x1b[2J\x1b]0;own\x07[bold]\u202egnp", "日本語日本語")
         assert eyes.text.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("size", [(8, 2), (300, 8)], ids=str)
+async def test_in_a_tiny_terminal_nothing_breaks_and_resizing_keeps_the_line(size):
+    app = await team()
+    async with watching(app, size=size) as eyes:
+        for place in ("f3", "f4", "ctrl+p"):
+            await eyes.press(place, "down", "enter", "pagedown", "up")
+            await eyes.press("escape", "escape")
+        await eyes.pilot.resize_terminal(80, 24)
+        await open_changes(eyes)
+        await eyes.press("enter", "down")
+        await eyes.sees("old = 1")
+        before = eyes.tui.screen.query_one(Diff).current
+        for width in (200, 30, 119, 120, 81):
+            await eyes.pilot.resize_terminal(width, 24)
+            await eyes.pilot.pause()
+        await eyes.sees("new = 1")
+        assert eyes.tui.screen.query_one(Diff).current == before

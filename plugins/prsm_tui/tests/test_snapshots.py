@@ -36,7 +36,7 @@ async def test_one_is_taken_looked_at_restored_and_the_restore_undone(app, size)
         await eyes.press("enter")
         await eyes.sees("a restore: 1 go, 1 change", "~ a.py", r"- [red]\x1b[2J")
         await eyes.press("r")
-        await eyes.sees("Restore snapshot 0000000001?", "yes, any other key: no")
+        await eyes.sees("Restore snapshot 0000000001?", "y yes · any other key: no")
         await eyes.press("n")
         assert app.restored == []
         await eyes.until(lambda: isinstance(eyes.tui.screen, Snapshots))

@@ -25,14 +25,32 @@ class Sure(ModalScreen[bool]):
     def __init__(self, question: str) -> None:
         super().__init__()
         self._question = question
+        self._is_clicked = False  # on yes, once
 
     def compose(self) -> ComposeResult:
         """Show the question."""
+        self._answers = Static(self._links("y yes"))
         with Vertical():
             yield Static(self._question, markup=False)
-            yield Static("[y] yes, any other key: no", markup=False)
+            yield self._answers
 
     def on_key(self, event: events.Key) -> None:
         """Take the answer."""
         event.stop()
         _ = self.dismiss(event.key == "y")
+
+    def action_yes(self) -> None:
+        """Take the second click for a yes: the first may be one that brought the window back."""
+        if self._is_clicked:
+            _ = self.dismiss(True)
+            return
+        self._is_clicked = True
+        self._answers.update(self._links("click once more: yes"))
+
+    def action_no(self) -> None:
+        """Take a click for a no."""
+        _ = self.dismiss(False)
+
+    @staticmethod
+    def _links(yes: str) -> str:
+        return f"[@click=screen.yes]{yes}[/] · [@click=screen.no]any other key: no[/]"

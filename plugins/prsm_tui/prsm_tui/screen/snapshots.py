@@ -186,6 +186,7 @@ class Snapshots(Place):
             self._chosen = ids[0] if ids else None
         self.titled.update(f" snapshots of this session: {len(ids)}")
         self._list.provide(len(ids), lambda index, width: (self._row(known[index], width), _PLAIN))
+        self._list.styles.height = max(1, min(len(ids), self.size.height // 3))
         self._list.put_cursor(ids.index(self._chosen) if self._chosen in ids else -1)
         chosen = next((one for one in known if one.id == self._chosen), None)
         if chosen is None:

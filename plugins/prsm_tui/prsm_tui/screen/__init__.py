@@ -12,8 +12,13 @@ wrapping    text as lines of a width
 prompt      where a person types, and to whom and how that goes
 needs_you   what waits for a person, and where it is answered
 status      the line at the bottom
+place       a screen beside the panes; places  which there are
+changes     what was changed; diff  the lines of one change; patch_rows  … as rows
+snapshots   snapshots of the files, and what a restore changes
+board       a page to be read; palette  all commands
+lending     the terminal, for another program
 asking      a question of the screen's own, with yes or no
 help        the keys of a place
 keys        every key, with what it does
-messages    what a person did
+messages    what a person did; file_messages  … with files, each with its act
 """

@@ -46,7 +46,12 @@ async def edit(text: str, ends: Ends, environ: Mapping[str, str] = os.environ) -
             )
         except OSError as error:
             raise ConfigError(f"the editor {words[0]} cannot be started: {error}") from error
-        code = await process.wait()
+        try:
+            code = await process.wait()
+        finally:
+            if process.returncode is None:  # the screen is closed
+                process.kill()
+                await process.wait()
         if code:
             raise ConfigError(f"the editor {words[0]} has failed, with code {code}")
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,13 +25,13 @@ from prsm_core.testing import ScriptedApp
 
 HERE = RunOptions(task=None)
 EVIL = "\x1b[2J[bold]\u202e"
-MODELS = [
+MODELS: list[dict[str, Any]] = [
     {"provider": "claude", "model": "opus", "aliases": ["best"], "tier": "high"},
     {"provider": "claude", "model": "old", "aliases": [], "hidden": True},
     {"provider": "codex", "model": "small", "aliases": [EVIL], "context_window": 200_000},
     {"provider": "codex", "model": "opus", "aliases": [], "cost_factor": 0.5},
 ]
-PROVIDERS = [
+PROVIDERS: list[dict[str, Any]] = [
     {"name": "codex", "available": False, "reason": "it is not there", "hint": "install it"},
     {"name": "claude", "available": True, "version": "2.1", "logged_in": True, "gaps": [EVIL]},
 ]

@@ -172,7 +172,7 @@ async def test_a_comment_that_reached_nobody_is_typed_on():
         async def refuse(*_: object, **__: object) -> str:
             raise ConfigError("it has ended just now")
 
-        app.prompt_agent = refuse  # type: ignore[method-assign]
+        app.prompt_agent = refuse
         await eyes.type("not lost\n")
         await eyes.sees("not sent: it has ended just now", "not lost")
 

@@ -68,6 +68,7 @@ def test_rows_fit_the_screen_and_leave_out_nothing(before, after, width):
     sheet, items = items_of(lines, width)
     drawn = ""
     for item in items:
+        rows = draw_item(item, sheet)
         for cursor in ("", "left", "right"):
             rows = draw_item(item, sheet, cursor)
             assert len(rows) == height_of(item, sheet)

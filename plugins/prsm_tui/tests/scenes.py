@@ -123,7 +123,7 @@ class Eyes:
             raise AssertionError(f"not seen: {what}, but\n{self.text}") from None
 
 
-SEEN_SECONDS = 15.0
+SEEN_SECONDS = 30.0
 _NAMES = {" ": "space", "\n": "enter", "/": "slash", "@": "at", "?": "question_mark"}
 
 

@@ -4,7 +4,7 @@ plugin      what this distribution contributes
 frontend    the frontend: a terminal, a screen on it, and what runs beside it
 model       a session as it is shown, made of a view and the events after it: pure
 pump        the one reader of events, which keeps the model
-acts        the one place that does something with the session, by one queue
+acts        the one place that does something with the session, in order
 file_acts   … with changes and snapshots of files       looking  … to look things up
 editor      the person's own editor                     commands  what may be typed behind a slash
 screen      widgets: they show the model, and say what a person did

@@ -1,5 +1,7 @@
 """The one place that does something with a session, one after the other, in the order asked for.
 
+What is read of files, providers and models may take seconds: it has an order of its own.
+
 What goes wrong is told, and what a person typed for nobody is given back: nothing is lost.
 """
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from prsm_core import AppHandle, RunHandle
     from prsm_tui.model.agents import Agent
     from prsm_tui.model.session import Session
+
+    Act = Callable[[], Awaitable[None]]
 
 VIA = "prsm tui"
 DELIVERIES = ("inject", "queue", "interrupt")
@@ -64,21 +68,27 @@ class Acts:
         self._app = app
         self._session = session
         self._tell = listener
-        self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_WAITING)
+        self._queue: asyncio.Queue[Act] = asyncio.Queue(_WAITING)
+        self._slow: asyncio.Queue[Act] = asyncio.Queue(_WAITING)  # what may take seconds
         self._runs: asyncio.TaskGroup | None = None
         self._loading: set[str] = set()
-        self.looks = Looks(app, session, listener, self._do)
-        self.files = FileActs(app, session, listener, self._do, self._deliver)
+        self.looks = Looks(app, session, listener, self._do_slowly)
+        self.files = FileActs(app, session, listener, self._do_slowly, self._deliver)
 
     async def serve(self) -> None:
         """Do what is asked for, until cancelled."""
         async with asyncio.TaskGroup() as self._runs:
-            while True:
-                act = await self._queue.get()
-                try:
-                    await act()
-                except PrsmError as error:
-                    self._tell.told("error", said(error))
+            _ = self._runs.create_task(self._drain(self._slow), name="what takes seconds")
+            await self._drain(self._queue)
+
+    async def _drain(self, queue: asyncio.Queue[Act]) -> None:
+        """Do what is in a queue, one after the other, until cancelled."""
+        while True:
+            act = await queue.get()
+            try:
+                await act()
+            except PrsmError as error:
+                self._tell.told("error", said(error))
 
     def begin(self) -> None:
         """Start the task of the command line, or go on with the run that it names."""
@@ -133,9 +143,16 @@ class Acts:
         """Find what the last word of a text may become."""
         self._do(lambda: self._complete(text))
 
-    def _do(self, act: Callable[[], Awaitable[None]]) -> None:
+    def _do(self, act: Act) -> None:
+        self._put(self._queue, act)
+
+    def _do_slowly(self, act: Act) -> None:
+        """Do what may take seconds: no answer waits for it."""
+        self._put(self._slow, act)
+
+    def _put(self, queue: asyncio.Queue[Act], act: Act) -> None:
         try:
-            self._queue.put_nowait(act)
+            queue.put_nowait(act)
         except asyncio.QueueFull:
             self._tell.told("error", f"not done: {_WAITING} things before it wait already")
 

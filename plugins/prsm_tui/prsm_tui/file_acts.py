@@ -1,4 +1,4 @@
-"""What is done with changes and snapshots of files: a part of the acts, in their one queue."""
+"""What is done with changes and snapshots of files: a part of the acts, in an order of its own."""
 
 from __future__ import annotations
 
@@ -55,13 +55,16 @@ class FileActs:
         self._tell = listener
         self._do = do
         self._say = say
-        self._is_loading = False
+        self._is_loading = False  # or is about to
+        self._is_outdated = False  # something came while they were read
 
     def load(self) -> None:
-        """Read the changes again, unless that is under way."""
-        if not self._is_loading:
-            self._is_loading = True
-            self._do(self._load)
+        """Read the changes again; where that is under way, once more after it."""
+        if self._is_loading:
+            self._is_outdated = True
+            return
+        self._is_loading = True
+        self._do(self._load)
 
     def open(self, change: str) -> None:
         """Read what one change did to lines."""
@@ -116,6 +119,9 @@ class FileActs:
         finally:
             self._is_loading = False
         self._tell.changed()
+        if self._is_outdated:
+            self._is_outdated = False
+            self.load()
 
     async def _open(self, change: str) -> None:
         review = self._session.review

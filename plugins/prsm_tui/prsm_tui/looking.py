@@ -1,4 +1,4 @@
-"""What is looked up to be read: a part of the acts, in their one queue."""
+"""What is looked up to be read: a part of the acts; no answer waits for it."""
 
 from __future__ import annotations
 

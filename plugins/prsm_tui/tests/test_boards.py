@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -215,3 +216,48 @@ def test_all_commands_are_found_by_their_names_and_those_that_need_words_are_kno
         "restart",
         "mode",
     }
+
+
+async def test_what_takes_long_to_look_up_keeps_no_answer_waiting():
+    app = ScriptedApp()
+    async with watching(app) as eyes:
+        app.spawn()
+        await eyes.sees("to master")
+        ready = asyncio.Event()
+
+        async def slowly() -> list[dict[str, Any]]:
+            await ready.wait()
+            return PROVIDERS
+
+        app.providers = slowly  # type: ignore[method-assign]
+        await eyes.type("/providers\n")
+        await eyes.sees("providers: on its way, which may take seconds")
+        app.say("permission_requested", "m", request="r", tool="Bash", options=["once"])
+        await eyes.press("f2")
+        await eyes.sees("[o]nce")
+        await eyes.type("o\n")
+        await eyes.until(lambda: app.answers == [("r", "once")], "the answer")
+        await eyes.press("escape")
+        ready.set()
+        await eyes.sees("1 of 2 ready")
+
+
+async def test_what_changes_while_changes_are_read_is_read_too():
+    app = ScriptedApp(HERE)
+    read = []
+    async with watching(app) as eyes:
+        app.spawn()
+        kept = app.changes
+
+        async def slowly() -> Any:
+            told = await kept()
+            read.append(len(told))
+            if len(read) == 1:
+                app.find_change("c9", "late.py", "m")
+                await eyes.pilot.pause(0.3)
+            return told
+
+        app.changes = slowly  # type: ignore[method-assign]
+        await eyes.press("f3")
+        await eyes.sees("late.py", "pending: 1")
+        assert read == [0, 1]

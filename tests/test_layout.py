@@ -22,11 +22,13 @@ _RULER = re.compile(r"#\s*([-=*~_])\1{2,}|##{2,}")
 MAX_FILE, MEDIAN_FILE = 500, 150
 MAX_FUNCTION, MEDIAN_FUNCTION = 50, 10
 
-# The only modules that may start a process: the engine's own, the shim it starts, and the one
-# that starts another owner of a session.
+# The only modules that may start a process: the engine's own, the shim it starts, the one that
+# starts another owner of a session, and the one that lends a person's editor the terminal, which
+# no process of the engine ever has.
 _STARTERS = CORE / "engine" / "processes"
-STARTERS = tuple(
-    _STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim", "detached", "git_helper")
+STARTERS = (
+    *(_STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim", "detached", "git_helper")),
+    CORE.parent / "plugins/prsm_tui/prsm_tui/editor.py",
 )
 _LOOP_CALLS = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec")
 _OS_CALLS = ("fork", "forkpty", "popen", "posix_spawn", "posix_spawnp", "startfile", "system")

@@ -128,6 +128,11 @@ class OrchestrationEngine:
         """Run `work` in the engine's task group until it ends or the engine closes."""
         return self._background.start(work, name=name)
 
+    def policy(self) -> dict[str, Any]:
+        """Return what is allowed, asked and denied as JSON values, without secrets."""
+        told: dict[str, Any] = self.journal.redact(self._config.broker.told())
+        return told
+
     @property
     def is_running(self) -> bool:
         """Whether a run is open."""

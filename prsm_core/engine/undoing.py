@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.snapshots import SessionSnapshot
     from prsm_core.interfaces.store import Store
     from prsm_core.workspace.shadow.journal import Owed
-    from prsm_core.workspace.shadow.records import Restored
+    from prsm_core.workspace.shadow.records import Plan, Restored
 
 PROMPTS = frozenset({"run", "prompt"})  # kinds of snapshots: before a task, before a prompt
 MOST_DIGITS = 3  # of the number of a prompt; what is longer is the beginning of an id
@@ -166,7 +166,21 @@ def told(
     }
 
 
+def told_plan(plan: Plan) -> Mapping[str, Any]:
+    """Return what a restore would change as JSON values, as `told` tells what one did."""
+    changes = plan.files()
+    return {
+        **told(None, None, None),
+        "restored": plan.snapshot.id,
+        "files": len(changes),
+        "changes": [{"path": path, "change": kind} for kind, path in changes],
+        "notes": [*plan.notes, *_unquiet(plan)],
+    }
+
+
+def _unquiet(plan: Plan) -> Sequence[str]:
+    return [f"an agent wrote while that snapshot was taken: {one}" for one in plan.snapshot.unquiet]
+
+
 def _notes(restored: Restored) -> Sequence[str]:
-    unquiet = restored.plan.snapshot.unquiet
-    wrote = [f"an agent wrote while that snapshot was taken: {one}" for one in unquiet]
-    return [*restored.plan.notes, *restored.notes, *wrote]
+    return [*restored.plan.notes, *restored.notes, *_unquiet(restored.plan)]

@@ -205,6 +205,10 @@ class AppHandle(Protocol):
         """
         ...
 
+    async def policy(self) -> Mapping[str, Any]:
+        """Return `rules` (verdict, words, layer), `tools`, `grants` (agent_id, tool, command)."""
+        ...
+
     async def budget(self) -> Mapping[str, Any]:
         """Return what the newest run has used, reserved and left: its `run`, and `spent` in words.
 
@@ -244,6 +248,15 @@ class AppHandle(Protocol):
         None is a person or another program; `state`: pending, accepted, committed (`why` is the
         commit then), rejected, or unmerged, which is one that could not be taken back because of
         `why`; `at` and `decided_at` in Unix seconds.
+        """
+        ...
+
+    async def show_change(self, change: str) -> Mapping[str, Any]:
+        """Return a change, decided or not, by its id or the beginning of one.
+
+        It has what `changes` tells of it, `diff`, which is a patch of its lines, and `rationale`:
+        the reason, as `rationale` tells one. Raises ConfigError as `accept` does for an id, and
+        where contents are not kept (code `no_changes`).
         """
         ...
 
@@ -306,6 +319,15 @@ class AppHandle(Protocol):
 
         Agents that write are waited for, 10 seconds long; those that still do are `unquiet`. Raises
         ConfigError where files are not kept (code `no_snapshots`).
+        """
+        ...
+
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Let the files, and what is staged, be as in a snapshot; `undo` takes that back.
+
+        It is named by its id or the beginning of one. With `dry_run` it is only said what would
+        change, and `snapshot` is None. Returns and raises what `undo` does for a restore; also
+        ConfigError for one that there is not (code `unknown_snapshot`, `ambiguous_snapshot`).
         """
         ...
 

@@ -198,6 +198,11 @@ class PermissionBroker:
         self._guard.rules_changed()
         return self._grants.add(agent_id, request).to_dict()
 
+    def told(self) -> dict[str, Any]:
+        """Return the rules on commands and on whole tools, and the grants, as JSON values."""
+        grants = self._grants.to_dicts()
+        return {"rules": self._policy.told(), "tools": dict(self._tool_rules), "grants": grants}
+
     def may_write(self, request: PermissionRequest, context: PermissionContext) -> bool:
         """Return whether what is asked for may change files, as far as anybody can tell.
 

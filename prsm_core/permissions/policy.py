@@ -8,7 +8,7 @@ ways that can be followed. What cannot be told is never allowed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, LOOK_UPS, Allow, Ask, Deny
@@ -171,6 +171,22 @@ class CommandPolicyStore:
 
         place = self._place(setting)
         return tuple(found) if every_part(read_script(command), place, note) else ()
+
+    def told(self) -> list[dict[str, Any]]:
+        """Return the rules as JSON values, the strongest first; `layer` is own or workspace.
+
+        Rules to ask and to deny count alike wherever they are from: their layer is None.
+        """
+        layers = (
+            *(("deny", rule, None) for rules in self._deny.values() for rule in rules),
+            *(("ask", rule, None) for rules in self._ask.values() for rule in rules),
+            *(("allow", rule, "own") for rule in self._allow),
+            *(("allow", rule, "workspace") for rule in self._workspace_allow),
+        )
+        return [
+            {"verdict": verdict, "words": list(words), "layer": layer}
+            for verdict, words, layer in layers
+        ]
 
     def add(self, verdict: str, rule: str | Sequence[str]) -> None:
         """Let one more rule of the user's own hold from now on."""

@@ -314,6 +314,7 @@ class AppContract(ABC):
             assert sessions[run.session]["status"] == "running"
             assert all("available" in row for row in await scene.app.providers())
             assert all("model" in row for row in await scene.app.models())
+            assert (await scene.app.policy()).keys() == {"rules", "tools", "grants"}
             budget = await scene.app.budget()
             assert budget["run"].keys() == {"tokens", "usd", "turns", "spawns"}
             assert await scene.app.complete("tell mas") == [{"text": "master", "kind": "agent"}]
@@ -355,6 +356,9 @@ class AppContract(ABC):
                 with pytest.raises(PrsmError) as unknown:
                     await decide(["nothing"])
                 assert unknown.value.code == "unknown_change"
+            with pytest.raises(PrsmError) as unknown:
+                await app.show_change("nothing")
+            assert unknown.value.code == "unknown_change"
             for dry_run in (True, False):
                 told = await app.commit_changes(dry_run=dry_run)
                 assert (list(told["commits"]), list(told["left"])) == ([], [])
@@ -397,6 +401,12 @@ class AppContract(ABC):
                 code = error.code
             known = {one["id"] for one in await scene.app.snapshots()}
             assert code == "no_snapshots" if taken is None else taken["id"] in known
+            with pytest.raises(ConfigError) as refused:
+                await scene.app.restore_snapshot("0")
+            assert refused.value.code == "run_open"
+            with pytest.raises(ConfigError) as refused:
+                await scene.app.restore_snapshot("nothing", dry_run=True)
+            assert refused.value.code == (code or "unknown_snapshot")
             await scene.finish("done")
 
     async def test_of_a_file_that_nobody_changed_no_reason_is_told(self, tmp_path: Path) -> None:

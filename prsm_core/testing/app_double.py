@@ -98,6 +98,7 @@ class ScriptedApp(ScriptedChanges):
         self.forks: list[str] = []  # sessions, oldest first
         self.provider_rows: Sequence[Mapping[str, Any]] = ()
         self.model_rows: Sequence[Mapping[str, Any]] = ()
+        self.policy_told: Mapping[str, Any] = {"rules": [], "tools": {}, "grants": []}
         self.readers = 0
         self.attended = 0
         self._seq = 0
@@ -427,6 +428,10 @@ class ScriptedApp(ScriptedChanges):
         """Return what a test has put into `model_rows`."""
         return self.model_rows
 
+    async def policy(self) -> Mapping[str, Any]:
+        """Return what a test has put into `policy_told`."""
+        return self.policy_told
+
     async def budget(self) -> Mapping[str, Any]:
         """Return a budget of which nothing is used."""
         return {"run": BudgetScope().report(), "spent": Spent().text}
@@ -441,10 +446,6 @@ class ScriptedApp(ScriptedChanges):
             raise StoreError(f"this session has no event {at}", code="unknown_position")
         self.forks.append(f"{self.session}-fork-{len(self.forks) + 1}")
         return self.forks[-1]
-
-    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Return nothing: nobody takes any."""
-        return ()
 
     async def worktrees(self) -> Sequence[Mapping[str, Any]]:
         """Return nothing: nobody has any."""

@@ -297,6 +297,9 @@ class RuleBroker:
         self.granted.add((agent_id, word))
         return {"agent": agent_id, "word": word}
 
+    def told(self):
+        return {"rules": [], "tools": {}, "grants": []}
+
     def mark(self):
         return 0
 

@@ -440,3 +440,25 @@ async def test_a_rule_that_fails_is_a_refusal_that_says_so(context, mode):
     assert isinstance(verdict, Deny)
     assert "the command policy failed" in verdict.reason
     assert "KeyError" in verdict.reason
+
+
+async def test_what_is_ruled_and_granted_is_told(context):
+    grants = Grants()
+    grants.add("w1", shell("make all"))
+    policy = CommandPolicyStore(
+        allow=["make"], ask=["git push"], deny=["curl"], workspace_allow=["npm test"]
+    )
+    one = broker(policy, tool_rules={"WebFetch": "deny"}, grants=grants)
+    one.add_rule("deny", ["rm", "-rf"])
+    told = one.told()
+    rules = [(rule["verdict"], " ".join(rule["words"]), rule["layer"]) for rule in told["rules"]]
+    assert rules == [
+        ("deny", "curl", None),
+        ("deny", "rm -rf", None),
+        ("ask", "git push", None),
+        ("allow", "make", "own"),
+        ("allow", "npm test", "workspace"),
+    ]
+    assert told["tools"] == {"WebFetch": "deny"}
+    assert told["grants"] == [{"agent_id": "w1", "tool": "Bash", "command": "make all"}]
+    json.dumps(told)

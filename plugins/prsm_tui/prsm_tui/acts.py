@@ -1,5 +1,7 @@
 """The one place that does something with a session, one after the other, in the order asked for.
 
+What is read of files, providers and models may take seconds: it has an order of its own.
+
 What goes wrong is told, and what a person typed for nobody is given back: nothing is lost.
 """
 
@@ -11,19 +13,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core import PermissionMode, PrsmError
 from prsm_core.kit import escape_exact, first_line
+from prsm_tui.editor import Ends, edit
+from prsm_tui.file_acts import PAGE, FileActs, FileListening
+from prsm_tui.looking import Looks
 from prsm_tui.model.requests import parse_answer
 from prsm_tui.pump import said
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from prsm_core import AppHandle, RunHandle
     from prsm_tui.model.agents import Agent
     from prsm_tui.model.session import Session
 
+    Act = Callable[[], Awaitable[None]]
+
 VIA = "prsm tui"
 DELIVERIES = ("inject", "queue", "interrupt")
-PAGE = 200  # entries of a history
 _WAITING = 100  # acts that have not begun
 _WHEN = {
     "injected": "it has it now",
@@ -32,11 +39,8 @@ _WHEN = {
 }
 
 
-class Listening(Protocol):
+class Listening(FileListening, Protocol):
     """Who is told what became of an act."""
-
-    def told(self, level: str, text: str) -> None:
-        """Hear something; `level` is info, warning or error."""
 
     def unsent(self, agent: str | None, text: str) -> None:
         """Hear that a text reached nobody."""
@@ -46,6 +50,12 @@ class Listening(Protocol):
 
     def paged(self, agent: str) -> None:
         """Hear that a page of an agent's history is there."""
+
+    def lent(self) -> AbstractContextManager[Ends]:
+        """Leave the terminal to another program for as long as this is open."""
+
+    def edited(self, agent: str | None, text: str) -> None:
+        """Hear what a text has become in the editor."""
 
     def completed(self, text: str, found: Sequence[str]) -> None:
         """Hear what the last word of a text may become."""
@@ -72,9 +82,12 @@ class Acts:
         self._starts = starts
         self._session = session
         self._tell = listener
-        self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_WAITING)
+        self._queue: asyncio.Queue[Act] = asyncio.Queue(_WAITING)
+        self._slow: asyncio.Queue[Act] = asyncio.Queue(_WAITING)  # what may take seconds
         self._runs: asyncio.TaskGroup | None = None
         self._loading: set[str] = set()
+        self.looks = Looks(app, session, listener, self._do_slowly)
+        self.files = FileActs(app, session, listener, self._do_slowly, self._deliver)
 
     def turn_to(self, app: AppHandle) -> None:
         """Do it by another handle of the session from now on."""
@@ -83,12 +96,17 @@ class Acts:
     async def serve(self) -> None:
         """Do what is asked for, until cancelled."""
         async with asyncio.TaskGroup() as self._runs:
-            while True:
-                act = await self._queue.get()
-                try:
-                    await act()
-                except PrsmError as error:
-                    self._tell.told("error", said(error))
+            _ = self._runs.create_task(self._drain(self._slow), name="what takes seconds")
+            await self._drain(self._queue)
+
+    async def _drain(self, queue: asyncio.Queue[Act]) -> None:
+        """Do what is in a queue, one after the other, until cancelled."""
+        while True:
+            act = await queue.get()
+            try:
+                await act()
+            except PrsmError as error:
+                self._tell.told("error", said(error))
 
     def begin(self) -> None:
         """Start the task of the command line, or go on with the run that it names."""
@@ -111,10 +129,6 @@ class Acts:
     def stop(self) -> None:
         """End the open run."""
         self._do(self._stop)
-
-    def budget(self) -> None:
-        """Tell what was used and what is left."""
-        self._do(self._budget)
 
     def mode(self, name: str) -> None:
         """Set the mode of further runs."""
@@ -139,13 +153,24 @@ class Acts:
             self._loading.add(agent)
             self._do(lambda: self._page(agent))
 
+    def edit(self, agent: str | None, text: str) -> None:
+        """Let a person go on with a text in an editor."""
+        self._do(lambda: self._edit(agent, text))
+
     def complete(self, text: str) -> None:
         """Find what the last word of a text may become."""
         self._do(lambda: self._complete(text))
 
-    def _do(self, act: Callable[[], Awaitable[None]]) -> None:
+    def _do(self, act: Act) -> None:
+        self._put(self._queue, act)
+
+    def _do_slowly(self, act: Act) -> None:
+        """Do what may take seconds: no answer waits for it."""
+        self._put(self._slow, act)
+
+    def _put(self, queue: asyncio.Queue[Act], act: Act) -> None:
         try:
-            self._queue.put_nowait(act)
+            queue.put_nowait(act)
         except asyncio.QueueFull:
             self._tell.told("error", f"not done: {_WAITING} things before it wait already")
 
@@ -154,9 +179,15 @@ class Acts:
             self._starts.begin(task, continues=False)
             return
         try:
-            self._watch(await self._app.start_run(task))
+            self._watch(await self._app.start_run(task, **self._chosen_model()))
         except PrsmError as error:
             self._give_back(agent, task, error)
+
+    def _chosen_model(self) -> dict[str, str]:
+        """Return the model that was chosen for the next master, which is taken once."""
+        provider, _, model = self._session.next_model.partition("/")
+        self._session.next_model = ""
+        return {"provider": provider, "model": model} if model else {}
 
     def _watch(self, run: RunHandle) -> None:
         if self._runs is not None:
@@ -176,13 +207,24 @@ class Acts:
             await self._begin(known, text)
             return
         try:
-            how = await self._app.prompt_agent(known.id, text, delivery)
+            when = await self._deliver(known.id, text, delivery)
         except PrsmError as error:
             self._give_back(agent, text, error)
             return
-        when = _WHEN.get(how, escape_exact(how))
-        self._session.said_to(known, text, when)
         self._tell.told("info", f"to {known.name}: {first_line(text, 60)} ({when})")
+
+    async def _deliver(self, agent: str | None, text: str, delivery: str) -> str:
+        """Say something to an agent that works, or, as a further task, to the last master.
+
+        Return when that is read. Raises PrsmError.
+        """
+        if agent is None:
+            self._watch(await self._app.continue_run(text))
+            return "it begins now"
+        how = await self._app.prompt_agent(agent, text, delivery)
+        when = _WHEN.get(how, escape_exact(how))
+        self._session.said_to(self._session.agents[agent], text, when)
+        return when
 
     async def _begin(self, agent: Agent | None, task: str) -> None:
         """Start a run, or give the last master a further task."""
@@ -198,14 +240,14 @@ class Acts:
                 "warning", "a run is open: it has no agent yet, or its master has ended"
             )
             return
-        if master is None or run is None:
+        if master is None or run is None or self._session.next_model:
             await self._start(task, None)
             return
         if self._starts is not None:
             self._starts.begin(task, continues=True)
             return
         try:
-            self._watch(await self._app.continue_run(task))
+            await self._deliver(None, task, "")
         except PrsmError as error:
             self._give_back(master.id, task, error)
 
@@ -229,14 +271,6 @@ class Acts:
     async def _stop(self) -> None:
         stopped = await self._app.interrupt_run()
         self._tell.told("info", "the run is interrupted" if stopped else "no run is open")
-
-    async def _budget(self) -> None:
-        told = await self._app.budget()
-        lines = [f"used: {told['spent']}"]
-        for kind, amount in told["run"].items():
-            if amount.get("limit") is not None:
-                lines.append(f"{kind}: {amount['left']} of {amount['limit']} left")
-        self._tell.told("info", " · ".join(lines))
 
     async def _mode(self, name: str) -> None:
         modes = [mode.value for mode in PermissionMode]
@@ -276,6 +310,11 @@ class Acts:
         finally:
             self._loading.discard(agent)
         self._tell.paged(agent)
+
+    async def _edit(self, agent: str | None, text: str) -> None:
+        with self._tell.lent() as ends:
+            text = await edit(text, ends)
+        self._tell.edited(agent, text)
 
     async def _complete(self, text: str) -> None:
         found: Sequence[Any] = await self._app.complete(text)

@@ -116,6 +116,7 @@ async def compose(
         keymap=keymap,
     )
     tui.acts = acts = Acts(app, session, tui)
+    acts.looks.owns = owns
     pump = Pump(app, session, tui.changed)
     acts.begin()
     attending = [pump.attend] if answers else []

@@ -24,6 +24,13 @@ class Key(NamedTuple):
     has_priority: bool = False  # before whoever has the focus
 
 
+CHANGES, DIFF, SNAPSHOTS, PAGE, PALETTE = (
+    "at changes",
+    "in the lines of a change",
+    "at snapshots",
+    "on a page",
+    "among commands",
+)
 EVERYWHERE, SESSIONS, NEW, TREE, TRANSCRIPT, PROMPT, NEEDS_YOU, FILTER, HELP, SURE = (
     "everywhere",
     "in the list of sessions",
@@ -40,7 +47,24 @@ EVERYWHERE, SESSIONS, NEW, TREE, TRANSCRIPT, PROMPT, NEEDS_YOU, FILTER, HELP, SU
 KEYS: Mapping[str, Sequence[Key]] = {
     EVERYWHERE: (
         Key("app.requests", "f2", "what needs you: go there, and back", "app.needs_you", True),
-        Key("app.sessions", "f3", "the list of sessions, of `prsm` alone", "app.sessions", True),
+        Key(
+            "app.changes",
+            "f3",
+            "what was changed: go there, and back",
+            "app.place('changes')",
+            True,
+        ),
+        Key(
+            "app.snapshots",
+            "f4",
+            "snapshots of the files: go there, and back",
+            "app.place('snapshots')",
+            True,
+        ),
+        Key("app.sessions", "f5", "the list of sessions, of `prsm` alone", "app.sessions", True),
+        Key(
+            "app.palette", "ctrl+p", "all commands, by a few letters", "app.place('palette')", True
+        ),
         Key("app.help", "f1", "the keys of this place", "app.help", True),
         Key("app.next", "tab", "the next pane"),
         Key("app.previous", "shift+tab", "the pane before"),
@@ -109,6 +133,7 @@ KEYS: Mapping[str, Sequence[Key]] = {
             "behind @PATH, /COMMAND or a name: complete it; else the next pane",
         ),
         Key("prompt.delivery", "ctrl+t", "how it is delivered: inject, queue or interrupt"),
+        Key("prompt.editor", "ctrl+g", "go on in your editor: $VISUAL or $EDITOR"),
         Key("prompt.leave", "escape", "to the transcript; what you typed stays"),
     ),
     NEEDS_YOU: (
@@ -118,6 +143,96 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key("requests.page_down", "pagedown", "further down in what it is about"),
         Key("requests.page_up", "pageup", "further up"),
         Key("requests.back", "escape", "back to where you were"),
+    ),
+    CHANGES: (
+        Key("changes.down", "down,j", "the next change", "move(1)"),
+        Key("changes.up", "up,k", "the change before", "move(-1)"),
+        Key("changes.first", "home,g", "the first", "edge(0)"),
+        Key("changes.last", "end,G", "the last", "edge(-1)"),
+        Key("changes.open", "enter,l,right", "its lines", "open"),
+        Key("changes.pane", "tab,shift+tab", "the list, or the lines", "pane"),
+        Key("changes.accept", "a", "accept the change: it stays", "accept('one')"),
+        Key(
+            "changes.accept_all",
+            "A",
+            "accept all of its file, agent or turn; asks first",
+            "accept('all')",
+        ),
+        Key(
+            "changes.reject",
+            "x",
+            "reject the change: it is taken back; asks first",
+            "reject('one')",
+        ),
+        Key(
+            "changes.reject_all",
+            "X",
+            "reject all of its file, agent or turn; asks first",
+            "reject('all')",
+        ),
+        Key(
+            "changes.comment",
+            "c",
+            "a comment on the line, sent to the agent that wrote it",
+            "comment",
+        ),
+        Key("changes.why", "v", "why: of the change, or who made the line as it is now", "why"),
+        Key(
+            "changes.author", "t", "the call that made it, in the transcript of its agent", "author"
+        ),
+        Key("changes.by", "b", "by file, by agent, by turn", "by"),
+        Key("changes.all", "o", "also what is decided, or only what is not", "all"),
+        Key("changes.help", "question_mark", "the keys of this place", "app.help"),
+        Key("changes.back", "escape", "one step back"),
+    ),
+    DIFF: (
+        Key("diff.down", "down,j", "a line down", "move(1)"),
+        Key("diff.up", "up,k", "a line up", "move(-1)"),
+        Key("diff.page_down", "pagedown,space", "a page down", "page(1)"),
+        Key("diff.page_up", "pageup", "a page up", "page(-1)"),
+        Key("diff.first", "home,g", "the first line", "edge(0)"),
+        Key("diff.last", "end,G", "the last line", "edge(-1)"),
+        Key("diff.next_part", "n,right_square_bracket", "the next part", "hunk(1)"),
+        Key("diff.previous_part", "N,left_square_bracket", "the part before", "hunk(-1)"),
+        Key(
+            "diff.left", "h,left", "mean the line before, of two beside each other", "side('left')"
+        ),
+        Key("diff.right", "l,right", "mean the line after", "side('right')"),
+    ),
+    SNAPSHOTS: (
+        Key("snapshots.down", "down,j", "the next snapshot", "move(1)"),
+        Key("snapshots.up", "up,k", "the snapshot before", "move(-1)"),
+        Key(
+            "snapshots.page_down",
+            "pagedown,space",
+            "further down in what a restore changes",
+            "scroll(1)",
+        ),
+        Key("snapshots.page_up", "pageup", "further up", "scroll(-1)"),
+        Key("snapshots.open", "enter", "what a restore would change; changes nothing", "open"),
+        Key(
+            "snapshots.restore", "r", "restore the files, and what is staged; asks first", "restore"
+        ),
+        Key("snapshots.undo", "u", "take the last restore back; asks first", "undo"),
+        Key("snapshots.new", "n", "a new one, of the files as they are", "new"),
+        Key("snapshots.help", "question_mark", "the keys of this place", "app.help"),
+        Key("snapshots.back", "escape", "one step back"),
+    ),
+    PAGE: (
+        Key("page.down", "down,j", "further down, or the next that can be picked", "move(1)"),
+        Key("page.up", "up,k", "further up, or the one before", "move(-1)"),
+        Key("page.page_down", "pagedown,space", "a page down", "page(1)"),
+        Key("page.page_up", "pageup", "a page up", "page(-1)"),
+        Key("page.pick", "enter", "pick what the cursor is on: a model", "pick"),
+        Key("page.again", "R", "look again", "again"),
+        Key("page.help", "question_mark", "the keys of this place", "app.help"),
+        Key("page.back", "escape", "one step back"),
+    ),
+    PALETTE: (
+        Key("palette.down", "down", "the next command", "move(1)"),
+        Key("palette.up", "up", "the command before", "move(-1)"),
+        Key("palette.pick", "enter", "do it, or type the words that it needs"),
+        Key("palette.back", "escape", "one step back"),
     ),
     FILTER: (
         Key("filter.keep", "enter,down,up,tab", "keep it, and go on in what is left"),
@@ -130,7 +245,9 @@ KEYS: Mapping[str, Sequence[Key]] = {
     ),
     SURE: (Key("sure.yes", "y", "yes; any other key: no"),),
 }
-TYPED_IN = frozenset({EVERYWHERE, PROMPT, NEEDS_YOU, FILTER})  # where letters are of a text
+TYPED_IN = frozenset(
+    {EVERYWHERE, NEW, PROMPT, NEEDS_YOU, PALETTE, FILTER}
+)  # where letters are of a text
 
 NO_KEY = "no_key"  # a name that no key has: for a keymap of Textual blank is the default
 
@@ -207,6 +324,10 @@ class Keymap:
         """Return the keys of an action as a person reads them."""
         return ", ".join(map(shown_key, self._of[name])) or "none"
 
+    def first(self, name: str) -> str:
+        """Return the first key of an action as a person reads it, blank where it has none."""
+        return next(map(shown_key, self._of[name]), "")
+
     def by_name(self) -> Mapping[str, str]:
         """Return all keys by the name of what they do, with commas, as Textual's keymaps are."""
         return {name: ",".join(keys) or NO_KEY for name, keys in self._of.items()}
@@ -214,7 +335,10 @@ class Keymap:
     def _check(self, place: str, own: Mapping[str, Sequence[str]]) -> None:
         """Raise ValueError where a key that a person has set means something else, too."""
         before_all = [key for key in KEYS[EVERYWHERE] if key.has_priority]
-        rivals = KEYS[place] if place == EVERYWHERE else (*KEYS[place], *before_all)
+        rivals = [*KEYS[place], *(() if place == EVERYWHERE else before_all)]
+        if place == DIFF:  # what the list has no key of the lines for is done from there, too
+            of_lines = {one for key in KEYS[DIFF] for one in key.keys.split(",")}
+            rivals += [key for key in KEYS[CHANGES] if not of_lines & set(key.keys.split(","))]
         owners: dict[str, str] = {}
         for key in rivals:
             for one in self._of[key.name]:

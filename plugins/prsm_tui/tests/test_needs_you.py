@@ -8,6 +8,7 @@ from textual.widgets import Input
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.domain.permissions import Answer
+from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.testing import ScriptedApp
 
 SENTENCE = "yo do it, o yo: you do\n"
@@ -208,3 +209,10 @@ async def test_a_draft_is_there_after_an_answer():
         await eyes.press("escape")
         await eyes.type("ught")
         assert eyes.tui.panes.prompt.text == "half a thought"
+
+
+async def test_in_a_session_without_a_run_it_is_said_at_once_that_nothing_waits():
+    async with watching(ScriptedApp(RunOptions(task=None))) as eyes:
+        await eyes.sees("no run yet")
+        await eyes.press("f2")
+        await eyes.sees("Nothing waits for you")

@@ -178,6 +178,10 @@ class RemoteApp:
         """Return the models that the owner knows; see AppHandle."""
         return cast("list[Mapping[str, Any]]", await self._ask("models"))
 
+    async def policy(self) -> Mapping[str, Any]:
+        """Return the owner's rules and grants; see AppHandle."""
+        return cast("Mapping[str, Any]", await self._ask("policy"))
+
     async def budget(self) -> Mapping[str, Any]:
         """Return what the newest run has used; see AppHandle."""
         return cast("Mapping[str, Any]", await self._ask("budget"))
@@ -193,6 +197,10 @@ class RemoteApp:
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return what the agents have changed; see AppHandle."""
         return cast("list[Mapping[str, Any]]", await self._ask("changes"))
+
+    async def show_change(self, change: str) -> Mapping[str, Any]:
+        """Return a change with its lines and its reason; see AppHandle."""
+        return cast("Mapping[str, Any]", await self._ask("show_change", change=change))
 
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
@@ -224,6 +232,11 @@ class RemoteApp:
     async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
         """Keep the files as they are; see AppHandle."""
         told = await self._ask("take_snapshot", description=description)
+        return cast("Mapping[str, Any]", told)
+
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Let the files be as in a snapshot; see AppHandle."""
+        told = await self._ask("restore_snapshot", snapshot=snapshot, dry_run=dry_run)
         return cast("Mapping[str, Any]", told)
 
     async def commit_changes(

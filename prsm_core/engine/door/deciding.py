@@ -10,10 +10,11 @@ from prsm_core.engine.files.deciding import (
     Choice,
     choose,
     family_of,
+    find_change,
     told_change,
     told_decision,
 )
-from prsm_core.engine.files.reasons import Reasons, of_line, of_path, told_reason
+from prsm_core.engine.files.reasons import Reasons, of_line, of_path, reason_values, told_reason
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.commits.records import Outcome
@@ -40,6 +41,16 @@ class Deciding:
         """Return all changes of the session, oldest first."""
         rows, names = await self._rows(), await self._names()
         return [told_change(row, names) for row in rows]
+
+    async def show(self, wanted: str) -> Mapping[str, Any]:
+        """Return a change with its lines and its reason; see AppHandle."""
+        row = find_change(await self._rows(), wanted)
+        if self._watch is None:
+            raise _not_kept()
+        reason = await Reasons(self._store, self._session).of(row)
+        text = await self._watch.get().patch([row])
+        told = told_change(row, await self._names())
+        return {**told, "rationale": reason_values(reason), "diff": text}
 
     async def rationale(self, path: str, line: int | None) -> Mapping[str, Any]:
         """Return why a file, or a line of it, was changed; see AppHandle."""

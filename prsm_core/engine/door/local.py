@@ -368,6 +368,10 @@ class LocalApp:
         redact = self._engine.journal.redactor.text
         return await survey(providers, providers.offered, redact=redact)
 
+    async def policy(self) -> Mapping[str, Any]:
+        """Return the rules on commands and tools, and what was allowed always."""
+        return self._engine.policy()
+
     async def budget(self) -> Mapping[str, Any]:
         """Return what the newest run has used, reserved and left."""
         budgets = self._engine.budgets
@@ -387,6 +391,11 @@ class LocalApp:
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return all changes of files that the session has found."""
         return await self._deciding.changes()
+
+    async def show_change(self, change: str) -> Mapping[str, Any]:
+        """Return a change with its lines and its reason."""
+        await self._engine.journal.flush()
+        return await self._deciding.show(change)
 
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
@@ -421,6 +430,10 @@ class LocalApp:
     async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
         """Keep the files as they are, and name that in the session."""
         return await self._undoing.take_snapshot(description)
+
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
+        """Let the files be as in a snapshot, or say what that would change."""
+        return await self._undoing.restore_snapshot(snapshot, is_dry=dry_run)
 
     @property
     def _undoing(self) -> Undoing:

@@ -299,6 +299,10 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
+    async def policy(self) -> Mapping[str, Any]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
     async def budget(self) -> Mapping[str, Any]:
         """Return what had been used; what was reserved, no event tells."""
         spent = self._played.spent
@@ -355,6 +359,14 @@ class ReplayApp:
         message: str | None = None,
         dry_run: bool = False,
     ) -> Mapping[str, Any]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
+    async def show_change(self, change: str) -> Mapping[str, Any]:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
+    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 

@@ -15,7 +15,7 @@ from prsm_core.engine.door.refusals import check_way, not_kept, run_open
 from prsm_core.engine.files.deciding import Choice, of_last_turn, told_decision
 from prsm_core.engine.files.naming import naming, newest_commit, newest_event, taken_by_hand
 from prsm_core.engine.going_back import carry_out, finish_owed, sessions_of, way_back
-from prsm_core.engine.undoing import find_prompt, told
+from prsm_core.engine.undoing import find_prompt, told, told_plan
 from prsm_core.workspace.shadow.records import About
 from prsm_core.workspace.shadow.worktree import Shadow
 
@@ -95,6 +95,20 @@ class Undoing:
         if what == "restore":
             return await self._restore(conversation=conversation)
         return await self._prompt(wanted, files=files, conversation=conversation)
+
+    async def restore_snapshot(self, wanted: str, *, is_dry: bool) -> Mapping[str, Any]:
+        """Let the files be as in a snapshot, or say what that would change; see AppHandle."""
+        if is_dry:
+            keeper = self._engine.files
+            if keeper is None:
+                raise not_kept()
+            plan = await keeper.use(self._folder, lambda shadow: shadow.plan(wanted))
+            return told_plan(plan)
+        if self._engine.is_running:
+            raise run_open(self._session)
+        async with self._quiet() as keeper:
+            restored = await keeper.use(self._folder, lambda shadow: shadow.restore(wanted))
+            return told(None, None, restored)
 
     async def _turn(self) -> Mapping[str, Any]:
         changes = self._engine.changes

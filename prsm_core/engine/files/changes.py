@@ -25,6 +25,7 @@ from prsm_core.engine.files.deciding import wanted
 from prsm_core.engine.files.verdicts import Verdicts
 from prsm_core.errors import PrsmError
 from prsm_core.workspace.changes.attribution import NOBODY, Hands, attribute, is_below
+from prsm_core.workspace.changes.diffing import patch
 from prsm_core.workspace.changes.tracing import find_origin
 from prsm_core.workspace.changes.tracker import Tracker
 
@@ -422,6 +423,11 @@ class ChangeWatch:
         """Return all changes of the session, oldest first; those of calls that have ended too."""
         await self.flush()
         return await self._store.changes(self._session)
+
+    async def patch(self, rows: Sequence[ChangeRow]) -> str:
+        """Return what changes did to lines. Raises PrsmError where git or the folder is not fit."""
+        asked = [row.change for row in rows]
+        return await self._keeper.use(self._folder, lambda shadow: patch(shadow, asked))
 
     async def origin(self, rows: Sequence[ChangeRow], line: int) -> Origin:
         """Return which of the changes of a file, newest first, made a line of it as it is now.

@@ -42,7 +42,7 @@ def choose(
     one in another state.
     """
     if choice.ids:
-        found = [_find(rows, wanted) for wanted in dict.fromkeys(choice.ids)]
+        found = [find_change(rows, wanted) for wanted in dict.fromkeys(choice.ids)]
         for row in found:
             if row.state not in states:
                 raise _in_another_state(row)
@@ -90,7 +90,8 @@ def _turn(row: ChangeRow) -> str | None:
     return turns.pop() if len(turns) == 1 else None
 
 
-def _find(rows: Iterable[ChangeRow], wanted: str) -> ChangeRow:
+def find_change(rows: Iterable[ChangeRow], wanted: str) -> ChangeRow:
+    """Return the change of an id, or of the beginning of one. Raises ConfigError."""
     text = wanted.strip().lower()
     exact = [row for row in rows if row.change.id == text]
     fits = exact or [row for row in rows if text and row.change.id.startswith(text)]

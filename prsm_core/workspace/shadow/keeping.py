@@ -65,10 +65,14 @@ def find(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:
         return fits[0]
     hint = "`prsm snapshot list` shows those there are"
     if not fits:
-        raise ConfigError(f"there is no snapshot {wanted!r} of this folder", hint=hint)
+        raise ConfigError(
+            f"there is no snapshot {wanted!r} of this folder", hint=hint, code="unknown_snapshot"
+        )
     names = ", ".join(one.id for one in fits[:5])
     raise ConfigError(
-        f"several snapshots begin with {wanted!r}: {names}", hint="give more of the id"
+        f"several snapshots begin with {wanted!r}: {names}",
+        hint="give more of the id",
+        code="ambiguous_snapshot",
     )
 
 

@@ -127,6 +127,8 @@ ARGUMENTS: dict[str, dict] = {
     "reject": {"changes": [], "agent": None, "call": None},
     "undo": {"what": "turn", "wanted": None, "files": True, "conversation": True},
     "take_snapshot": {"description": ""},
+    "restore_snapshot": {"snapshot": "0", "dry_run": True},
+    "show_change": {"change": "0"},
 }
 LOOKS = {"ping", "tree", "requests", "outcome"}
 

@@ -121,7 +121,10 @@ ACTS = {
     "worktrees": (),
     "hold_files": (),
     "rationale": ("a.py",),
+    "show_change": ("0",),
+    "restore_snapshot": ("0",),
     "commit_changes": (),
+    "policy": (),
     "providers": (),
     "models": (),
 }

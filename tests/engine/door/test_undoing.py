@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -98,6 +99,40 @@ async def test_a_person_takes_a_snapshot_while_an_agent_works_and_undoes_nothing
     assert taken in list(rows)
     [event] = [one for one in team.ledger.events("snapshot_taken") if one["kind"] == "manual"]
     assert event["snapshot"] == taken["id"]
+
+
+@pytest.mark.requirement("U2")
+async def test_a_snapshot_is_restored_once_it_was_said_what_that_changes(opened):
+    async def master(agent):
+        await write(agent, team, "a", "one")
+        told["taken"] = await door(team).take_snapshot("so far")
+        await write(agent, team, "b", "two")
+        told["open"] = await refused(door(team).restore_snapshot(told["taken"]["id"]))
+        await agent.complete()
+
+    async def refused(restoring):
+        with pytest.raises(ConfigError) as caught:
+            await restoring
+        return caught.value.code
+
+    told: dict[str, Any] = {}
+    async with opened(check=False) as team:  # what is decided after a run comes behind its end
+        assert (await team.run("begin", master=master)).status == "completed"
+        app, wanted = door(team), told["taken"]["id"]
+        planned = await app.restore_snapshot(wanted[:8], dry_run=True)
+        assert (team.workspace / "b").exists()
+        done = await app.restore_snapshot(wanted)
+        assert not (team.workspace / "b").exists()
+        nothing = await app.restore_snapshot(wanted, dry_run=True)
+        again = await app.undo("restore")
+        assert (team.workspace / "b").read_text() == "two"
+        unknown = [await refused(app.restore_snapshot(one)) for one in ("0000000000", "zz")]
+    assert told["open"] == "run_open"
+    assert (planned["restored"], planned["snapshot"]) == (wanted, None)
+    assert planned["changes"] == done["changes"] == [{"path": "b", "change": "deleted"}]
+    assert (nothing["files"], nothing["changes"]) == (0, [])
+    assert again["restored"] == done["snapshot"]
+    assert unknown == ["unknown_snapshot"] * 2
 
 
 async def test_before_a_session_has_begun_a_snapshot_is_of_none(opened):

@@ -192,6 +192,34 @@ async def test_a_frontend_is_told_why_a_file_and_a_line_of_it_were_changed(opene
     assert unknown.value.code == "no_such_line"
 
 
+@pytest.mark.requirement("E42")
+async def test_a_frontend_is_shown_a_change_with_its_lines_and_its_reason(opened, folder):
+    async def master(agent):
+        hand = Hand(agent, folder)
+        await agent.say("I fix the bug in the first line.")
+        await hand.write("a", "first\nsecond\n")
+        await agent.say("I fix another bug: a third line is missing.")
+        await hand.write("a", "first\nsecond\nthird\n")
+        await agent.complete()
+
+    async with opened(check=False) as team:  # what is decided comes behind the run's end
+        options = RunOptions(workspace=str(team.workspace))
+        app = LocalApp(team.engine, options, team.store, SESSION)
+        await team.run(master=master)
+        first, second = await app.changes()
+        await app.accept([first["change"]])
+        shown = [await app.show_change(one["change"]) for one in (first, second)]
+        with pytest.raises(ConfigError) as unknown:
+            await app.show_change("nothing")
+    assert [one["state"] for one in shown] == ["accepted", "pending"]
+    assert {**second, "diff": shown[1]["diff"], "rationale": shown[1]["rationale"]} == shown[1]
+    assert shown[0]["rationale"]["text"] == "I fix the bug in the first line."
+    assert shown[1]["rationale"]["text"] == "I fix another bug: a third line is missing."
+    assert shown[1]["diff"].splitlines()[-1] == "+third"
+    assert "+first" in shown[0]["diff"].splitlines()
+    assert unknown.value.code == "unknown_change"
+
+
 async def test_accepted_changes_are_committed_while_their_agent_goes_on(
     opened, folder, monkeypatch
 ):

@@ -11,5 +11,10 @@ blocks      the kinds of blocks
 spoken      a text that comes in pieces
 agents      one agent in the tree
 requests    what waits for a person, and how an answer is typed
+review      the changes of files, by file, agent or turn
+patches     the lines of one change, and in two columns
+comments    to whom a comment on a line goes, and what it says
+shelf       snapshots of files, and what a restore would change
+boards      pages of models, providers, the budget, rules and settings
 words       states, amounts and times in a few characters
 """

@@ -14,7 +14,10 @@ from prsm_core.kit import escape_exact, format_duration
 from prsm_tui.model import lives, talk
 from prsm_tui.model.agents import Agent, agent_of_node, take_spent
 from prsm_tui.model.blocks import Asked, Ending, Note
+from prsm_tui.model.boards import Boards
 from prsm_tui.model.requests import PERMISSION, QUESTION, Request, request_of
+from prsm_tui.model.review import Review
+from prsm_tui.model.shelf import Shelf
 from prsm_tui.model.spoken import shown
 from prsm_tui.model.transcript import Transcript
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from prsm_core import Event
 
 _KINDS = {"permission_requested": PERMISSION, "question_asked": QUESTION}
+# What is read again once one of these was told.
+_COUNTED = frozenset({"file_changed", "changes_decided", "worktree_merged", "snapshot_taken"})
 _NOBODY = {
     "headless": "nobody is there to ask",
     "timeout": "nobody answered in time",
@@ -60,6 +65,9 @@ class Session:
         self.requests: dict[str, Request] = {}  # those that are open, the oldest first
         self.spent = Spent()
         self.is_spent_old = False
+        self.review, self.shelf, self.boards = Review(), Shelf(), Boards()
+        self.next_model = ""  # of a new master that the next task begins with
+        self.told_at: dict[str, int] = {}  # the newest event of some types, by the type
         self.transcript = Transcript()  # of what is no agent's
 
     @classmethod
@@ -98,12 +106,18 @@ class Session:
             if event.seq <= self.seq:
                 return
             self.seq = event.seq
+            if event.type in _COUNTED:
+                self.told_at[event.type] = event.seq
         agent = self.agents.get(event.agent or "")
         if agent is not None:
             agent.heard_at = event.ts
         taker = _TAKERS.get(event.type)
         if taker is not None:
             taker(self, event)
+
+    def newest(self, *kinds: str) -> int:
+        """Return the number of the newest event of some types that came after the view; 0: none."""
+        return max((self.told_at.get(kind, 0) for kind in kinds), default=0)
 
     def take_tree(self, tree: Mapping[str, Any]) -> None:
         """Take over what was used, as AppHandle.tree tells it."""

@@ -82,6 +82,11 @@ class Transcript:
         """Return a call that runs."""
         return self._open.get(call)
 
+    def find_block(self, call: str) -> Call | None:
+        """Return a call, whether it runs or not."""
+        found = (one for one in self.blocks if isinstance(one, Call) and one.call == call)
+        return next(found, None)
+
     def begin(self, call: Call) -> None:
         """Add a call."""
         self._open[call.call] = call

@@ -13,11 +13,16 @@ wrapping    text as lines of a width
 prompt      where a person types, and to whom and how that goes
 needs_you   what waits for a person, and where it is answered
 status      the line at the bottom
+place       a screen beside the panes; places  which there are
+changes     what was changed; diff  the lines of one change; patch_rows  … as rows
+snapshots   snapshots of the files, and what a restore changes
+board       a page to be read; palette  all commands
+lending     the terminal, for another program
 asking      a question of the screen's own, with yes or no
 sessions    the list of sessions, and a peek at the chosen one
 new_session where another session begins
 line_asked  the same, answered by a line
 help        the keys of a place
 keys        the keys of the table as bindings
-messages    what a person did
+messages    what a person did; file_messages  … with files, each with its act
 """

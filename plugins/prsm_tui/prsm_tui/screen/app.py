@@ -9,20 +9,25 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
+from textual import on
 from textual.app import App
 from textual.message import Message
 
 from prsm_tui.acts import DELIVERIES
-from prsm_tui.commands import completed, read_command
+from prsm_tui.commands import Typed, completed, read_command
 from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap, shown_key
 from prsm_tui.screen.asking import Sure
+from prsm_tui.screen.changes import Changes
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
+from prsm_tui.screen.file_messages import ActWanted
 from prsm_tui.screen.help import Help
 from prsm_tui.screen.keys import binding, bindings
+from prsm_tui.screen.lending import lent
 from prsm_tui.screen.messages import (
     AgentChosen,
     DeliveryTurned,
+    EditorWanted,
     HistoryWanted,
     KillWanted,
     PaneLeft,
@@ -34,18 +39,23 @@ from prsm_tui.screen.messages import (
 )
 from prsm_tui.screen.needs_you import NeedsYou
 from prsm_tui.screen.panes import Panes
+from prsm_tui.screen.place import Place
+from prsm_tui.screen.places import make_place
 from prsm_tui.screen.status import title_of
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from textual.binding import BindingType
     from textual.screen import Screen
 
     from prsm_tui.acts import Acts
+    from prsm_tui.editor import Ends
     from prsm_tui.hub_acts import HubActs
     from prsm_tui.model.session import Session
+    from prsm_tui.screen.palette import CommandPicked
 
 FRAME_SECONDS = 1 / 15
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
@@ -106,6 +116,7 @@ class Tui(App[None]):
         self._frame: asyncio.TimerHandle | None = None
         self._drawn_at = 0.0
         self._left_at: float | None = None
+        self.is_lent = False  # the terminal is, to another program
         self._title = ""
         self._waiting = 0
 
@@ -131,7 +142,7 @@ class Tui(App[None]):
         lead = "" if level == "info" or not text else f"{level}: "
         self.panes.told.update(f"{lead}{text}")
         self.panes.told.display = bool(text)
-        if isinstance(self.screen, NeedsYou | Help):
+        if isinstance(self.screen, NeedsYou | Help | Place):
             self.screen.say(f"{lead}{text}")
 
     def unsent(self, agent: str | None, text: str) -> None:
@@ -142,6 +153,25 @@ class Tui(App[None]):
         """Show a request again whose answer did not get through."""
         if isinstance(self.screen, NeedsYou):
             self.screen.withdraw(request)
+
+    def uncommented(self, change: str, text: str) -> None:
+        """Put a comment that reached nobody back to where it was typed."""
+        if isinstance(self.screen, Changes):
+            self.screen.put_back(change, text)
+
+    def found(self, agent: str, call: str | None) -> None:
+        """Go to a call in the transcript of its agent, or to its end where it is not there."""
+        if self.panes not in self.screen_stack or agent not in self.session.agents:
+            return  # the session was left meanwhile
+        while self.screen is not self.panes:
+            _ = self.pop_screen()
+        self.choose(agent)
+        self.panes.go_to("transcript")
+        block = self.session.agents[agent].transcript.find_block(call or "")
+        if block is None:
+            self.told("warning", "its call is not in the transcript")
+        else:
+            self.call_after_refresh(self.panes.transcript.reveal, block)
 
     def paged(self, agent: str) -> None:
         """Show a page of history that has come."""
@@ -212,10 +242,19 @@ class Tui(App[None]):
         self._step_back()
 
     def _step_back(self) -> None:
-        if isinstance(self.screen, NeedsYou):
+        if isinstance(self.screen, NeedsYou | Place):
             _ = self.pop_screen()
         else:
             self.panes.action_back()
+
+    @on(ActWanted)
+    def _act_wanted(self, message: ActWanted) -> None:
+        """Have something done, once the person is sure where that is asked."""
+        acts = self.acts
+        if acts is not None and message.question:
+            self.ask(message.question, lambda: message.do(acts))
+        elif acts is not None:
+            message.do(acts)
 
     def on_kill_wanted(self, message: KillWanted) -> None:
         """Ask, then kill."""
@@ -236,11 +275,44 @@ class Tui(App[None]):
         """Go to what waits for the person, or back."""
         if isinstance(self.screen, NeedsYou):
             _ = self.pop_screen()
-        elif self.screen is self.panes:
+        elif self.screen is self.panes or isinstance(self.screen, Place):
             _ = self.push_screen(self._needs_you())
 
     def _needs_you(self) -> NeedsYou:
         return NeedsYou(self.session, time.time(), self.keymap, answers=self._answers)
+
+    def action_place(self, name: str) -> None:
+        """Go to a screen beside the panes, or back."""
+        here = self.screen
+        if here is not self.panes and not isinstance(here, Place):
+            return
+        if isinstance(here, Place):
+            _ = self.pop_screen()
+        if not isinstance(here, Place) or here.named != name:
+            _ = self.push_screen(make_place(name, self.session, self.delivery, self.keymap))
+
+    def on_command_picked(self, message: CommandPicked) -> None:
+        """Do a command, or let the words that it needs be typed."""
+        _ = self.pop_screen()
+        if message.needs_words:
+            self.panes.prompt.take_over(self.chosen, f"/{message.name} ")
+            self.panes.go_to("prompt")
+        elif self.acts is not None:
+            why_not = Commanding(self, self.acts).do(Typed(message.name, ""))
+            self.told("warning", why_not)
+
+    def on_editor_wanted(self, message: EditorWanted) -> None:
+        """Let a text be gone on with in an editor."""
+        if self.acts is not None:
+            self.acts.edit(message.agent, message.text)
+
+    def edited(self, agent: str | None, text: str) -> None:
+        """Put what came of it back to where it is typed."""
+        self.panes.prompt.take_over(agent, text)
+
+    def lent(self) -> AbstractContextManager[Ends]:
+        """Leave the terminal to another program."""
+        return lent(self)
 
     def action_request(self, step: int) -> None:
         """Show another request."""
@@ -252,9 +324,11 @@ class Tui(App[None]):
         if isinstance(self.screen, Help):
             _ = self.pop_screen()
         elif isinstance(self.screen, NeedsYou):
-            _ = self.push_screen(Help(NEEDS_YOU, self.keymap))
+            _ = self.push_screen(Help([NEEDS_YOU], self.keymap))
+        elif isinstance(self.screen, Place):
+            _ = self.push_screen(Help(self.screen.KEYS, self.keymap))
         elif self.screen is self.panes:
-            _ = self.push_screen(Help(_PLACES[self.panes.pane], self.keymap))
+            _ = self.push_screen(Help([_PLACES[self.panes.pane]], self.keymap))
 
     def begin_new(self, workspace: str) -> None:
         """Go where another session begins, where there are many."""
@@ -310,7 +384,7 @@ class Tui(App[None]):
 
     def _draw(self) -> None:
         """Draw all that has changed."""
-        if self._loop is None or not self.is_running or not self.panes.is_mounted:
+        if self._loop is None or self.is_lent or not self.is_running or not self.panes.is_mounted:
             return
         now, self._drawn_at = time.time(), self._loop.time()
         master = self.session.master()
@@ -322,7 +396,7 @@ class Tui(App[None]):
         panes.head.sync(self.chosen, now)
         panes.transcript.sync()
         panes.status.sync(new=panes.transcript.new)
-        if isinstance(self.screen, NeedsYou):
+        if isinstance(self.screen, NeedsYou | Place):
             self.screen.sync(now)
         self._tell_terminal()
 
@@ -352,6 +426,8 @@ class Tui(App[None]):
             return f"{agent.name} has ended: /restart TEXT starts it again"
         if run is not None and run.is_open:
             return "a run is open: choose an agent to talk to"
+        if self.session.next_model:
+            return f"a task for a new master of {self.session.next_model} · Enter sends"
         if agent is None and self.session.master() is not None:
             return f"to the master, as a further task · {self._how_sent()}"
         if agent is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.containers import Vertical
+from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -28,15 +29,32 @@ class Sure(ModalScreen[bool]):
         super().__init__()
         self._keymap = keymap
         self._question = question
+        self._is_clicked = False  # on yes, once
 
     def compose(self) -> ComposeResult:
         """Show the question."""
+        self._answers = Static(self._links(f"{self._keymap.shown('sure.yes')} yes"))
         with Vertical():
             yield Static(self._question, markup=False)
-            yes = self._keymap.shown("sure.yes")
-            yield Static(f"[{yes}] yes, any other key: no", markup=False)
+            yield self._answers
 
     def on_key(self, event: events.Key) -> None:
         """Take the answer."""
         event.stop()
         _ = self.dismiss(self._keymap.means(SURE, event.key) == "sure.yes")
+
+    def action_yes(self) -> None:
+        """Take the second click for a yes: the first may be one that brought the window back."""
+        if self._is_clicked:
+            _ = self.dismiss(True)
+            return
+        self._is_clicked = True
+        self._answers.update(self._links("click once more: yes"))
+
+    def action_no(self) -> None:
+        """Take a click for a no."""
+        _ = self.dismiss(False)
+
+    @staticmethod
+    def _links(yes: str) -> str:
+        return f"[@click=screen.yes]{escape(yes)}[/] · [@click=screen.no]any other key: no[/]"

@@ -28,9 +28,16 @@ class Commanding:
             "kill": self._kill_named,
             "restart": self._restart,
             "stop": self._stop,
-            "budget": self._budget,
+            "budget": lambda _: self._go("budget"),
+            "model": self._model,
+            "models": lambda _: self._go("models"),
+            "providers": lambda _: self._go("providers"),
+            "policy": lambda _: self._go("policy"),
+            "settings": lambda _: self._go("settings"),
             "mode": self._mode,
             "fork": self._fork,
+            "changes": lambda _: self._go("changes"),
+            "snapshot": self._snapshot,
             "quit": self._quit,
             "sessions": self._many(lambda many, _: many.leave()),
             "new": self._many(lambda _, folder: self._tui.begin_new(folder)),
@@ -86,8 +93,10 @@ class Commanding:
         self._tui.ask("End the run as interrupted? Its agents are killed.", self._acts.stop)
         return ""
 
-    def _budget(self, _: str) -> str:
-        self._acts.budget()
+    def _model(self, name: str) -> str:
+        if not name:
+            return self._go("models")
+        self._acts.looks.choose_model(name)
         return ""
 
     def _mode(self, name: str) -> str:
@@ -99,10 +108,13 @@ class Commanding:
         return ""
 
     def _export(self, output: str) -> str:
+        many, session = self._tui.many, self._tui.session.id
+        if many is None:
+            return f"from here nothing is exported: `prsm export {session}` writes it"
         if not output:
             return "to which file? /export FILE"
-        export = self._many(lambda many, path: many.export(self._tui.session.id, path))
-        return export(output)
+        many.export(session, output)
+        return ""
 
     def _many(self, act: Callable[[HubActs, str], None]) -> Callable[[str], str]:
         """Return what does something with whole sessions, where there are many."""
@@ -114,6 +126,16 @@ class Commanding:
             return ""
 
         return do
+
+    def _go(self, place: str) -> str:
+        self._tui.action_place(place)
+        return ""
+
+    def _snapshot(self, description: str) -> str:
+        if description:
+            self._acts.files.take_snapshot(description)
+            return ""
+        return self._go("snapshots")
 
     def _quit(self, _: str) -> str:
         self._tui.action_leave()

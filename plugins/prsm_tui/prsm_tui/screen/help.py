@@ -13,6 +13,8 @@ from prsm_tui.keys import EVERYWHERE, HELP, Keymap, table
 from prsm_tui.screen.lines import Lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual import events
     from textual.app import ComposeResult
 
@@ -27,10 +29,10 @@ class Help(Screen[None]):
     Help Static { height: 1; text-style: reverse; }
     """
 
-    def __init__(self, place: str, keymap: Keymap) -> None:
+    def __init__(self, places: Sequence[str], keymap: Keymap) -> None:
         super().__init__()
         self._keymap = keymap
-        lines = [*table([place], keymap), "", *table([EVERYWHERE], keymap)]
+        lines = [*table(places, keymap), "", *table([EVERYWHERE], keymap)]
         lines += ["", "commands, where you type:"]
         width = max(len(command.usage) for command in COMMANDS.values())
         lines += [f"  {one.usage:<{width}}  {one.does}" for one in COMMANDS.values()]

@@ -231,9 +231,9 @@ class HubTui(Tui):
     def action_help(self) -> None:
         """Show the keys of this place."""
         if self.screen is self.overview:
-            _ = self.push_screen(Help(SESSIONS, self.keymap))
+            _ = self.push_screen(Help([SESSIONS], self.keymap))
         elif isinstance(self.screen, NewSession):
-            _ = self.push_screen(Help(NEW, self.keymap))
+            _ = self.push_screen(Help([NEW], self.keymap))
         else:
             super().action_help()
 
@@ -346,7 +346,7 @@ class HubTui(Tui):
 
     def _draw(self) -> None:
         """Draw all that has changed."""
-        if self._loop is None or not self.is_running:
+        if self._loop is None or self.is_lent or not self.is_running:
             return
         if self.screen is self.overview or not self._is_visited:
             self._drawn_at = self._loop.time()

@@ -40,6 +40,15 @@ class WordWanted(Message):
         self.text = text
 
 
+class EditorWanted(Message):
+    """A text is to be gone on with in the person's own editor."""
+
+    def __init__(self, text: str, agent: str | None) -> None:
+        super().__init__()
+        self.text = text
+        self.agent = agent
+
+
 class DeliveryTurned(Message):
     """The next way of delivery was asked for."""
 

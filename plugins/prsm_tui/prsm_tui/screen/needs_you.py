@@ -42,14 +42,15 @@ _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
 
 
 class AnswerLine(Input):
-    """Where an answer is typed; the key that gives it is of the table."""
+    """Where an answer is typed; the key that gives it is of the table, as what `gives` names."""
 
-    def __init__(self, keymap: Keymap, **options: Any) -> None:
+    def __init__(self, keymap: Keymap, gives: str = "requests.send", **options: Any) -> None:
         super().__init__(**options)
         self._keymap = keymap
+        self._gives = gives
 
     async def _on_key(self, event: events.Key) -> None:
-        gives = self._keymap.means(NEEDS_YOU, event.key) == "requests.send"
+        gives = event.key in self._keymap.of(self._gives)
         if not gives and event.key != "enter":
             await super()._on_key(event)
             return
@@ -80,6 +81,7 @@ class NeedsYou(Screen[None]):
         self._answers = answers  # whether a person may
         self._given: set[str] = set()  # what was answered here, and has not ended yet
         self._shown: Request | None = None
+        self._is_built = False  # its widgets are there
         self._is_drawn = False
         self._meant: tuple[str, Sequence[str]] | None = None  # what the typed answer is for
         self._offered = ""
@@ -105,11 +107,12 @@ class NeedsYou(Screen[None]):
         self._line.cursor_blink = False
         self._line.disabled = not self._answers
         self._line.focus()
+        self._is_built = True
         self.sync(self._now)
 
     def sync(self, now: float) -> None:
         """Follow the model; the request that is shown stays, as long as it is open."""
-        if not self.is_mounted:
+        if not self._is_built:
             return
         self._now = now
         self._given &= self._session.requests.keys()

@@ -11,6 +11,7 @@ from prsm_tui.keys import NEW, Keymap
 from prsm_tui.screen.keys import binding
 from prsm_tui.screen.messages import (
     DeliveryTurned,
+    EditorWanted,
     PromptSubmitted,
     SteppedBack,
     TaskGiven,
@@ -100,6 +101,11 @@ class NewSession(Screen[None]):
     def on_delivery_turned(self, message: DeliveryTurned) -> None:
         """A task is delivered in one way."""
         message.stop()
+
+    def on_editor_wanted(self, message: EditorWanted) -> None:
+        """Say where an editor can be had: what opens it belongs to a session."""
+        message.stop()
+        self.say("your editor opens where you type in a session; this task is typed here")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Go on to the task."""

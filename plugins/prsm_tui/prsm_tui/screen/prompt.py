@@ -12,6 +12,7 @@ from textual.widgets import TextArea
 from prsm_tui.keys import EVERYWHERE, PROMPT, Keymap
 from prsm_tui.screen.messages import (
     DeliveryTurned,
+    EditorWanted,
     PaneLeft,
     PromptSubmitted,
     SteppedBack,
@@ -55,6 +56,13 @@ class Prompt(TextArea):
             return
         self._set("\n".join(filter(None, [text, self.text])))
 
+    def take_over(self, agent: str | None, text: str) -> None:
+        """Let what was typed for an agent be another text."""
+        if agent == self._of:
+            self._set(text)
+        else:
+            self._drafts[agent] = text
+
     def complete(self, found: Sequence[str]) -> None:
         """Let the last word become the one that was found, or what all have in common."""
         if not found:
@@ -88,16 +96,25 @@ class Prompt(TextArea):
         await super()._on_key(event)
 
     def _take(self, key: str) -> bool:
+        """Do what a key means here; return whether it means anything but to a text area."""
         means = self._keymap.means(PROMPT, key) or self._keymap.means(EVERYWHERE, key)
+        if means == "prompt.send":
+            self._submit()
+        elif means == "prompt.new_line":
+            self.insert("\n")
+        else:
+            return self._say(means)
+        return True
+
+    def _say(self, means: str) -> bool:
+        """Post what a key means here, or take up what was typed before."""
         match means:
-            case "prompt.send":
-                self._submit()
-            case "prompt.new_line":
-                self.insert("\n")
             case "prompt.leave" | "app.back":
                 self.post_message(SteppedBack())
             case "prompt.delivery":
                 self.post_message(DeliveryTurned())
+            case "prompt.editor":
+                self.post_message(EditorWanted(self.text, self._of))
             case "prompt.complete" if self._word() and self.cursor_at_end_of_text:
                 self.post_message(WordWanted(self.text))
             case "prompt.complete" | "app.next":

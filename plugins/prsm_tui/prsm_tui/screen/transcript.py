@@ -119,6 +119,18 @@ class Transcript(ScrollView, can_focus=True):
             self.sync()
             self._reveal(found[0])
 
+    def reveal(self, block: Block) -> None:
+        """Mark a block of the model, and show it."""
+        place = next((n for n, one in enumerate(self._model.blocks) if one is block), None)
+        if place is None:
+            return
+        self.follows, self._marked = False, block
+        if place < self._start:
+            self._start = place
+            self._items, self._ends = [], []
+        self.sync()
+        self._reveal(place - self._start)
+
     def action_open(self) -> None:
         """Unfold what is marked, or open the agent of a card."""
         if isinstance(self._marked, Call) and self._marked.child in self._session.agents:

@@ -1,0 +1,179 @@
+"""The changes of a session as they are reviewed: by file, agent or turn, conflicts first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.kit import escape_exact
+from prsm_tui.model.patches import read_patch
+from prsm_tui.model.spoken import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prsm_tui.model.patches import PatchLine
+
+WAYS = ("file", "agent", "turn")
+OPEN = frozenset({"pending", "unmerged"})  # states in which something can be decided
+OUTSIDE = "(outside)"  # a person, or another program
+_MARKS = {"added": "+", "deleted": "-", "modified": "~"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of a file, all of it text that can be drawn; `agent` None: it is from outside."""
+
+    id: str
+    path: str
+    told_path: str  # as it was told, which is what it is asked for by
+    kind: str
+    added: int | None
+    removed: int | None
+    how: str
+    agent: str | None
+    names: Sequence[str]  # of all who may have made it
+    call: str | None
+    turn: str | None
+    beside: Sequence[str]  # who else is on the file
+    note: str
+    state: str
+    why: str
+    at: float
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something can be decided about it."""
+        return self.state in OPEN
+
+    @property
+    def is_conflict(self) -> bool:
+        """Whether others are on the same file, or later edits keep it from being taken back."""
+        return bool(self.beside) or self.state == "unmerged"
+
+    @property
+    def mark(self) -> str:
+        """A sign of its kind."""
+        return _MARKS.get(self.kind, "?")
+
+    @property
+    def who(self) -> str:
+        """Who may have made it."""
+        return ", ".join(self.names) or OUTSIDE
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Changes that belong together; `key` tells the group from others of the same way."""
+
+    key: tuple[str, ...]
+    changes: Sequence[Change]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """What one change did to lines, and why; or `error`, why that is not known."""
+
+    lines: Sequence[PatchLine] = ()
+    reason: str = ""
+    said: str = ""  # said or thought
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Review:
+    """Owns the changes as they were told last, and the details of those that were opened."""
+
+    changes: Sequence[Change] = ()
+    details: dict[str, Detail] = field(default_factory=dict)
+    version: int = 0  # another one whenever something is
+    error: str = ""
+    is_known: bool = False  # they were told once
+
+    def take(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take over all changes, as AppHandle.changes tells them."""
+        self.changes = [change_of(row) for row in rows]
+        self.error, self.is_known = "", True
+        self.version += 1
+
+    def fail(self, why: str) -> None:
+        """Note why the changes cannot be told."""
+        self.error, self.is_known = why, True
+        self.version += 1
+
+    def take_detail(self, told: Mapping[str, Any]) -> None:
+        """Take over one change, as AppHandle.show_change tells it."""
+        reason = told.get("rationale") or {}
+        self.details[str(told["change"])] = Detail(
+            lines=read_patch(str(told.get("diff") or "")),
+            reason=shown(reason.get("text")).strip(),
+            said="thought" if reason.get("kind") == "thinking" else "said",
+        )
+        self.version += 1
+
+    def fail_detail(self, change: str, why: str) -> None:
+        """Note why one change cannot be shown."""
+        self.details[change] = Detail(error=why)
+        self.version += 1
+
+    def find(self, change: str | None) -> Change | None:
+        """Return the change of an id."""
+        return next((one for one in self.changes if one.id == change), None)
+
+    def groups(self, way: str, *, shows_all: bool = False) -> Sequence[Group]:
+        """Return those that are open, or all, in groups; what is in conflict comes first."""
+        found: dict[tuple[str, ...], list[Change]] = {}
+        for change in self.changes:
+            if shows_all or change.is_open:
+                found.setdefault(_key(change, way), []).append(change)
+        groups = [
+            Group(key, sorted(changes, key=lambda one: not one.is_conflict))
+            for key, changes in found.items()
+        ]
+        return sorted(groups, key=lambda group: not group.changes[0].is_conflict)
+
+
+def _key(change: Change, way: str) -> tuple[str, ...]:
+    if way == "file":
+        return (change.path,)
+    if way == "agent":
+        return (change.agent or "", change.who)
+    return (change.agent or "", change.turn or "", change.who)
+
+
+def change_of(row: Mapping[str, Any]) -> Change:
+    """Return a change as AppHandle.changes tells it."""
+    authors = row.get("authors") or ()
+    return Change(
+        id=str(row["change"]),
+        path=escape_exact(str(row["path"])),
+        told_path=str(row["path"]),
+        kind=escape_exact(str(row.get("kind") or "")),
+        added=row.get("added"),
+        removed=row.get("removed"),
+        how=escape_exact(str(row.get("how") or "")),
+        agent=row.get("agent"),
+        names=tuple(dict.fromkeys(map(_name, authors))),
+        call=row.get("call"),
+        turn=row.get("turn"),
+        beside=tuple(_name(one) for one in row.get("beside") or ()),
+        note=shown(row.get("note")),
+        state=escape_exact(str(row.get("state") or "")),
+        why=shown(row.get("why")),
+        at=float(row.get("at") or 0.0),
+    )
+
+
+def _name(told: Mapping[str, Any]) -> str:
+    if told.get("agent") is None:
+        return "somebody outside"
+    return escape_exact(str(told.get("name") or str(told["agent"])[:8]))
+
+
+def size_of(changes: Iterable[Change]) -> str:
+    """Return how many lines came and went: `+3 -1`; blank where nobody counted any."""
+    counted = [one for one in changes if one.added is not None]
+    if not counted:
+        return ""
+    removed = sum(one.removed or 0 for one in counted)
+    return f"+{sum(one.added or 0 for one in counted)} -{removed}"

@@ -1,0 +1,101 @@
+"""The snapshots of a session, and what a restore of one would change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.kit import escape_exact, first_line
+from prsm_tui.model.spoken import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_WORDS = {
+    "added": ("+", "come back"),
+    "deleted": ("-", "go"),
+    "modified": ("~", "change"),
+    "mode": ("%", "change permissions"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A snapshot of files; `taken_at` in Unix seconds."""
+
+    id: str
+    kind: str
+    taken_at: float
+    description: str
+    branch: str
+    head: str
+    agent: str | None
+    unquiet: Sequence[str]
+    bytes_skipped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a restore would change, in lines; or `error`, why that is not known."""
+
+    summary: str = ""
+    lines: Sequence[str] = ()
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Owns the snapshots as they were told last, and the plans of those that were opened."""
+
+    snapshots: Sequence[Snapshot] = ()  # the newest first
+    plans: dict[str, Plan] = field(default_factory=dict)
+    version: int = 0  # another one whenever something is
+    error: str = ""
+    is_known: bool = False
+
+    def take(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take over all snapshots, as AppHandle.snapshots tells them: each once, by its newest."""
+        known = {str(row["id"]): _snapshot(row) for row in rows}
+        self.snapshots = sorted(known.values(), key=lambda one: one.taken_at, reverse=True)
+        self.error, self.is_known = "", True
+        self.version += 1
+
+    def fail(self, why: str) -> None:
+        """Note why they cannot be told."""
+        self.error, self.is_known = why, True
+        self.version += 1
+
+    def take_plan(self, snapshot: str, told: Mapping[str, Any]) -> None:
+        """Take over what a restore would change, as AppHandle.restore_snapshot tells it."""
+        changes = [(str(one["change"]), shown(one["path"])) for one in told.get("changes") or ()]
+        counts = {kind: sum(one == kind for one, _ in changes) for kind in _WORDS}
+        parts = [f"{count} {_WORDS[kind][1]}" for kind, count in counts.items() if count]
+        lines = [f"{_WORDS.get(kind, ('?', ''))[0]} {path}" for kind, path in changes]
+        lines += [f"note: {shown(note)}" for note in told.get("notes") or ()]
+        summary = f"a restore: {', '.join(parts)}" if parts else "the files are as in the snapshot"
+        self.plans[snapshot] = Plan(summary=summary, lines=lines)
+        self.version += 1
+
+    def fail_plan(self, snapshot: str, why: str) -> None:
+        """Note why it is not known what a restore would change."""
+        self.plans[snapshot] = Plan(error=why)
+        self.version += 1
+
+    def forget_plans(self) -> None:
+        """Let go of the plans: the files are others."""
+        self.plans.clear()
+        self.version += 1
+
+
+def _snapshot(row: Mapping[str, Any]) -> Snapshot:
+    return Snapshot(
+        id=escape_exact(str(row["id"])),
+        kind=escape_exact(str(row.get("kind") or "")),
+        taken_at=float(row.get("taken_at") or 0.0),
+        description=first_line(str(row.get("description") or ""), 400),
+        branch=escape_exact(str(row.get("branch") or "")),
+        head=escape_exact(str(row.get("head") or ""))[:12],
+        agent=row.get("agent"),
+        unquiet=tuple(map(shown, row.get("unquiet") or ())),
+        bytes_skipped=int(row.get("bytes_skipped") or 0),
+    )

@@ -1,0 +1,464 @@
+"""The changes of a session: which there are, what each did to lines, and what becomes of them.
+
+Where there are few rows, the list or the lines of one change are seen; Enter and Esc go between.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from prsm_tui.keys import CHANGES, DIFF
+from prsm_tui.model.comments import addressee
+from prsm_tui.model.patches import REMOVED
+from prsm_tui.model.review import WAYS, Change, Detail, Group, size_of
+from prsm_tui.screen.diff import Diff
+from prsm_tui.screen.file_messages import (
+    AuthorWanted,
+    ChangeOpened,
+    ChangesAccepted,
+    ChangesOutdated,
+    ChangesRejected,
+    LineCommented,
+    LineQuestioned,
+)
+from prsm_tui.screen.keys import bindings
+from prsm_tui.screen.lines import Line, Lines
+from prsm_tui.screen.needs_you import AnswerLine
+from prsm_tui.screen.place import Place
+from prsm_tui.screen.wrapping import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.widgets import Input
+
+    from prsm_tui.keys import Keymap
+    from prsm_tui.model.patches import PatchLine
+    from prsm_tui.model.session import Session
+
+TALL = 30  # rows from which on list and lines are seen together
+_OUTDATING = ("file_changed", "changes_decided", "worktree_merged")
+_BOLD, _PLAIN, _DIM = Style(bold=True), Style(), Style(dim=True)
+_STYLES = {"conflict": Style(color="yellow", bold=True), "decided": _DIM, "pending": _PLAIN}
+_PATH, _NAME, _STATE, _SIZE = 40, 16, 9, 10  # cells
+
+Row = Group | Change
+
+
+class Changes(Place):
+    """Posts what a person decides and says about changes."""
+
+    BINDINGS = bindings(CHANGES)
+    named = "changes"
+    KEYS = (CHANGES, DIFF)
+    HINTS = (
+        ("changes.open", "lines", "screen.pane"),
+        ("changes.accept", "accept", "screen.accept('one')"),
+        ("changes.reject", "reject", "screen.reject('one')"),
+        ("changes.comment", "comment", "screen.comment"),
+        ("changes.why", "why", "screen.why"),
+        ("changes.author", "agent", "screen.author"),
+        ("changes.by", "by", "screen.by"),
+        ("app.help", "keys", "app.help"),
+    )
+    DEFAULT_CSS = """
+    Changes #list { height: 1fr; }
+    Changes #lines { height: 2fr; }
+    Changes #diff { height: 1fr; }
+    Changes #about { height: auto; max-height: 4; width: 100%; }
+    Changes #lines .head { height: 1; width: 100%; text-style: bold underline; }
+    Changes #list:focus, Changes #diff:focus { background-tint: $foreground 4%; }
+    """
+
+    def __init__(self, session: Session, delivery: str, keymap: Keymap) -> None:
+        super().__init__(session, keymap)
+        self._delivery = delivery
+        self._by, self._shows_all = WAYS[0], False
+        self._rows: Sequence[Row] = ()
+        self._chosen: str | None = None  # the change that the cursor is on
+        self._path = 0  # cells of the longest path
+        self._drawn: tuple[object, ...] = ()
+        self._asked_at = -1  # the event that the changes were read again for
+        self._asked: set[str] = set()  # changes whose lines are on their way
+        self._is_at_lines = False  # rather than at the list
+        self._line: tuple[str, PatchLine] | None = None  # that is being commented on
+        self._list, self._diff = Lines(id="list"), Diff()
+        self._head = Static(classes="head", markup=False)
+        self._about = Static(id="about", markup=False)
+        self._lines = Vertical(self._head, self._diff, id="lines")
+        send, back = keymap.shown("requests.send"), keymap.shown("changes.back")
+        hint = f"the comment, then {send}; {back}: none"
+        self._comment = AnswerLine(keymap, id="comment", placeholder=hint)
+
+    def compose(self) -> ComposeResult:
+        """Build the list, the lines of a change, and what is said of it."""
+        yield self.titled
+        yield self._list
+        yield self._lines
+        yield self._about
+        yield self.said
+        yield self._comment
+        yield self.hint
+
+    def on_mount(self) -> None:
+        """Begin at the list."""
+        self._comment.display = False
+        self._comment.cursor_blink = False
+        self._list.focus()
+        self._arrange()
+        self.is_built = True
+        self.sync(time.time())
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Show list and lines, or one of them."""
+        self._arrange()
+
+    def sync(self, now: float) -> None:
+        """Follow the model; what was told of since is read again."""
+        if not self.is_built:
+            return
+        newest = self.session.newest(*_OUTDATING)
+        if newest != self._asked_at:
+            self._asked_at = newest
+            self.post_message(ChangesOutdated())
+        review = self.session.review
+        where = self._is_at_lines, self.size.height >= TALL
+        drawn = review.version, self._by, self._shows_all, self._chosen, where
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self._draw()
+
+    def step_back(self) -> bool:
+        """Go from a comment to its line, and from the lines to the list."""
+        if self._line is not None:
+            self._end_comment()
+            return True
+        if self._is_at_lines:
+            self._go_to(self._list)
+            return True
+        return False
+
+    def put_back(self, change: str, text: str) -> None:
+        """Let a comment that reached nobody be typed on."""
+        line = self._diff.current
+        if change == self._chosen and line is not None and self._line is None:
+            self._begin_comment(line)
+            self._comment.value = text
+        else:
+            self.say(f"the comment was: {text}")
+
+    def action_move(self, step: int) -> None:
+        """Go to another change."""
+        if self._line is not None:
+            return  # a comment is typed
+        known = self._known
+        ids = [one.id for one in known]
+        if known:
+            place = ids.index(self._chosen) + step if self._chosen in ids else 0
+            self._choose(known[min(len(known) - 1, max(0, place))])
+
+    def action_edge(self, place: int) -> None:
+        """Go to the first change, or the last."""
+        if self._known:
+            self._choose(self._known[place])
+
+    def action_open(self) -> None:
+        """Go to the lines of the change."""
+        if not self._is_at_lines and self._change is not None:
+            self._go_to(self._diff)
+
+    def action_pane(self) -> None:
+        """Go from the list to the lines, or back."""
+        if self._line is None:
+            self._go_to(self._list if self._is_at_lines else self._diff)
+
+    def action_by(self) -> None:
+        """Put them together otherwise: by file, agent or turn."""
+        self._by = WAYS[(WAYS.index(self._by) + 1) % len(WAYS)]
+        self.sync(0.0)
+
+    def action_all(self) -> None:
+        """Show what is decided, too, or only what is not."""
+        self._shows_all = not self._shows_all
+        self.sync(0.0)
+
+    def action_accept(self, which: str) -> None:
+        """Accept the change, or all of its group."""
+        meant = self._meant(which)
+        if not meant:
+            self.say("there is nothing here to decide")
+            return
+        question = "" if which == "one" else f"Accept {_counted(meant)}?"
+        self.post_message(ChangesAccepted([one.id for one in meant], question))
+
+    def action_reject(self, which: str) -> None:
+        """Take the change back, or all of its group; asks first."""
+        meant = self._meant(which)
+        if not meant:
+            self.say("there is nothing here to decide")
+            return
+        question = f"Take back {_counted(meant)}? What came later in the same files stays."
+        self.post_message(ChangesRejected([one.id for one in meant], question))
+
+    def action_comment(self) -> None:
+        """Begin a comment on the line of the cursor."""
+        line = self._diff.current
+        if not self._is_at_lines or line is None:
+            first = self.keymap.first
+            keys = f"{first('changes.open')}, then {first('diff.down')} and {first('diff.up')}"
+            self.say(f"choose a line first: {keys}")
+        else:
+            self._begin_comment(line)
+
+    def action_why(self) -> None:
+        """Tell why: of a line, who made it as it is now; of a change, all of its reason."""
+        change, line = self._change, self._diff.current
+        if change is None:
+            return
+        if self._is_at_lines and line is not None and line.kind != REMOVED:
+            self.post_message(LineQuestioned(change.told_path, line.new or 1))
+            return
+        detail = self.session.review.details.get(change.id)
+        self.say(_why(change, detail) if detail is not None else "its lines are not read yet")
+
+    def action_author(self) -> None:
+        """Go to the call that made the change."""
+        change = self._change
+        if change is None or change.agent is None:
+            self.say("no agent of this session made it: it is from outside")
+        else:
+            self.post_message(AuthorWanted(change.agent, change.call or ""))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Send the comment."""
+        if self._line is not None and event.value.strip():
+            change, line = self._line
+            self.post_message(LineCommented(change, line, event.value.strip(), self._delivery))
+            self._end_comment()
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the change that was clicked; a second click opens it."""
+        if event.widget is self._list:
+            place = round(self._list.scroll_y) + event.y
+            if place < len(self._rows):
+                self._go_to(self._list)
+                row = self._rows[place]
+                self._choose(row if isinstance(row, Change) else row.changes[0])
+                if event.chain > 1:
+                    self.action_open()
+
+    def _begin_comment(self, line: PatchLine) -> None:
+        change = self._change
+        if change is None:
+            return
+        to = addressee(self.session, change)
+        if isinstance(to, str):
+            self.say(to)
+            return
+        self._line = change.id, line
+        number = line.old if line.kind == REMOVED else line.new
+        how = f" · {self._delivery}" if to.agent is not None else ""
+        self.say(f"a comment on line {number} {to.told}{how}")
+        self._comment.display = True
+        self._comment.value = ""
+        self._comment.focus()
+
+    def _end_comment(self) -> None:
+        self._line = None
+        self._comment.display = False
+        self.say("")
+        self._go_to(self._diff)
+
+    @property
+    def _change(self) -> Change | None:
+        """The change that is chosen; of a group its first."""
+        return self.session.review.find(self._chosen)
+
+    def _meant(self, which: str) -> Sequence[Change]:
+        """Return the changes that a decision is about: those that are open."""
+        groups = self.session.review.groups(self._by, shows_all=self._shows_all)
+        for group in groups:
+            if self._chosen in {one.id for one in group.changes}:
+                chosen = self._change
+                found = group.changes if which == "all" else [chosen] if chosen else []
+                return [one for one in found if one.is_open]
+        return []
+
+    @property
+    def _known(self) -> Sequence[Change]:
+        """The changes of the list, in its order."""
+        return [row for row in self._rows if isinstance(row, Change)]
+
+    def _choose(self, change: Change) -> None:
+        self._chosen = change.id
+        self.say("")
+        self.sync(0.0)
+
+    def _draw(self) -> None:
+        review = self.session.review
+        groups = review.groups(self._by, shows_all=self._shows_all)
+        self._rows = list(_rows(groups, self._by))
+        self._path = max((cell_len(one.path) for one in self._known), default=0)
+        ids = [row.id if isinstance(row, Change) else None for row in self._rows]
+        if self._chosen is None or self._chosen not in ids:
+            self._chosen = next((id_ for id_ in ids if id_ is not None), None)
+            self._drawn = (*self._drawn[:3], self._chosen, *self._drawn[4:])
+        self.titled.update(self._title(groups))
+        self._list.provide(len(self._rows), lambda index, width: self._line_of(index, width))
+        self._list.put_cursor(ids.index(self._chosen) if self._chosen else -1)
+        self._arrange()
+        self._draw_change()
+
+    def _title(self, groups: Sequence[Group]) -> str:
+        changes = [one for group in groups for one in group.changes]
+        pending = sum(one.is_open for one in changes)
+        conflicts = sum(one.is_conflict and one.is_open for one in changes)
+        what = f"changes by {self._by}"
+        parts = [what, f"pending: {pending}", size_of(changes)]
+        parts.append(f"conflicts: {conflicts}" if conflicts else "")
+        parts.append("with what is decided" if self._shows_all else "")
+        return " " + " · ".join(part for part in parts if part)
+
+    def _draw_change(self) -> None:
+        change, review = self._change, self.session.review
+        if change is None:
+            self._head.update("")
+            self._about.update(review.error)
+            key = "" if self._shows_all else self.keymap.shown("changes.all")
+            self._diff.show((), _nothing(review.is_known, key))
+            return
+        detail = review.details.get(change.id)
+        self._head.update(f"{change.mark} {change.path}  {size_of([change])}")
+        has_head = self._lines.display  # which names the file
+        self._about.update("\n".join(_about(change, detail, names_file=not has_head)))
+        if detail is None:
+            self._diff.show((), "its lines are on their way")
+            if change.id not in self._asked:
+                self._asked.add(change.id)
+                self.post_message(ChangeOpened(change.id))
+            return
+        self._diff.show(detail.lines, detail.error or change.note or "it has no lines to show")
+
+    def _line_of(self, index: int, width: int) -> Line:
+        row = self._rows[index]
+        if isinstance(row, Group):
+            return _head_of(row, self._by), _BOLD
+        return _line_of(row, width, self._path, is_indented=self._by != "file"), _style_of(row)
+
+    def _arrange(self) -> None:
+        """Show list and lines where there is room for both, else one of them."""
+        is_tall = self.size.height >= TALL
+        self._list.display = is_tall or not self._is_at_lines
+        self._lines.display = is_tall or self._is_at_lines
+        most = self.size.height // 3
+        self._list.styles.height = max(1, min(len(self._rows), most)) if is_tall else "1fr"
+
+    def _go_to(self, pane: Lines | Diff) -> None:
+        self._is_at_lines = pane is self._diff
+        self._arrange()
+        self.sync(0.0)
+        self.set_focus(pane, scroll_visible=False)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Follow a click into the lines."""
+        if event.widget in {self._list, self._diff}:
+            self._is_at_lines = event.widget is self._diff
+
+
+def _rows(groups: Sequence[Group], by: str) -> Iterator[Row]:
+    """Yield the groups, each before its changes; a file needs no line of its own."""
+    for group in groups:
+        if by != "file":
+            yield group
+        yield from group.changes
+
+
+def _head_of(group: Group, by: str) -> str:
+    first = group.changes[0]
+    count = len(group.changes)
+    what = f"{count} change{'' if count == 1 else 's'} {size_of(group.changes)}".rstrip()
+    if by == "agent":
+        return f"{first.who} · {what}"
+    when = time.strftime("%H:%M:%S", time.localtime(min(one.at for one in group.changes)))
+    return f"{first.who}, the turn of {when} · {what}"
+
+
+def _line_of(change: Change, width: int, path: int, *, is_indented: bool) -> str:
+    """Return a change in one row: its sign and path, then lines, who, and its state.
+
+    The longest path has `path` cells.
+    """
+    conflict = "!" if change.is_conflict else " "
+    lead = f"{'  ' if is_indented else ''}{conflict} {change.mark} "
+    right = [f"{size_of([change]):>{_SIZE}}"]
+    if width >= _PATH + _NAME + _STATE:
+        right.append(_padded(change.who, _NAME))
+    right.append(f"{change.state:<{_STATE}}")
+    if width >= 2 * _PATH + _NAME:
+        right.append(f"{change.how:<7}")
+        right.append(time.strftime("%H:%M:%S", time.localtime(change.at)))
+    tail = "  ".join(right)
+    room = max(8, min(path, width - cell_len(lead) - cell_len(tail) - 2))
+    return f"{lead}{_padded(_end_of(change.path, room), room)}  {tail}"
+
+
+def _end_of(path: str, width: int) -> str:
+    """Return the end of a path that fits: it tells more than the beginning."""
+    if cell_len(path) <= width:
+        return path
+    start = next(n for n in range(len(path) + 1) if cell_len(path[n:]) < width)
+    return f"…{path[start:]}"
+
+
+def _padded(text: str, width: int) -> str:
+    short = cut(text, width)
+    return short + " " * (width - cell_len(short))
+
+
+def _style_of(change: Change) -> Style:
+    if not change.is_open:
+        return _STYLES["decided"]
+    return _STYLES["conflict" if change.is_conflict else "pending"]
+
+
+def _about(change: Change, detail: Detail | None, *, names_file: bool) -> Iterator[str]:
+    """Yield what is known of a change: whose it is, what is in the way, and why it was made."""
+    why = f": {change.why}" if change.why else ""
+    file = f"{change.path} " if names_file else ""
+    yield f"{file}by {change.who} ({change.how}) · {change.state}{why}"
+    if change.beside:
+        yield f"conflict: {', '.join(change.beside)} changed the file, too"
+    if detail is not None and detail.reason:
+        yield f"why, as it {detail.said} before: {' '.join(detail.reason.split())}"
+
+
+def _why(change: Change, detail: Detail) -> str:
+    if not detail.reason:
+        return f"{change.who} gave no reason that is known"
+    return f"why, as {change.who} {detail.said} before: {detail.reason}"
+
+
+def _counted(changes: Sequence[Change]) -> str:
+    if len(changes) == 1:
+        return f"the change of {changes[0].path} by {changes[0].who}"
+    files = len({one.path for one in changes})
+    return f"{len(changes)} changes of {files} file{'' if files == 1 else 's'}"
+
+
+def _nothing(is_known: bool, shows_all: str) -> str:
+    """Return what to say of no changes; `shows_all`, the key for those decided, blank: all are."""
+    if not is_known:
+        return "the changes are on their way"
+    return (
+        f"nothing is pending: {shows_all} shows what is decided"
+        if shows_all
+        else "no file was changed"
+    )

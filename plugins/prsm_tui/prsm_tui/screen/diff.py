@@ -1,0 +1,154 @@
+"""What one change did to lines: a cursor goes from line to line, and nothing of them is left out.
+
+Where there is room, lines before and after stand beside each other.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from prsm_tui.keys import DIFF
+from prsm_tui.model.patches import HUNK
+from prsm_tui.screen.keys import bindings
+from prsm_tui.screen.patch_rows import Item, Sheet, draw_item, height_of, items_of
+from prsm_tui.screen.wrapping import wrap_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual import events
+
+    from prsm_tui.model.patches import PatchLine
+
+
+class Diff(ScrollView, can_focus=True):
+    """Shows the lines of one patch, or a text in place of them."""
+
+    BINDINGS = bindings(DIFF)
+    DEFAULT_CSS = """
+    Diff { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="diff")
+        self._lines: Sequence[PatchLine] = ()
+        self._text = ""
+        self._sheet = Sheet(2, 2, is_wide=False)
+        self._items: Sequence[Item] = ()
+        self._starts: list[int] = []  # the first row of each item
+        self._height = 0
+        self.cursor = 0
+        self.side = "right"
+
+    def show(self, lines: Sequence[PatchLine], text: str = "") -> None:
+        """Show a patch, its first change under the cursor; or `text`, where there are no lines."""
+        if lines is self._lines and text == self._text:
+            return
+        self._lines, self._text = lines, text
+        self.side = "right"
+        self._lay_out()
+        found = (n for n, item in enumerate(self._items) if set(item.kind) & {"+", "-"})
+        self.cursor = next(found, 0)
+        self.scroll_to(y=0, animate=False, immediate=True)
+        self._reveal()
+
+    @property
+    def current(self) -> PatchLine | None:
+        """The line that the cursor is on; None where that is no line of the file."""
+        if not self.cursor < len(self._items):
+            return None
+        line = self._items[self.cursor].line(self.side)
+        return line if line is not None and line.is_content else None
+
+    def action_move(self, step: int) -> None:
+        """Go to another line."""
+        self._go(self.cursor + step)
+
+    def action_page(self, step: int) -> None:
+        """Go a page down or up."""
+        if self._items:
+            row = self._starts[self.cursor] + step * max(1, self.size.height - 2)
+            self._go(bisect_right(self._starts, max(0, row)) - 1)
+
+    def action_edge(self, place: int) -> None:
+        """Go to the first line or the last."""
+        self._go(0 if place == 0 else len(self._items) - 1)
+
+    def action_hunk(self, step: int) -> None:
+        """Go to where the next part of the patch begins, or the one before."""
+        places = [n for n, item in enumerate(self._items) if item.kind == HUNK]
+        found = [n for n in places[::step] if (n - self.cursor) * step > 0]
+        if found:
+            self._go(found[0])
+
+    def action_side(self, side: str) -> None:
+        """Mean the line before, or the one after, where both stand beside each other."""
+        self.side = side
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the line that was clicked, and to its side."""
+        row = round(self.scroll_y) + event.y
+        if self._items and row < self._height:
+            self.side = (
+                "left" if self._sheet.is_wide and event.x < self.size.width // 2 else "right"
+            )
+            self._go(bisect_right(self._starts, row) - 1)
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Rows depend on the width."""
+        line = self.current
+        self._lay_out()
+        places = (n for n, item in enumerate(self._items) if line in (item.left, item.right))
+        self.cursor = next(places, 0) if line is not None else self.cursor
+        self._reveal()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw a row of the widget."""
+        width, at = self.size.width, round(self.scroll_y) + y
+        if not self._items:
+            rows = wrap_all(self._text, max(2, width))
+            strip = Strip([Segment(rows[at], Style(dim=True))] if at < len(rows) else [])
+            return strip.adjust_cell_length(width).apply_style(self.rich_style)
+        if at >= self._height:
+            return Strip.blank(width, self.rich_style)
+        place = bisect_right(self._starts, at) - 1
+        cursor = self.side if place == self.cursor else ""
+        row = draw_item(self._items[place], self._sheet, cursor)[at - self._starts[place]]
+        return Strip(row).adjust_cell_length(width).apply_style(self.rich_style)
+
+    def _go(self, place: int) -> None:
+        self.cursor = min(len(self._items) - 1, max(0, place))
+        self._reveal()
+
+    def _lay_out(self) -> None:
+        """Find the rows of each item; they are drawn when they are seen."""
+        width = max(8, self.size.width)
+        self._sheet, self._items = items_of(self._lines, width)
+        self._starts, row = [], 0
+        for item in self._items:
+            self._starts.append(row)
+            row += height_of(item, self._sheet)
+        self._height = row
+        height = row if self._items else len(wrap_all(self._text, width))
+        self.virtual_size = Size(width, max(1, height))
+        self.refresh()
+
+    def _reveal(self) -> None:
+        if self._items and self.size.height:
+            top = self._starts[self.cursor]
+            last = self._starts[self.cursor + 1 : self.cursor + 2]
+            bottom = last[0] if last else self._height
+            at, height = round(self.scroll_y), self.size.height
+            if top < at or bottom - top > height:
+                self.scroll_to(y=top, animate=False, immediate=True)
+            elif bottom > at + height:
+                self.scroll_to(y=bottom - height, animate=False, immediate=True)
+        self.refresh()

@@ -1,0 +1,29 @@
+"""Which screens beside the panes there are, by their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_tui.screen.board import BoardScreen
+from prsm_tui.screen.changes import Changes
+from prsm_tui.screen.palette import Palette
+from prsm_tui.screen.snapshots import Snapshots
+
+if TYPE_CHECKING:
+    from prsm_tui.keys import Keymap
+    from prsm_tui.model.session import Session
+    from prsm_tui.screen.place import Place
+
+
+def make_place(name: str, session: Session, delivery: str, keymap: Keymap) -> Place:
+    """Return the screen of a name; one that is not known is a page of the model.
+
+    What is said on it goes to agents by `delivery`.
+    """
+    if name == Changes.named:
+        return Changes(session, delivery, keymap)
+    if name == Snapshots.named:
+        return Snapshots(session, keymap)
+    if name == Palette.named:
+        return Palette(session, keymap)
+    return BoardScreen(session, name, keymap)

@@ -1,0 +1,97 @@
+"""Changes and snapshots of the demo's team on its real engine, and real files, by keys alone."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+
+import pytest
+
+from plugins.prsm_tui.tests.scenes import engine, watching
+from plugins.prsm_tui.tests.test_demo import DEADLINE, SHOP, TASK
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+async def choose(eyes, told, key="down"):
+    """Go down until a change or a snapshot is told of."""
+    await eyes.press("home")
+    while told not in eyes.text:
+        await eyes.press(key)
+
+
+async def comment_on_the_fix(eyes):
+    """Open the fixer's change, ask why, and comment on the line that it wrote."""
+    await eyes.press("f3")
+    await eyes.sees("changes by file · pending: 2", "CHANGES.md", "basket.py")
+    await choose(eyes, "by fixer (named)")
+    await eyes.press("enter")
+    await eyes.sees("subtotal > FREE_SHIPPING_FROM", "subtotal >= FREE_SHIPPING_FROM")
+    await eyes.press(*["down"] * (eyes.tui.size.width < 120))
+    await eyes.press("v")
+    await eyes.sees("line 11 as it is now is of fixer: ")
+    await eyes.press("c")
+    await eyes.sees("a comment on line 11 to fixer, who made it")
+    await eyes.type("Name the limit in the docstring, too.\n")
+    await eyes.sees("sent to fixer, who made it")
+    await eyes.press("t")
+    await eyes.sees(">>Edit  basket.py", "master / fixer")
+
+
+@pytest.mark.requirement("E42")
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=["small", "large"])
+async def test_a_line_is_commented_on_and_changes_are_accepted_and_taken_back(tmp_path, size):
+    async with (
+        asyncio.timeout(DEADLINE),
+        engine(tmp_path, "builtin:demo", TASK, files=SHOP) as app,
+        watching(app, size=size) as eyes,
+    ):
+        await eyes.sees("NEEDS YOU: 1")
+        await comment_on_the_fix(eyes)
+        await eyes.press("end", "i")
+        await eyes.sees("you: A comment on your change of `basket.py`, line 11:")
+        await eyes.press("f2")
+        await eyes.sees("[o]nce")
+        await eyes.type("o\n")
+        await eyes.press("f2")
+        await eyes.until(lambda: not eyes.session.run.is_open, "the end of the run")
+        notes = tmp_path / "workspace" / "CHANGES.md"
+        assert notes.exists()
+        await eyes.press("f3")
+        await eyes.sees("changes by file")
+        await choose(eyes, "by writer (named)")
+        await eyes.press("x", "y")
+        await eyes.sees("rejected: CHANGES.md")
+        assert not notes.exists()
+        await choose(eyes, "by fixer (named)")
+        await eyes.press("a")
+        await eyes.sees("accepted: basket.py")
+
+
+@pytest.mark.requirement("U2")
+async def test_the_files_go_back_to_a_snapshot_and_forth_again(tmp_path):
+    async with (
+        asyncio.timeout(DEADLINE),
+        engine(tmp_path, "builtin:demo", TASK, files=SHOP) as app,
+        watching(app, size=(80, 24)) as eyes,
+    ):
+        await eyes.sees("NEEDS YOU: 1")
+        await eyes.press("f2")
+        await eyes.sees("[o]nce")
+        await eyes.type("o\n")
+        await eyes.until(lambda: not eyes.session.run.is_open, "the end of the run")
+        await eyes.press("f2", "f4")
+        await eyes.sees("snapshots of this session:", "run", TASK[:20])
+        await eyes.press("n")
+        await eyes.type("as the team left it\n")
+        await eyes.sees("as the team left it", "manual", "is taken")
+        for _ in range(len(eyes.session.shelf.snapshots)):
+            await eyes.press("down")
+        await eyes.press("enter")
+        await eyes.sees("- CHANGES.md", "~ basket.py", "a restore: ", "1 change")
+        await eyes.press("r", "y")
+        await eyes.sees("restored", "files changed: ")
+        basket = tmp_path / "workspace" / "basket.py"
+        assert "subtotal > FREE_SHIPPING_FROM" in basket.read_text()
+        await eyes.press("u", "y")
+        await eyes.until(lambda: "subtotal >= FREE" in basket.read_text(), "the undo")

@@ -1,0 +1,152 @@
+"""The model of a review: what stands where, to whom a comment goes, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prsm_tui.model.comments import Addressee, addressee, comment_text
+from prsm_tui.model.patches import ADDED, REMOVED, PatchLine
+from prsm_tui.model.review import WAYS, Review, change_of, size_of
+from prsm_tui.model.session import Session
+from prsm_tui.model.shelf import Shelf
+
+from plugins.prsm_tui.tests.scenes import EMPTY, Told
+
+STATES = ("pending", "unmerged", "accepted", "rejected", "committed")
+
+
+def row(change, **fields) -> dict[str, Any]:
+    agent = fields.get("agent", "w")
+    known = {"agent": agent, "name": f"name of {agent}", "call": "c"}
+    told = {
+        "change": change,
+        "path": "a.py",
+        "kind": "modified",
+        "added": 1,
+        "removed": 0,
+        "how": "named",
+        "agent": agent,
+        "authors": [] if agent is None else [known],
+        "beside": [],
+        "state": "pending",
+        "turn": "t",
+        "at": 1.0,
+    }
+    return {**told, **fields}
+
+
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "path": st.sampled_from(["a.py", "b.py", "\x1b[2J", "[red]c"]),
+            "agent": st.sampled_from(["w", "f", None]),
+            "turn": st.sampled_from(["t1", "t2", None]),
+            "state": st.sampled_from(STATES),
+            "beside": st.sampled_from([[], [{"agent": None, "name": None}]]),
+        }
+    ),
+    max_size=20,
+)
+
+
+@given(ROWS, st.sampled_from(WAYS), st.booleans())
+def test_each_change_stands_in_one_group_and_conflicts_come_first(rows, way, shows_all):
+    review = Review()
+    review.take(row(str(place), **fields) for place, fields in enumerate(rows))
+    groups = review.groups(way, shows_all=shows_all)
+    shown = [change for group in groups for change in group.changes]
+    wanted = {one.id for one in review.changes if shows_all or one.is_open}
+    assert sorted(one.id for one in shown) == sorted(wanted)
+    heads = [group.changes[0].is_conflict for group in groups]
+    assert heads == sorted(heads, reverse=True)
+    for group in groups:
+        inside = [one.is_conflict for one in group.changes]
+        assert inside == sorted(inside, reverse=True)
+        alike = {"file": "path", "agent": "agent", "turn": "turn"}[way]
+        assert len({getattr(one, alike) for one in group.changes}) == 1
+    assert len({group.key for group in groups}) == len(groups)
+    assert all(one.path.isprintable() for one in shown)
+
+
+def test_what_was_told_last_is_what_is_there():
+    review = Review()
+    review.fail("no")
+    assert (review.error, review.changes) == ("no", ())
+    review.take([row("1"), row("2", added=None)])
+    assert review.error == ""
+    assert size_of(review.changes) == "+1 -0"
+    assert size_of([review.changes[1]]) == ""
+    review.take([row("2", state="accepted")])
+    assert (review.find("1"), review.find("2")) == (None, review.changes[0])
+
+
+def tree(states):
+    """Return a session whose agents, each below the one before, have these states."""
+    told = Told()
+    told.say("run_started", task="t")
+    for place, state in enumerate(states):
+        parent = str(place - 1) if place else None
+        told.spawn(str(place), f"agent {place}", parent)
+        told.say("agent_state_changed", str(place), to=state)
+    return told
+
+
+@given(st.lists(st.sampled_from(["running", "completed", "killed"]), min_size=1, max_size=5))
+def test_a_comment_goes_to_its_author_or_to_the_nearest_above_that_works(states):
+    told = tree(states)
+    author = len(states) - 1
+    change = change_of(row("1", agent=str(author)))
+    live = [place for place, state in enumerate(states) if state == "running"]
+    found = addressee(told.model, change)
+    if live:
+        assert isinstance(found, Addressee)
+        assert found.agent is told.model.agents[str(live[-1])]
+        assert found.is_author == (live[-1] == author)
+        return
+    assert isinstance(found, str), "a run is open, but nobody works"
+    told.say("run_finished", status="completed")
+    found = addressee(told.model, change)
+    assert isinstance(found, Addressee)
+    assert found.agent is None
+
+
+def test_nobody_is_told_of_a_change_from_outside():
+    found = addressee(Session.of_view(EMPTY), change_of(row("1", agent=None)))
+    assert "from outside" in str(found)
+
+
+@pytest.mark.parametrize("text", ["@property", "```", "x ```` y", "[bold]"])
+def test_a_comment_has_file_line_and_text_which_is_fenced(text):
+    change = change_of(row("1", path="src/a.py"))
+    line = PatchLine(ADDED, text, None, 12)
+    lines = comment_text(change, line, "Why?", to_author=True).split("\n")
+    assert lines[0] == "A comment on your change of `src/a.py`, line 12:"
+    assert lines[1] == lines[3]
+    assert lines[1].strip("`") == ""
+    assert lines[1] not in text
+    assert lines[2:] == [f"+{text}", lines[1], "Why?"]
+    gone = replace(line, kind=REMOVED, old=7, new=None)
+    other = comment_text(change, gone, "Why?", to_author=False)
+    assert other.startswith("A comment on the change of name of w of `src/a.py`, line 7, which was")
+
+
+def test_a_snapshot_stands_once_and_the_newest_first():
+    shelf = Shelf()
+    first = {"id": "a1", "kind": "run", "taken_at": 1.0, "description": "\x1b[2Jone"}
+    later = {"id": "b2", "kind": "prompt", "taken_at": 2.0, "unquiet": ["w: make"]}
+    shelf.take([first, later, {**first, "taken_at": 3.0}])
+    assert [one.id for one in shelf.snapshots] == ["a1", "b2"]
+    assert shelf.snapshots[0].description == "\\x1b[2Jone"
+    changes = [{"path": "x", "change": "deleted"}, {"path": "y", "change": "mode"}]
+    shelf.take_plan("a1", {"changes": changes, "notes": ["HEAD is another"]})
+    plan = shelf.plans["a1"]
+    assert plan.summary == "a restore: 1 go, 1 change permissions"
+    assert plan.lines == ["- x", "% y", "note: HEAD is another"]
+    shelf.take_plan("a1", {"changes": []})
+    assert shelf.plans["a1"].summary == "the files are as in the snapshot"
+    shelf.forget_plans()
+    assert shelf.plans == {}

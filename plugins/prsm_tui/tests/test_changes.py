@@ -48,7 +48,7 @@ async def test_conflicts_come_first_and_a_change_shows_its_lines(size):
     async with watching(app, size=size) as eyes:
         await eyes.sees("to master")
         await eyes.type("/changes\n")
-        await eyes.sees("changes by file · pending: 2 · +2 -1 · conflicts: 1")
+        await eyes.sees("pending: 2 · +2 -1 · conflicts: 1", "! ~ a.py", "~ b.md")
         rows = [line for line in eyes.text.splitlines() if "pending  " in f"{line}  "]
         assert [row.split()[:3] for row in rows[:2]] == [["!", "~", "a.py"], ["~", "b.md", "+1"]]
         await eyes.press("enter")

@@ -215,6 +215,7 @@ def test_all_commands_are_found_by_their_names_and_those_that_need_words_are_kno
         "open",
         "restart",
         "mode",
+        "rename",
     }
 
 

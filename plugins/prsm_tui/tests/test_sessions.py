@@ -105,7 +105,7 @@ async def test_what_was_typed_in_a_session_is_there_when_one_comes_back():
         await eyes.type("/open w1\n")
         await eyes.sees("to w1")
         await eyes.type("half a thought")
-        await eyes.press("f3")
+        await eyes.press("f5")
         await eyes.sees("Enter open")
         app.say("message_completed", "w", turn="t", role="assistant", text="I went on meanwhile.")
         await eyes.press("enter")
@@ -142,7 +142,7 @@ async def test_a_run_that_ends_while_one_looks_stays_to_be_read():
         await eyes.sees("the run is completed", "as a further task")
         assert "nothing more comes" not in eyes.text
         await eyes.until(lambda: hub.owned == [app.session], "it is open here")
-        await eyes.press("f3")
+        await eyes.press("f5")
         await eyes.until(lambda: hub.owned == [], "it is left")
 
 

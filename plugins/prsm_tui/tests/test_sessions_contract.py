@@ -6,7 +6,7 @@ from prsm_tui.hub_frontend import SessionsFrontend
 
 from prsm_core.testing import HubFrontendContract
 
-CTRL_C, F3, SHIFT_TAB, TAB = "\x03", "\x1bOR", "\x1b[Z", "\t"
+CTRL_C, F5, SHIFT_TAB, TAB = "\x03", "\x1b[15~", "\x1b[Z", "\t"
 
 
 class TestSessions(HubFrontendContract):
@@ -29,7 +29,7 @@ class TestSessions(HubFrontendContract):
                 await terminal.draws("not begun")
             else:
                 await terminal.draws("F1 keys")
-            terminal.type(F3)
+            terminal.type(F5)
 
     async def leave(self, hub, terminal):
         terminal.type(CTRL_C)

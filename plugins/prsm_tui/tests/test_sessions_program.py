@@ -33,7 +33,7 @@ async def test_the_team_of_the_demo_goes_on_while_nobody_looks(tmp_path, monkeyp
             await eyes.sees("none yet")
             await eyes.type("nCustomers who order for exactly 50.00 pay shipping. Mend it.\n")
             await eyes.sees("? fixer", "NEEDS YOU: 1")
-            await eyes.press("f3")
+            await eyes.press("f5")
             await eyes.sees("NEEDS YOU (1)", "? Customers who order", "waits for you: fixer")
         [row] = await hub.sessions()
         assert row["status"] == "running", "the interface was left, and the run goes on"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from prsm_core import AppHandle
+    from prsm_tui.config import TuiSettings
+    from prsm_tui.model.session import Session
     from prsm_tui.screen.app import Tui
 
     Beside = Callable[[], Coroutine[Any, Any, Any]]
@@ -25,11 +27,13 @@ INTERRUPTED = 130  # the exit code where a run was open that ends with this proc
 class TuiFrontend(Frontend):
     """Shows one session until a person leaves it.
 
-    Settings: `interactive` (default true); false leaves every request to the engine.
+    Settings: `interactive` (default true); false leaves every request to the engine. With the
+    section's `linear` it writes lines and draws nothing.
     """
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], section: TuiSettings | None = None) -> None:
         self._interactive = bool(settings.get("interactive", True))
+        self._is_linear = section is not None and section.linear
         # Of the two, one may lead to a file.
         self._terminal = next(filter(_is_terminal, (sys.stderr, sys.stdout)), None)
         self._keyboard = _descriptor(sys.stdin)
@@ -39,28 +43,41 @@ class TuiFrontend(Frontend):
 
         Raises ConfigError where there is no terminal.
         """
-        from prsm_tui.screen.driver import signals_kept
+        from prsm_tui.linear.switch import switched_on_by
 
-        keyboard = self._keyboard
+        keyboard, switch = self._keyboard, switched_on_by(os.environ, setting=self._is_linear)
         if keyboard is None or not os.isatty(keyboard) or self._terminal is None:
             raise ConfigError(
                 "the frontend tui needs a terminal to read and to draw on",
                 hint="use another, such as --ui console",
             )
+        if switch is not None:
+            from prsm_tui.linear.opening import tell
+
+            session, owns, typed = await tell(
+                app,
+                switch=switch,
+                terminal=self._terminal,
+                keyboard=keyboard,
+                answers=self._interactive,
+            )
+            return self._left(session, typed, owns=owns)
+        from prsm_tui.screen.driver import signals_kept
+
         tui, beside = await compose(
             app, answers=self._interactive, terminal=self._terminal, keyboard=keyboard
         )
         with signals_kept():
             await show(tui, beside, tui.run_async)
-        return self._left(tui)
+        return self._left(tui.session, tui.panes.prompt.drafts(), owns=tui.owns)
 
-    def _left(self, tui: Tui) -> int:
+    def _left(self, session: Session, typed: Sequence[str], *, owns: bool) -> int:
         """Tell what becomes of the run and of what was not sent; return the exit code."""
-        run, lines = tui.session.run, []
-        is_cut_off = tui.owns and run is not None and run.is_open
+        run, lines = session.run, []
+        is_cut_off = owns and run is not None and run.is_open
         if is_cut_off:
-            lines.append(f"the run is interrupted: prsm resume {tui.session.id} goes on with it")
-        lines += [f"not sent: {first_line(text)}" for text in tui.panes.prompt.drafts()]
+            lines.append(f"the run is interrupted: prsm resume {session.id} goes on with it")
+        lines += [f"not sent: {first_line(text)}" for text in typed]
         if lines and self._terminal is not None:
             self._terminal.write("".join(f"prsm: {line}\n" for line in lines))
             self._terminal.flush()
@@ -76,12 +93,13 @@ async def compose(
 ) -> tuple[Tui, Sequence[Beside]]:
     """Return the screen of a session, and what has to run beside it; its task is begun there."""
     from prsm_tui.acts import Acts
+    from prsm_tui.leaving import owns_runs
     from prsm_tui.model.session import Session
     from prsm_tui.pump import Pump
     from prsm_tui.screen.app import Tui
 
     session = Session.of_view(await app.view(), time.time())
-    owns = await _owns(app, session.id)
+    owns = await owns_runs(app, session.id)
     tui = Tui(session, terminal=terminal, keyboard=keyboard, answers=answers, owns=owns)
     tui.acts = acts = Acts(app, session, tui)
     pump = Pump(app, session, tui.changed)
@@ -116,14 +134,6 @@ async def show(tui: Tui, beside: Sequence[Beside], run: Beside) -> None:
     error = tui.failure or next(iter(failed), None)
     if error is not None:
         raise error
-
-
-async def _owns(app: AppHandle, session: str) -> bool:
-    """Return whether the session's runs end with this process."""
-    for row in await app.sessions():
-        if row.get("session") == session:
-            return row.get("pid") == os.getpid()
-    return True  # one that has not begun is in no ledger yet
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

@@ -19,5 +19,6 @@ def prsm_frontends() -> Iterator[FrontendSpec]:
         interactive=True,
         priority=5,  # below the console: `prsm run` opens it where --ui names it
         factory="prsm_tui.frontend:TuiFrontend",
+        settings="prsm_tui.config:TuiSettings",
         stays=True,
     )

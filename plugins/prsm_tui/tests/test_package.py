@@ -59,7 +59,7 @@ def test_widgets_call_nothing_of_the_session():
         if isinstance(node, ast.Name | ast.alias)
         and (getattr(node, "id", None) or getattr(node, "name", None)) == "AppHandle"
     }
-    assert known == {"acts.py", "pump.py", "frontend.py"}
+    assert known == {"acts.py", "pump.py", "frontend.py", "leaving.py", "opening.py"}
 
 
 @pytest.mark.parametrize(

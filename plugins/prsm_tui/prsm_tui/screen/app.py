@@ -15,6 +15,7 @@ from textual.message import Message
 
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import completed, read_command
+from prsm_tui.leaving import what_follows
 from prsm_tui.screen.asking import Sure
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
@@ -269,15 +270,8 @@ class Tui(App[None]):
             self.exit()
             return
         self._left_at = now
-        self.told("warning", f"Ctrl+C again leaves: {self._what_follows()}")
-
-    def _what_follows(self) -> str:
-        run, session = self.session.run, self.session.id
-        if run is None or not run.is_open:
-            return "no run is open"
-        if not self.owns:
-            return "the run goes on, since another process has it"
-        return f"the run stops here as interrupted; `prsm resume {session}` goes on with it"
+        follows = what_follows(self.session, owns=self.owns)
+        self.told("warning", f"Ctrl+C again leaves: {follows}")
 
     def _tick(self) -> None:
         """Draw times again, as long as something runs or waits."""

@@ -295,6 +295,7 @@ class Person:
         elif self.session.agents[self._chosen].transcript.is_whole:
             self._page.say(self._teller.history(self._chosen))
         else:
+            self._teller.await_page(self._chosen)
             self.acts.page(self._chosen)
 
     def _deliver(self, how: str) -> None:

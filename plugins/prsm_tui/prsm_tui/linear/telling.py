@@ -64,6 +64,11 @@ class Teller:
             yield from self._of(agent_id)
         yield from self._requests()
 
+    def await_page(self, agent: str) -> None:
+        """Note in front of what a page will stand; what was told before that may be gone."""
+        blocks = self._session.agents[agent].transcript.blocks
+        self._told_of(agent).first = blocks[0] if blocks else None
+
     def history(self, agent: str) -> Iterator[str]:
         """Yield what has come in front of what was told of an agent."""
         told, blocks = self._told_of(agent), self._session.agents[agent].transcript.blocks

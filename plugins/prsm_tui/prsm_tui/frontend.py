@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from prsm_core import AppHandle
-    from prsm_tui.config import TuiSettings
     from prsm_tui.model.session import Session
     from prsm_tui.screen.app import Tui
+    from prsm_tui.settings import TuiSettings
 
     Beside = Callable[[], Coroutine[Any, Any, Any]]
 
@@ -31,9 +31,11 @@ class TuiFrontend(Frontend):
     section's `linear` it writes lines and draws nothing.
     """
 
-    def __init__(self, settings: Mapping[str, Any], section: TuiSettings | None = None) -> None:
+    def __init__(self, settings: Mapping[str, Any], own: TuiSettings | None = None) -> None:
         self._interactive = bool(settings.get("interactive", True))
-        self._is_linear = section is not None and section.linear
+        self._is_linear = own is not None and own.linear
+        self._theme = "dark" if own is None else own.theme
+        self._notifies = own is None or own.notify
         # Of the two, one may lead to a file.
         self._terminal = next(filter(_is_terminal, (sys.stderr, sys.stdout)), None)
         self._keyboard = _descriptor(sys.stdin)
@@ -63,10 +65,12 @@ class TuiFrontend(Frontend):
             )
             return self._left(session, typed, owns=owns)
         from prsm_tui.screen.driver import signals_kept
+        from prsm_tui.screen.themes import THEMES
 
         tui, beside = await compose(
             app, answers=self._interactive, terminal=self._terminal, keyboard=keyboard
         )
+        tui.theme, tui.notifies = THEMES[self._theme], self._notifies
         with signals_kept():
             await show(tui, beside, tui.run_async)
         return self._left(tui.session, tui.panes.prompt.drafts(), owns=tui.owns)
@@ -90,6 +94,7 @@ async def compose(
     answers: bool = True,
     terminal: TextIO | None = None,
     keyboard: int | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> tuple[Tui, Sequence[Beside]]:
     """Return the screen of a session, and what has to run beside it; its task is begun there."""
     from prsm_tui.acts import Acts
@@ -98,9 +103,11 @@ async def compose(
     from prsm_tui.pump import Pump
     from prsm_tui.screen.app import Tui
 
-    session = Session.of_view(await app.view(), time.time())
+    session = Session.of_view(await app.view(), clock())
     owns = await owns_runs(app, session.id)
-    tui = Tui(session, terminal=terminal, keyboard=keyboard, answers=answers, owns=owns)
+    tui = Tui(
+        session, terminal=terminal, keyboard=keyboard, answers=answers, owns=owns, clock=clock
+    )
     tui.acts = acts = Acts(app, session, tui)
     pump = Pump(app, session, tui.changed)
     acts.begin()

@@ -19,6 +19,6 @@ def prsm_frontends() -> Iterator[FrontendSpec]:
         interactive=True,
         priority=5,  # below the console: `prsm run` opens it where --ui names it
         factory="prsm_tui.frontend:TuiFrontend",
-        settings="prsm_tui.config:TuiSettings",
+        settings="prsm_tui.settings:TuiSettings",
         stays=True,
     )

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from prsm_tui.acts import Acts
-from prsm_tui.config import TuiSettings
 from prsm_tui.frontend import TuiFrontend
 from prsm_tui.linear.keyboard import Keyboard
 from prsm_tui.linear.page import Page
@@ -19,6 +18,7 @@ from prsm_tui.linear.person import Person
 from prsm_tui.linear.switch import switched_on_by
 from prsm_tui.model.session import Session
 from prsm_tui.pump import Pump
+from prsm_tui.settings import TuiSettings
 
 from plugins.prsm_tui.tests.scenes import engine
 from plugins.prsm_tui.tests.test_demo import SHOP, TASK

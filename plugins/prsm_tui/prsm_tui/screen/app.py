@@ -6,6 +6,7 @@ times a second.
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
@@ -17,6 +18,7 @@ from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import completed, read_command
 from prsm_tui.leaving import what_follows
 from prsm_tui.screen.asking import Sure
+from prsm_tui.screen.attention import notification
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.screen.help import Help
@@ -30,18 +32,21 @@ from prsm_tui.screen.messages import (
     PromptSubmitted,
     QuestionAnswered,
     SteppedBack,
+    TextCopied,
     VerdictGiven,
     WordWanted,
 )
 from prsm_tui.screen.needs_you import NeedsYou
 from prsm_tui.screen.panes import Panes
 from prsm_tui.screen.status import title_of
+from prsm_tui.screen.themes import HIGH_CONTRAST, UNDIMMED
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
     from textual.binding import BindingType
+    from textual.filter import LineFilter
 
     from prsm_tui.acts import Acts
     from prsm_tui.model.session import Session
@@ -75,6 +80,7 @@ class Tui(App[None]):
         keyboard: int | None = None,
         answers: bool = True,
         owns: bool = True,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Show a session.
 
@@ -84,9 +90,12 @@ class Tui(App[None]):
             keyboard: The descriptor that is read.
             answers: Whether a person may answer.
             owns: Whether the session's runs end when this process does.
+            clock: Tells the time, in Unix seconds.
         """
         self.terminal, self.keyboard = terminal, keyboard
         super().__init__(driver_class=TerminalDriver)
+        self.register_theme(HIGH_CONTRAST)
+        self._clock = clock
         self.session = session
         self.panes = Panes(session)
         self.acts: Acts | None = None  # given before it is run
@@ -100,10 +109,17 @@ class Tui(App[None]):
         self._left_at: float | None = None
         self._title = ""
         self._waiting = 0
+        self._was_open = False
+        self.notifies = True  # while the window is not in front
 
     def get_default_screen(self) -> Panes:
         """Begin with the panes."""
         return self.panes
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what rows go through before they are written."""
+        filters = super().get_line_filters()
+        return [UNDIMMED, *filters] if self.theme == HIGH_CONTRAST.name else filters
 
     def on_mount(self) -> None:
         """Draw what is there; times are drawn again every second."""
@@ -162,6 +178,11 @@ class Tui(App[None]):
         """Show an agent, from now on whoever leads; None is the session."""
         self._is_chosen = True
         self._choose(agent)
+
+    def on_text_copied(self, message: TextCopied) -> None:
+        """Give a text to the terminal's clipboard: over ssh, too, where the terminal takes it."""
+        self.copy_to_clipboard(message.text)
+        self.told("info", f"copied: {len(message.text):,} characters, if the terminal takes them")
 
     def on_history_wanted(self, _: HistoryWanted) -> None:
         """Load a page."""
@@ -226,7 +247,7 @@ class Tui(App[None]):
         if isinstance(self.screen, NeedsYou):
             _ = self.pop_screen()
         elif self.screen is self.panes:
-            _ = self.push_screen(NeedsYou(self.session, time.time(), answers=self._answers))
+            _ = self.push_screen(NeedsYou(self.session, self._clock(), answers=self._answers))
 
     def action_request(self, step: int) -> None:
         """Show another request."""
@@ -283,7 +304,7 @@ class Tui(App[None]):
         """Draw all that has changed."""
         if self._loop is None or not self.is_running or not self.panes.is_mounted:
             return
-        now, self._drawn_at = time.time(), self._loop.time()
+        now, self._drawn_at = self._clock(), self._loop.time()
         master = self.session.master()
         if not self._is_chosen and master is not None and self.chosen != master.id:
             self._choose(master.id)
@@ -332,9 +353,21 @@ class Tui(App[None]):
         driver = self._driver
         if title != self._title and driver is not None and not driver.is_headless:
             driver.write(f"\x1b]0;{title}\x07")
-        if waiting > self._waiting and not self.app_focus:
-            self.bell()
+        why = self._why_notify(waiting)
+        if why and self.notifies and not self.app_focus and driver is not None:
+            driver.write(notification(why, os.environ))
         self._title, self._waiting = title, waiting
+
+    def _why_notify(self, waiting: int) -> str:
+        """Return what a person who looks elsewhere should know, blank for nothing new."""
+        run = self.session.run
+        was_open, self._was_open = self._was_open, run is not None and run.is_open
+        if waiting > self._waiting:
+            newest = list(self.session.requests.values())[-1]
+            return f"{waiting} need you: {self.session.name_of(newest.agent)}: {newest.head[:80]}"
+        if was_open and not self._was_open and run is not None:
+            return f"the run is {run.status}"
+        return ""
 
     def ask(self, question: str, do: Callable[[], None]) -> None:
         """Do something once the person has said yes."""

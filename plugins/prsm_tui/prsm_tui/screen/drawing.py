@@ -61,6 +61,13 @@ def can_open(block: Block) -> bool:
     return isinstance(block, Call | Thought)
 
 
+def text_of(block: Block) -> str:
+    """Return all text of a block, as it is copied."""
+    if isinstance(block, Call):
+        return "\n".join(filter(None, [block.subject, _written(block)]))
+    return str(getattr(block, "text", ""))
+
+
 def draw(block: Block, look: Look, session: Session) -> Sequence[Row]:
     """Return a block as rows, `look.width` cells wide at most, the gutter included."""
     width = max(4, look.width - GUTTER)

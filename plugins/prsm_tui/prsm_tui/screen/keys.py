@@ -62,6 +62,7 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key("n", "n", "the next thing that opens", "mark(1)"),
         Key("N", "N", "the one before", "mark(-1)"),
         Key("enter", "Enter", "unfold it, or open the agent that it spawned", "open"),
+        Key("y", "y", "copy what is marked, or what the agent said last", "copy"),
         Key("h,left", "h, Left", "the tree", "app.tree"),
         Key("i", "i", "type to the agent"),
         Key("question_mark", "?", "the keys of this place", "app.help"),

@@ -15,10 +15,10 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from prsm_tui.model.blocks import Block, Call
-from prsm_tui.screen.drawing import Look, Row, can_open, draw
+from prsm_tui.model.blocks import Block, Call, Said
+from prsm_tui.screen.drawing import Look, Row, can_open, draw, text_of
 from prsm_tui.screen.keys import TRANSCRIPT, bindings
-from prsm_tui.screen.messages import AgentChosen, HistoryWanted
+from prsm_tui.screen.messages import AgentChosen, HistoryWanted, TextCopied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,6 +129,13 @@ class Transcript(ScrollView, can_focus=True):
         elif self._marked is not None:
             self._open ^= {id(self._marked)}
             self.sync()
+
+    def action_copy(self) -> None:
+        """Copy what is marked, else what the agent has said last."""
+        said = [block for block in self._model.blocks if isinstance(block, Said)]
+        block = self._marked or (said[-1] if said else None)
+        if block is not None:
+            self.post_message(TextCopied(text_of(block)))
 
     def on_click(self, event: events.Click) -> None:
         """Mark what was clicked and opens; a second click opens it."""

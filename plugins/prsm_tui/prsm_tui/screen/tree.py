@@ -174,7 +174,7 @@ class Tree(Lines):
         right = "  ".join(
             part
             for part in (
-                agent.label if width >= 70 else "",
+                agent.label if width >= 60 else "",
                 f"{words.since(elapsed):>7}" if width >= 50 else "",
                 f"{used:>14}" if width >= 40 else "",
             )

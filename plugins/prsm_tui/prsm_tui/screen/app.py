@@ -10,8 +10,10 @@ import os
 import time
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
+from textual import on
 from textual.app import App
 from textual.binding import Binding
+from textual.driver import Driver
 from textual.message import Message
 
 from prsm_tui.acts import DELIVERIES
@@ -125,6 +127,11 @@ class Tui(App[None]):
         """Draw what is there; times are drawn again every second."""
         self.set_interval(1.0, self._tick)
         self.call_after_refresh(self._draw)
+
+    @on(Driver.SignalResume)
+    def redraw(self) -> None:
+        """Draw all again after a stop: the terminal has shown something else meanwhile."""
+        _ = self.screen.refresh()
 
     def changed(self) -> None:
         """Have a frame drawn, once it is time for one."""

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from prsm_tui.commands import COMMANDS
+from prsm_tui.linear.commands import LINEAR
 from prsm_tui.screen.keys import KEYS
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -18,14 +19,17 @@ def keys():
     return rows
 
 
-def commands():
+def commands(known):
     rows = ["| command | what it does |", "| --- | --- |"]
-    return [*rows, *(f"| `{one.usage}` | {one.does} |" for one in COMMANDS.values())]
+    return [*rows, *(f"| `{one.usage}` | {one.does} |" for one in known.values())]
+
+
+TABLES = {"keys": keys(), "commands": commands(COMMANDS), "linear": commands(LINEAR)}
 
 
 def made(text):
     """Return the README with its tables as the code has them."""
-    for name, rows in (("keys", keys()), ("commands", commands())):
+    for name, rows in TABLES.items():
         marks = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         table = "\n".join(["", "", *rows, "", ""])
         before, after = (text.index(mark) for mark in marks)

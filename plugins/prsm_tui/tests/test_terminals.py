@@ -137,7 +137,7 @@ def test_the_mouse_does_what_keys_do_and_answers_nothing(started):
     terminal.click(*terminal.find("NEEDS YOU"))
     terminal.click(*terminal.find("master / fixer"))
     terminal.type("ityped ")
-    terminal.sees("\ntyped")
+    terminal.sees("typed")
     assert "NEEDS YOU: 1" in terminal.text
 
 
@@ -159,7 +159,7 @@ def test_a_text_is_copied_by_the_terminal(started):
 
 def test_hostile_text_is_text(started, tmp_path):
     wide = {"shell": {"cmd": "python3 -c \"print('x' * 20_000_000)\""}}
-    steps = [{"say": HOSTILE}, wide, DONE]
+    steps = [{"say": HOSTILE, **wide}, DONE]
     words = scripted(tmp_path, *steps)
     argv = [str(PRSM), "run", "paint it", "--ui", "tui", *words, "--on-ask", "allow"]
     terminal = started(argv, rows=30, columns=100)
@@ -170,7 +170,7 @@ def test_hostile_text_is_text(started, tmp_path):
 
 
 def test_a_session_of_another_process_is_attached_to_and_goes_on(started, prsm, tmp_path):
-    steps = [{"say": "I paint."}, {"ask_user": ASK}, DONE]
+    steps = [{"say": "I paint.", "ask_user": ASK}, DONE]
     told = json.loads(prsm("run", "paint", "--detach", "--json", *scripted(tmp_path, *steps)))
     attach = [str(PRSM), "attach", "--ui", "tui", told["session"]]
     terminal = started(attach)
@@ -192,7 +192,7 @@ def test_a_session_of_another_process_is_attached_to_and_goes_on(started, prsm, 
 
 @pytest.mark.parametrize("linear", ["", "1"])
 def test_a_session_that_is_over_is_replayed(started, prsm, tmp_path, linear):
-    steps = [{"say": "I paint."}, DONE]
+    steps = [{"say": "I paint.", **DONE}]
     prsm("run", "paint", *scripted(tmp_path, *steps))
     replay = started([str(PRSM), "replay", "--ui", "tui"], PRSM_LINEAR=linear)
     replay.sees("I paint.", "Painted it.")

@@ -180,7 +180,7 @@ class Tree(Lines):
         # Its state comes before its model: of that there is as much as there is room.
         whole = cell_len(cut(name, len(indent) + _NAMES)) + cell_len(does) + 5
         label = width - cell_len(right) - whole
-        if label >= _LABELS:
+        if width >= 60 and label >= _LABELS:
             right = f"{cut(agent.label, label)}  {right}"
         room = max(8, width - cell_len(right) - 1)
         name = cut(name, max(len(indent) + 8, min(room, len(indent) + _NAMES)))

@@ -78,7 +78,8 @@ class Terminal:
         termios.tcsetwinsize(program, (rows, columns))
         self.before = termios.tcgetattr(program)
         self._person, self._program, self._delay = person, program, delay
-        self._keys, self._late = deque(), deque()  # each with when it arrives
+        self._keys: deque[tuple[float, bytes]] = deque()  # each with when it arrives
+        self._late: deque[tuple[float, bytes]] = deque()
         self.process = subprocess.Popen(
             argv,
             stdin=program,

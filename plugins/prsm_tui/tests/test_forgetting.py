@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 from prsm_tui.model.blocks import Call
@@ -25,12 +26,12 @@ def talk_much(app, seed, count):
         act = choice.choice(["say", "call", "call", "end", "note"])
         if act == "say":
             text = {"text": f"text {number}", "thinking": choice.choice([None, f"why {number}"])}
-            told = {"turn": "t", "role": "assistant", "message": number + 1, **text}
-            app.say("message_completed", "m", **told)
+            told: dict[str, Any] = {"turn": "t", "role": "assistant", **text}
+            app.say("message_completed", "m", message=number + 1, **told)
         elif act == "call":
-            call = {"call": f"c{number}", "tool": "Bash", "arguments": {"command": f"n{number}"}}
-            app.say("tool_call_started", "m", **call)
-            open_calls.append(call["call"])
+            arguments = {"command": f"n{number}"}
+            app.say("tool_call_started", "m", call=f"c{number}", tool="Bash", arguments=arguments)
+            open_calls.append(f"c{number}")
         elif act == "end" and open_calls:
             call = open_calls.pop(choice.randrange(len(open_calls)))
             app.say("tool_call_finished", "m", call=call, status="completed", result=f"of {call}")
@@ -95,7 +96,7 @@ async def test_what_was_let_go_comes_as_somebody_scrolls_up():
     async with watching(app) as eyes:
         app.spawn()
         for number in range(1000):
-            told = {"turn": "t", "role": "assistant", "message": number + 1}
+            told: dict[str, Any] = {"turn": "t", "role": "assistant", "message": number + 1}
             app.say("message_completed", "m", text=f"line {number}.", **told)
         await eyes.sees("line 999.")
         assert len(eyes.session.agents["m"].transcript.blocks) <= 2 * KEPT

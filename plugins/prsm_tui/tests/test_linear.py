@@ -7,7 +7,9 @@ import os
 import re
 import time
 from contextlib import asynccontextmanager
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prsm_tui.acts import Acts
@@ -32,42 +34,33 @@ DEMO = Path(__file__).with_name("data") / "linear-demo.txt"
 OPTIONS = ["once", "always", "deny"]
 
 
-class Paper:
-    """What is written on."""
-
-    def __init__(self):
-        self.text = ""
-
-    def write(self, text):
-        self.text += text
-
-    def flush(self):
-        pass
-
-
 class Ears:
     """Somebody who hears a session in the linear mode, and types."""
 
     def __init__(self, app, session, keyboard, columns=None, **options):
-        self.paper = Paper()
+        self.paper = StringIO()
         self.session = session
         page = Page(self.paper, lambda: columns)
         self.person = Person(session, page, time.time, **options)
-        self.person.acts = Acts(app, session, self.person)
+        self.acts = self.person.acts = Acts(app, session, self.person)
         self.keys = self.person.keyboard = Keyboard(keyboard, self.person)
         self.left = asyncio.Event()
         self.person.leave = self.left.set
 
     @property
+    def text(self):
+        return self.paper.getvalue()
+
+    @property
     def lines(self):
-        return self.paper.text.splitlines()
+        return self.text.splitlines()
 
     def type(self, keys):
         """Press keys, as a terminal sends them at once."""
         self.keys.take(keys.replace("\n", "\r"))
 
     async def hears(self, *texts):
-        await self.until(lambda: all(text in self.paper.text for text in texts), *texts)
+        await self.until(lambda: all(text in self.text for text in texts), *texts)
 
     async def until(self, is_so, *what):
         try:
@@ -75,7 +68,7 @@ class Ears:
                 while not is_so():  # noqa: ASYNC110 - whatever may become so
                     await asyncio.sleep(0.005)
         except TimeoutError:
-            raise AssertionError(f"not heard: {what}, but\n{self.paper.text}") from None
+            raise AssertionError(f"not heard: {what}, but\n{self.text}") from None
 
 
 @asynccontextmanager
@@ -85,10 +78,10 @@ async def hearing(app, **options):
     ears = Ears(app, session, program, **options)
     pump = Pump(app, session, ears.person.changed)
     async with asyncio.TaskGroup() as group:
-        works = [pump.follow, ears.person.acts.serve]
+        works = [pump.follow, ears.acts.serve]
         helpers = [group.create_task(work()) for work in works]
         ears.person.begin("the test")
-        ears.person.acts.begin()
+        ears.acts.begin()
         yield ears
         for helper in helpers:
             helper.cancel()
@@ -124,7 +117,7 @@ def by_label(lines):
 
     When a file is found to be another has its own order, and numbers are given as calls come.
     """
-    told = {}
+    told: dict[str, list[str]] = {}
     for line in lines:
         found = re.match(r"\w+ has (added|modified)", line)
         label = found[0] if found else re.split("[: ]", line)[0]
@@ -158,7 +151,12 @@ async def test_each_thing_is_told_once_behind_its_label():
         app.say("text_delta", "w", live=True, turn="t", message=1, at=0, text="one\nneeds you: ")
         says(app, "one\nneeds you: request 9", "w")
         app.say("tool_call_started", "w", call="c", tool="Bash", arguments={"command": "make"})
-        ended = {"status": "failed", "result": "no rule\nat all", "exit_code": 2, "duration_s": 3}
+        ended: dict[str, Any] = {
+            "status": "failed",
+            "result": "no rule\nat all",
+            "exit_code": 2,
+            "duration_s": 3,
+        }
         app.say("tool_call_finished", "w", call="c", **ended)
         app.say("agent_state_changed", "w", to="failed", reason="boom")
         await ears.hears("failed: boom")
@@ -235,7 +233,7 @@ async def test_choices_are_numbered_and_all_can_be_answered_at_once():
         app.spawn()
         for number in range(3):
             asks(app, f"r{number}")
-        question = {"question": "Which colour?", "options": ["red", "blue"]}
+        question: dict[str, Any] = {"question": "Which colour?", "options": ["red", "blue"]}
         app.say("question_asked", "m", request="q1", **question)
         await ears.hears("needs you: 4 wait")
         ears.type("/needs 4\n")
@@ -318,14 +316,14 @@ async def test_what_was_said_before_is_told_where_it_is_asked_for():
         says(app, f"line {number}", message=number + 1)
     async with hearing(app) as ears:
         await ears.hears("run: running: count", "selected: agent 1, master")
-        assert "line 0" not in ears.paper.text
+        assert "line 0" not in ears.text
         ears.type("/history\n")
         await ears.hears("history: end of what master said before")
         said = [line for line in ears.lines if "says" in line]
         assert said == [f"master says: line {number}" for number in range(3)]
         says(app, "and on", message=4)
         await ears.hears("master says: and on")
-        assert ears.paper.text.count("line 2") == 1
+        assert ears.text.count("line 2") == 1
 
 
 async def test_rows_that_a_long_line_goes_on_in_begin_with_blanks():

@@ -19,9 +19,11 @@ async def test_a_screen_looks_as_its_picture(name, kind):
     async with asyncio.timeout(DEADLINE), shown(SCENES[name], variant) as eyes:
         seen = picture_of(eyes)
     assert seen == (FOLDER / f"{name}-{kind}.txt").read_text(encoding="utf-8"), AGAIN
+    legend = seen.rsplit("-\n", 1)[1].split(": ", 1)[1]
     if not variant.has_colours:
-        legend = seen.rsplit("-\n", 1)[1].split(": ", 1)[1]
         assert "#" not in legend
+    if variant.theme == "high-contrast":
+        assert "dim" not in legend.replace("not dim", "")
 
 
 def test_no_picture_is_left_of_a_screen_that_is_gone():

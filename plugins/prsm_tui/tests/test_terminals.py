@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import subprocess
 
@@ -15,6 +16,7 @@ from plugins.prsm_tui.tests.terminals import CTRL_C, F2, FOCUS_OUT, PRSM, TAB, T
 DEMO = [str(PRSM), "demo", "--ui", "tui"]
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold]no markup[/] \u202egnp.exe 文字 e\u0301 end"
 ASK = {"question": "Which colour?", "options": ["red", "blue"]}
+COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:38|48|3[0-7]|4[0-7]|9[0-7]|10[0-7])(?:;\d+)*m")
 DONE = {"call": {"tool": "task_complete", "arguments": {"summary": "Painted it."}}}
 
 
@@ -213,3 +215,11 @@ def test_the_linear_mode_writes_lines_and_moves_no_cursor(started):
     assert terminal.settings() == terminal.before
     told = terminal.written.replace(b"\x1b[?2004h", b"").replace(b"\x1b[?2004l", b"")
     assert b"\x1b" not in told
+
+
+def test_where_no_colours_are_wanted_none_are_written(started):
+    terminal = started(rows=30, columns=120, NO_COLOR="1")
+    terminal.sees("NEEDS YOU: 1", "? fixer")
+    terminal.type(F2)
+    terminal.sees("[o]nce")
+    assert COLOUR.findall(terminal.written) == []

@@ -14,6 +14,8 @@ needs_you   what waits for a person, and where it is answered
 status      the line at the bottom
 asking      a question of the screen's own, with yes or no
 help        the keys of a place
+attention   how a terminal tells something while its window is not in front
+themes      how the screen is coloured
 keys        every key, with what it does
 messages    what a person did
 """

@@ -41,7 +41,7 @@ from prsm_tui.screen.messages import (
 from prsm_tui.screen.needs_you import NeedsYou
 from prsm_tui.screen.panes import Panes
 from prsm_tui.screen.status import title_of
-from prsm_tui.screen.themes import HIGH_CONTRAST, UNDIMMED
+from prsm_tui.screen.themes import HIGH_CONTRAST, UNCOLOURED, UNDIMMED
 
 if TYPE_CHECKING:
     import asyncio
@@ -120,6 +120,8 @@ class Tui(App[None]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return what rows go through before they are written."""
+        if self.no_color:
+            return [UNCOLOURED]
         filters = super().get_line_filters()
         return [UNDIMMED, *filters] if self.theme == HIGH_CONTRAST.name else filters
 

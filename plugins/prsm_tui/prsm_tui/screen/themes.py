@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
@@ -12,6 +13,7 @@ from textual.theme import Theme
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rich.color import Color as RichColor
     from textual.color import Color
 
 _FULL = Style(dim=False)
@@ -61,3 +63,34 @@ class Undimmed(LineFilter):
 
 
 UNDIMMED = Undimmed()
+
+
+class Uncoloured(LineFilter):
+    """Takes all colours away, for NO_COLOR: the terminal's own are left, and what is reversed.
+
+    Textual makes greys of colours, of which a red one cannot be read.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments of a row without their colours."""
+        return [
+            Segment(text, None if style is None else _without_colours(style), control)
+            for text, style, control in segments
+        ]
+
+
+@lru_cache(1024)
+def _without_colours(style: Style) -> Style:
+    plain = style.without_color
+    fore, back = _light(style.color), _light(style.bgcolor)
+    if fore is not None and back is not None and back > fore:  # a cursor is drawn so
+        plain += Style(reverse=not style.reverse)
+    return plain
+
+
+def _light(color: RichColor | None) -> int | None:
+    """Return how light a colour is; None for the terminal's own."""
+    return None if color is None or color.is_default else sum(color.get_truecolor())
+
+
+UNCOLOURED = Uncoloured()

@@ -145,9 +145,10 @@ class Terminal:
         stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")
         return stat.rpartition(")")[2].split()[0]
 
-    def hang_up(self):
-        """Take the terminal away, as a window that is closed does."""
-        self.process.send_signal(signal.SIGHUP)
+    def hang_up(self, *, tells=True):
+        """Take the terminal away, as a window that is closed does; `tells`: by a signal, too."""
+        if tells:
+            self.process.send_signal(signal.SIGHUP)
         os.close(self._person)
         self._person = -1
         return self.process.wait(SEEN_SECONDS)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from types import SimpleNamespace
+
 import pytest
 from prsm_tui.screen.attention import notification
+from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.settings import TuiSettings
 from pydantic import ValidationError
 
@@ -55,3 +59,13 @@ async def test_it_rings_where_something_waits_and_nobody_looks(notifies, looks):
         app.say("question_asked", "m", request="q1", question="Which?", options=[])
         await eyes.sees("NEEDS YOU: 1")
         assert any("\x07" in text for text in written) == (notifies and not looks)
+
+
+def test_a_terminal_that_was_closed_is_known_without_writing_to_it():
+    person, program = os.openpty()
+    driver = SimpleNamespace(fileno=program)
+    has_gone = TerminalDriver.has_gone.fget
+    assert not has_gone(driver)
+    os.close(person)
+    assert has_gone(driver)
+    os.close(program)

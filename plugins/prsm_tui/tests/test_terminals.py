@@ -129,6 +129,16 @@ def test_stopped_and_continued_it_draws_all_again(started):
     assert leave(terminal) == 130
 
 
+@pytest.mark.parametrize("linear", ["", "1"])
+def test_a_terminal_that_goes_without_a_signal_ends_it(started, prsm, tmp_path, linear):
+    """Also where nothing is drawn any more, so that no writing tells of it."""
+    prsm("run", "paint", *scripted(tmp_path, {"say": "I paint.", **DONE}))
+    replay = started([str(PRSM), "replay", "--ui", "tui"], PRSM_LINEAR=linear)
+    replay.writes("Painted it.")
+    _ = replay.hang_up(tells=False)
+    assert replay.process.returncode is not None
+
+
 def test_the_mouse_does_what_keys_do_and_answers_nothing(started):
     terminal = started(rows=30, columns=120)
     terminal.sees("NEEDS YOU: 1", "? fixer")

@@ -305,6 +305,8 @@ class Tui(App[None]):
 
     def _tick(self) -> None:
         """Draw times again, as long as something runs or waits."""
+        if isinstance(self._driver, TerminalDriver) and self._driver.has_gone:
+            self.exit()
         run = self.session.run
         if self.session.requests or (run is not None and run.is_open):
             self._draw()

@@ -66,7 +66,7 @@ class Ears:
         try:
             async with asyncio.timeout(DEADLINE):
                 while not is_so():  # noqa: ASYNC110 - whatever may become so
-                    await asyncio.sleep(0.005)
+                    await asyncio.sleep(0)
         except TimeoutError:
             raise AssertionError(f"not heard: {what}, but\n{self.text}") from None
 

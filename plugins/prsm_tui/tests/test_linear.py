@@ -174,7 +174,7 @@ async def test_each_thing_is_told_once_behind_its_label():
 
 
 async def test_what_comes_while_a_line_is_typed_waits_for_its_end():
-    app = ScriptedApp()
+    app = ScriptedApp(RunOptions(task=None))
     async with hearing(app) as ears:
         app.spawn()
         await ears.hears("selected: agent 1, master")

@@ -12,7 +12,9 @@ file_acts   … with changes and snapshots of files       looking  … to look t
 rounds      the one reader of the list of sessions
 hub_acts    the one place that does something with whole sessions
 visit       one session of the list that is looked at, whoever owns it now
+leaving     what becomes of a run when its person leaves
 editor      the person's own editor
 commands    what may be typed behind a slash
+linear      the same model line by line, for who hears a terminal
 screen      widgets: they show the model, and say what a person did
 """

@@ -64,8 +64,10 @@ class Listening(FileListening, Protocol):
 class Starting(Protocol):
     """Who begins runs elsewhere, so that they go on when this interface is left."""
 
-    def begin(self, task: str, *, continues: bool) -> None:
-        """Begin a task, or give the last master a further one."""
+    def begin(
+        self, task: str, *, continues: bool, provider: str | None = None, model: str | None = None
+    ) -> None:
+        """Begin a task, by a model if one is named, or give the last master a further one."""
 
 
 class Acts:
@@ -92,6 +94,8 @@ class Acts:
     def turn_to(self, app: AppHandle) -> None:
         """Do it by another handle of the session from now on."""
         self._app = app
+        self.looks.turn_to(app)
+        self.files.turn_to(app)
 
     async def serve(self) -> None:
         """Do what is asked for, until cancelled."""
@@ -176,7 +180,7 @@ class Acts:
 
     async def _start(self, task: str, agent: str | None) -> None:
         if self._starts is not None:
-            self._starts.begin(task, continues=False)
+            self._starts.begin(task, continues=False, **self._chosen_model())
             return
         try:
             self._watch(await self._app.start_run(task, **self._chosen_model()))

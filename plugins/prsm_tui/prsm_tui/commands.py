@@ -57,10 +57,10 @@ def read_command(text: str) -> Typed | None:
     return None if "/" in name else Typed(name.lower(), rest.strip())
 
 
-def unknown(name: str) -> str:
-    """Return what to say of a command that there is not."""
-    near = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
-    meant = f"did you mean /{near[0]}?" if near else f"there are {_all()}"
+def unknown(name: str, known: Mapping[str, Command] = COMMANDS) -> str:
+    """Return what to say of a command that is none of those that are known."""
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    meant = f"did you mean /{near[0]}?" if near else f"there are {_all(known)}"
     return f"there is no command /{name}: {meant}"
 
 
@@ -69,5 +69,5 @@ def completed(word: str) -> Sequence[str]:
     return [f"/{name}" for name in COMMANDS if f"/{name}".startswith(word)]
 
 
-def _all() -> str:
-    return ", ".join(f"/{name}" for name in COMMANDS)
+def _all(known: Mapping[str, Command]) -> str:
+    return ", ".join(f"/{name}" for name in known)

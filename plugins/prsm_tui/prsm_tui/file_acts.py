@@ -58,6 +58,10 @@ class FileActs:
         self._is_loading = False  # or is about to
         self._is_outdated = False  # something came while they were read
 
+    def turn_to(self, app: AppHandle) -> None:
+        """Go by another handle of the session from now on."""
+        self._app = app
+
     def load(self) -> None:
         """Read the changes again; where that is under way, once more after it."""
         if self._is_loading:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from prsm_core import AppHandle
     from prsm_tui.keys import Keymap
+    from prsm_tui.model.session import Session
     from prsm_tui.screen.app import Tui
     from prsm_tui.settings import TuiSettings
 
@@ -27,11 +28,12 @@ INTERRUPTED = 130  # the exit code where a run was open that ends with this proc
 class TuiFrontend(Frontend):
     """Shows one session until a person leaves it.
 
-    Settings: `interactive` (default true); false leaves every request to the engine.
+    Settings: `interactive` (default true); false leaves every request to the engine. With the
+    section's `linear` it writes lines and draws nothing.
     """
 
     def __init__(self, settings: Mapping[str, Any], own: TuiSettings | None = None) -> None:
-        self._keymap = None if own is None else own.keymap
+        self._own = own
         self._interactive = bool(settings.get("interactive", True))
         self._terminals = Terminals.of_process()
 
@@ -40,19 +42,35 @@ class TuiFrontend(Frontend):
 
         Raises ConfigError where there is no terminal.
         """
-        from prsm_tui.screen.driver import signals_kept
+        from prsm_tui.linear.switch import switched_on_by
 
         terminal, keyboard = self._terminals.needed("tui")
+        is_linear = self._own is not None and self._own.linear
+        switch = switched_on_by(os.environ, setting=is_linear)
+        if switch is not None:
+            from prsm_tui.linear.opening import tell
+
+            session, owns, typed = await tell(
+                app,
+                switch=switch,
+                terminal=terminal,
+                keyboard=keyboard,
+                answers=self._interactive,
+            )
+            return _left(session, typed, terminal, owns=owns)
+        from prsm_tui.screen.driver import signals_kept
+
         tui, beside = await compose(
             app,
             answers=self._interactive,
             terminal=terminal,
             keyboard=keyboard,
-            keymap=self._keymap,
+            keymap=None if self._own is None else self._own.keymap,
         )
+        look(tui, self._own)
         with signals_kept():
             await show(tui, beside, tui.run_async)
-        return _left(tui, terminal)
+        return _left(tui.session, tui.panes.prompt.drafts(), terminal, owns=tui.owns)
 
 
 class Terminals(NamedTuple):
@@ -78,17 +96,25 @@ class Terminals(NamedTuple):
         return screen, keyboard
 
 
-def _left(tui: Tui, terminal: TextIO) -> int:
+def _left(session: Session, typed: Sequence[str], terminal: TextIO, *, owns: bool) -> int:
     """Tell what becomes of the run and of what was not sent; return the exit code."""
-    run, lines = tui.session.run, []
-    is_cut_off = tui.owns and run is not None and run.is_open
+    run, lines = session.run, []
+    is_cut_off = owns and run is not None and run.is_open
     if is_cut_off:
-        lines.append(f"the run is interrupted: prsm resume {tui.session.id} goes on with it")
-    lines += [f"not sent: {first_line(text)}" for text in tui.panes.prompt.drafts()]
+        lines.append(f"the run is interrupted: prsm resume {session.id} goes on with it")
+    lines += [f"not sent: {first_line(text)}" for text in typed]
     if lines:
         terminal.write("".join(f"prsm: {line}\n" for line in lines))
         terminal.flush()
     return INTERRUPTED if is_cut_off else 0
+
+
+def look(tui: Tui, own: TuiSettings | None) -> None:
+    """Let a screen look, and tell, as it is set."""
+    from prsm_tui.screen.themes import THEMES
+
+    if own is not None:
+        tui.theme, tui.notifies = THEMES[own.theme], own.notify
 
 
 async def compose(
@@ -98,15 +124,17 @@ async def compose(
     terminal: TextIO | None = None,
     keyboard: int | None = None,
     keymap: Keymap | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> tuple[Tui, Sequence[Beside]]:
     """Return the screen of a session, and what has to run beside it; its task is begun there."""
     from prsm_tui.acts import Acts
+    from prsm_tui.leaving import owns_runs
     from prsm_tui.model.session import Session
     from prsm_tui.pump import Pump
     from prsm_tui.screen.app import Tui
 
-    session = Session.of_view(await app.view(), time.time())
-    owns = await _owns(app, session.id)
+    session = Session.of_view(await app.view(), clock())
+    owns = await owns_runs(app, session.id)
     tui = Tui(
         session,
         terminal=terminal,
@@ -114,6 +142,7 @@ async def compose(
         answers=answers,
         owns=owns,
         keymap=keymap,
+        clock=clock,
     )
     tui.acts = acts = Acts(app, session, tui)
     acts.looks.owns = owns
@@ -149,14 +178,6 @@ async def show(tui: Tui, beside: Sequence[Beside], run: Beside) -> None:
     error = tui.failure or next(iter(failed), None)
     if error is not None:
         raise error
-
-
-async def _owns(app: AppHandle, session: str) -> bool:
-    """Return whether the session's runs end with this process."""
-    for row in await app.sessions():
-        if row.get("session") == session:
-            return row.get("pid") == os.getpid()
-    return True  # one that has not begun is in no ledger yet
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import HubFrontend
+from prsm_core import ConfigError, HubFrontend
 from prsm_core.kit import first_line
-from prsm_tui.frontend import Terminals, show
+from prsm_tui.frontend import Terminals, look, show
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TextIO
 
     from prsm_core import Hub
@@ -26,15 +28,25 @@ class SessionsFrontend(HubFrontend):
     """
 
     def __init__(self, settings: Mapping[str, Any], own: TuiSettings | None = None) -> None:
-        self._keymap = None if own is None else own.keymap
+        self._own = own
         self._interactive = bool(settings.get("interactive", True))
         self._terminals = Terminals.of_process()
 
     async def run(self, hub: Hub) -> int:
         """Show the list and what is opened of it; return once it was left.
 
-        Raises ConfigError where there is no terminal.
+        Raises ConfigError where there is no terminal, and in the linear mode, which tells one
+        session.
         """
+        from prsm_tui.linear.switch import switched_on_by
+
+        is_linear = self._own is not None and self._own.linear
+        switch = switched_on_by(os.environ, setting=is_linear)
+        if switch is not None:
+            raise ConfigError(
+                f"the list of sessions is drawn, and {switch} asks for lines",
+                hint="prsm sessions lists them; prsm run --ui tui tells a session line by line",
+            )
         from prsm_tui.screen.driver import signals_kept
 
         terminal, keyboard = self._terminals.needed("sessions")
@@ -43,8 +55,9 @@ class SessionsFrontend(HubFrontend):
             answers=self._interactive,
             terminal=terminal,
             keyboard=keyboard,
-            keymap=self._keymap,
+            keymap=None if self._own is None else self._own.keymap,
         )
+        look(tui, self._own)
         with signals_kept():
             await show(tui, beside, tui.run_async)
         for text in tui.drafts():
@@ -60,6 +73,7 @@ def compose_hub(
     terminal: TextIO | None = None,
     keyboard: int | None = None,
     keymap: Keymap | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> tuple[HubTui, Sequence[Beside]]:
     """Return the screen of many sessions, and what has to run beside it."""
     from prsm_tui.hub_acts import HubActs
@@ -76,6 +90,7 @@ def compose_hub(
         keyboard=keyboard,
         answers=answers,
         keymap=keymap,
+        clock=clock,
     )
     tui.many = acts = HubActs(hub, tui, answers=answers)
     tui.rounds = rounds = Rounds(hub, sessions, tui.changed, answers=answers)

@@ -35,6 +35,10 @@ class Looks:
             boards.SETTINGS: self._settings,
         }
 
+    def turn_to(self, app: AppHandle) -> None:
+        """Go by another handle of the session from now on."""
+        self._app = app
+
     def load(self, name: str) -> None:
         """Make a page again."""
         self._do(lambda: self._load(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -17,6 +18,19 @@ class TuiSettings(BaseModel):
     keys: Mapping[str, str | tuple[str, ...]] = Field(
         default_factory=dict,
         description="Keys of one's own, by what they do: a key, or several; [] for none.",
+    )
+    linear: bool = Field(
+        default=False,
+        description="Write line by line and draw nothing: for screen readers. PRSM_LINEAR=1 or 0 "
+        "in the environment stands above it.",
+    )
+    notify: bool = Field(
+        default=True,
+        description="Ring, and tell the terminal, where something waits or a run ends while its "
+        "window is not in front.",
+    )
+    theme: Literal["dark", "light", "high-contrast"] = Field(
+        default="dark", description="How the screen is coloured."
     )
 
     @field_validator("keys")

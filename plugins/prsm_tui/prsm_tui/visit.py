@@ -58,9 +58,12 @@ class Visit:
         self._wanted: RunOptions | None = None  # the run that is to begin
         self._turned = asyncio.Event()  # one is, so the door is to be left
 
-    def begin(self, task: str, *, continues: bool) -> None:
+    def begin(
+        self, task: str, *, continues: bool, provider: str | None = None, model: str | None = None
+    ) -> None:
         """Begin a task in this session, or give its last master a further one."""
-        self._want(task=task, continues=continues)
+        chosen = {"provider": provider, "model": model} if model else {}
+        self._want(task=task, continues=continues, **chosen)
 
     def resume(self) -> None:
         """Go on with the run that was cut off."""
@@ -98,6 +101,7 @@ class Visit:
             session.run.status = self._status  # nobody runs it any more, nor waits for answers
             session.requests.clear()
         self._acts = Acts(app, session, self._tell, starts=self)
+        self._acts.looks.owns = False  # runs that begin here have a process of their own
         self._shows.enter(session, self._acts)
 
     async def _stay(self, app: AppHandle) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prsm_tui.commands import COMMANDS
 from prsm_tui.keys import KEYS, Keymap
+from prsm_tui.linear.commands import LINEAR
 
 PACKAGE = Path(__file__).resolve().parents[1]
 DOCUMENTS = (PACKAGE / "README.md", PACKAGE.parents[1] / "docs" / "tui.md")
@@ -22,14 +23,17 @@ def keys():
     return rows
 
 
-def commands():
+def commands(known):
     rows = ["| command | what it does |", "| --- | --- |"]
-    return [*rows, *(f"| `{one.usage}` | {one.does} |" for one in COMMANDS.values())]
+    return [*rows, *(f"| `{one.usage}` | {one.does} |" for one in known.values())]
+
+
+TABLES = {"keys": keys(), "commands": commands(COMMANDS), "linear": commands(LINEAR)}
 
 
 def made(text):
-    """Return a document with its tables as the code has them."""
-    for name, rows in (("keys", keys()), ("commands", commands())):
+    """Return a document with its tables as the code has them, those that it has."""
+    for name, rows in TABLES.items():
         marks = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         table = "\n".join(["", "", *rows, "", ""])
         before, after = (text.index(mark) for mark in marks)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from prsm_tui.model.blocks import Call, Note, Plan, Prompt, Said, Thought
 from prsm_tui.model.session import Session
 from prsm_tui.model.spoken import MOST
+from prsm_tui.model.transcript import KEPT
 from prsm_tui.screen.drawing import GUTTER, Look, draw, markdown
 from prsm_tui.screen.wrapping import cut, wrap, wrap_all
 from rich.cells import cell_len
@@ -99,7 +100,7 @@ async def test_ten_thousand_calls_are_there_and_the_last_are_laid_out():
             }
             app.say("tool_call_started", "m", **call)
         await eyes.sees("echo 9999")
-        assert len(eyes.session.agents["m"].transcript.blocks) == 10_000
+        assert len(eyes.session.agents["m"].transcript.blocks) <= 2 * KEPT
         assert len(eyes.tui.panes.transcript._items) <= 1_100
 
 

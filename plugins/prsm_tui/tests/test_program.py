@@ -3,94 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import pty
 import select
 import shutil
-import signal
 import subprocess
-import sys
-import termios
 import time
-from pathlib import Path
 
-import pyte
 import pytest
 
-SEEN_SECONDS = 90.0
-F2, ESC, CTRL_C = "\x1bOQ", "\x1b", "\x03"
-PRSM = Path(sys.executable).with_name("prsm")
-
-
-def world(folder, term):
-    """Return an environment in which nothing of the user's is found."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-    (folder / "tmp").mkdir(exist_ok=True)
-    places = {"HOME": str(folder), "TMPDIR": str(folder / "tmp"), "PRSM_HOME": str(folder / "prsm")}
-    return {**kept, **places, "TERM": term, "LANG": kept.get("LANG", "C.UTF-8")}
-
-
-class Terminal:
-    """A pseudo-terminal with a program on it; `screen` is what a person sees."""
-
-    def __init__(self, argv, env, rows, columns):
-        self.screen = pyte.Screen(columns, rows)
-        self._stream = pyte.ByteStream(self.screen)
-        self.written = b""
-        person, program = pty.openpty()
-        termios.tcsetwinsize(program, (rows, columns))
-        self.before = termios.tcgetattr(program)
-        self._person, self._program = person, program
-        self._process = subprocess.Popen(
-            argv, stdin=program, stdout=program, stderr=program, env=env, start_new_session=True
-        )
-
-    def type(self, keys):
-        os.write(self._person, keys.encode())
-
-    @property
-    def text(self):
-        return "\n".join(self.screen.display)
-
-    def sees(self, *texts):
-        end = time.monotonic() + SEEN_SECONDS
-        while not all(text in self.text for text in texts):
-            assert time.monotonic() < end, f"not seen: {texts}, but\n{self.text}"
-            self._read(0.2)
-
-    def ends(self):
-        """Wait for the program's end; return its exit code."""
-        end = time.monotonic() + SEEN_SECONDS
-        while self._process.poll() is None:
-            assert time.monotonic() < end, f"it has not ended\n{self.text}"
-            self._read(0.2)
-        self._read(0.0)
-        return self._process.returncode
-
-    def settings(self):
-        return termios.tcgetattr(self._program)
-
-    def hang_up(self):
-        """Take the terminal away, as a window that is closed does."""
-        self._process.send_signal(signal.SIGHUP)
-        os.close(self._person)
-        self._person = -1
-        return self._process.wait(SEEN_SECONDS)
-
-    def close(self):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(SEEN_SECONDS)
-        os.close(self._program)
-        if self._person >= 0:
-            os.close(self._person)
-
-    def _read(self, seconds):
-        while select.select([self._person], [], [], seconds)[0]:
-            chunk = os.read(self._person, 65536)
-            self.written += chunk
-            self._stream.feed(chunk)
-            seconds = 0.0
+from plugins.prsm_tui.tests.terminals import CTRL_C, F2, PRSM, SEEN_SECONDS, Terminal, world
 
 
 @pytest.fixture

@@ -65,6 +65,7 @@ class Call(Block):
     duration_s: float | None = None
     exit_code: int | None = None
     child: str | None = field(default=None, compare=False)  # the agent that it has spawned
+    ended: int | None = field(default=None, compare=False)  # the number of the event of its end
     output: Spoken = field(default_factory=Spoken, compare=False)
 
     @property
@@ -74,6 +75,7 @@ class Call(Block):
 
     def close(self, told: Mapping[str, Any]) -> None:
         """End it, by the fields of the event that told of it."""
+        self.ended = told.get("seq")
         self.status = shown(told.get("status") or "completed")
         self.result = shown(told.get("result"))
         self.duration_s = told.get("duration_s")

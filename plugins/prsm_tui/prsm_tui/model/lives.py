@@ -23,6 +23,7 @@ def spawned(session: Session, event: Event) -> None:
         agent = Agent(id=id_, name=_exact(data.get("name")), parent=data.get("parent"))
         agent.depth = int(data.get("depth") or 0)
         session.add(agent)
+    session.stirs += 1
     agent.run = event.run
     agent.role, agent.mode = _exact(data.get("role")), _exact(data.get("mode"))
     agent.provider, agent.model = _exact(data.get("provider")), _exact(data.get("model"))
@@ -41,6 +42,7 @@ def changed(session: Session, event: Event) -> None:
     agent, data = session.agents.get(event.agent or ""), event.data
     if agent is None:
         return
+    session.stirs += 1
     agent.state = _exact(data.get("to"))
     agent.waiting_on = _exact(data.get("waiting_on"))
     agent.evidence = _exact(data.get("evidence"))

@@ -52,6 +52,7 @@ class Page:
         else:
             call.status, call.result = end.status, end.result
             call.duration_s, call.exit_code = end.duration_s, end.exit_code
+            call.ended = end.ended
             self.ended_later.append(end)
         self.blocks.append(call)
 
@@ -61,4 +62,4 @@ class Page:
         if call is None:
             call = self._ends[name] = Call(call=name, seq=seq, at=at)
             self.blocks.append(call)
-        call.close({"status": entry.get("status"), "result": entry.get("text")})
+        call.close({"seq": seq, "status": entry.get("status"), "result": entry.get("text")})

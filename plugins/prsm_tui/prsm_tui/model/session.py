@@ -68,7 +68,9 @@ class Session:
         self.review, self.shelf, self.boards = Review(), Shelf(), Boards()
         self.next_model = ""  # of a new master that the next task begins with
         self.told_at: dict[str, int] = {}  # the newest event of some types, by the type
-        self.transcript = Transcript()  # of what is no agent's
+        self.stirs = 0  # counts what changes the state of an agent, or whom it waits for
+        self._roots: list[Agent] = []
+        self.transcript = Transcript(has_pages=False)  # of what is no agent's
 
     @classmethod
     def of_view(cls, view: Mapping[str, Any], now: float = 0.0) -> Session:
@@ -96,9 +98,12 @@ class Session:
     def add(self, agent: Agent) -> None:
         """Add an agent behind all others, and below its parent."""
         self.agents[agent.id] = agent
+        self.stirs += 1
         parent = self.agents.get(agent.parent or "")
         if parent is not None:
             parent.children.append(agent.id)
+        else:
+            self._roots.append(agent)
 
     def apply(self, event: Event) -> None:
         """Take an event; one of a type that is not known changes nothing."""
@@ -146,8 +151,7 @@ class Session:
 
     def rows(self) -> Iterator[Agent]:
         """Yield the agents, each behind its parent, siblings in the order of their spawning."""
-        roots = [agent for agent in self.agents.values() if agent.parent not in self.agents]
-        stack = roots[::-1]
+        stack = self._roots[::-1]
         while stack:
             agent = stack.pop()
             yield agent
@@ -155,8 +159,7 @@ class Session:
 
     def master(self) -> Agent | None:
         """Return the newest agent that nobody has spawned."""
-        roots = [agent for agent in self.agents.values() if agent.parent not in self.agents]
-        return roots[-1] if roots else None
+        return self._roots[-1] if self._roots else None
 
     def path_of(self, agent: str) -> Sequence[str]:
         """Return the names of an agent's ancestors and its own, the master's first."""
@@ -208,6 +211,7 @@ class Session:
 
     def _ask(self, request: Request) -> None:
         self.requests[request.id] = request
+        self.stirs += 1
         self._mark(request, "waits")
 
     def _mark(self, request: Request, status: str) -> None:
@@ -258,8 +262,8 @@ def _run_finished(session: Session, event: Event) -> None:
     )
     session.is_spent_old = True
     session.transcript.put(ending)
-    for agent in session.agents.values():
-        if agent.parent not in session.agents and agent.run == event.run:
+    for agent in session._roots:
+        if agent.run == event.run:
             agent.transcript.put(ending)
 
 
@@ -274,6 +278,7 @@ def _asked(session: Session, event: Event) -> None:
 def _answered(session: Session, event: Event) -> None:
     data = event.data
     request = session.requests.pop(str(data.get("request")), None)
+    session.stirs += 1
     if request is not None:
         session._mark(request, "runs")
     transcript = session.transcript_of(event)

@@ -1,5 +1,8 @@
 """The blocks of one agent in the order of its events, and what it is saying right now.
 
+Blocks that are far up are let go, unless somebody reads there: they come again as a page of the
+history. So what is kept does not grow with the length of a run.
+
 What streams is kept apart from what is committed: a piece that comes late can change nothing that
 is committed, since it is taken only for a message that is not.
 """
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _TALK = (Prompt, Said, Thought, Call)
+KEPT = 150  # blocks, at least; twice as many at most
 
 
 @dataclass(slots=True)
@@ -49,8 +53,9 @@ class Transcript:
     pages of the history. `is_whole` tells that there is nothing before it.
     """
 
-    def __init__(self, since: int = 0) -> None:
+    def __init__(self, since: int = 0, *, has_pages: bool = True) -> None:
         self.since = since
+        self.is_held = not has_pages  # somebody reads far up, or nothing would come again
         self.is_whole = since == 0
         self.blocks: list[Block] = []
         self._says: dict[tuple[str, int], Saying] = {}
@@ -77,6 +82,8 @@ class Transcript:
     def put(self, block: Block) -> None:
         """Add a block at the end."""
         self.blocks.append(block)
+        if len(self.blocks) >= 2 * KEPT and not self.is_held:
+            self._forget()
 
     def find_call(self, call: str) -> Call | None:
         """Return a call that runs."""
@@ -97,8 +104,10 @@ class Transcript:
         block = self._open.pop(call, None)
         if block is None:
             block = self._ends[call] = Call(call=call, seq=fields.get("seq"), at=fields["at"])
+            block.close(fields)
             self.put(block)
-        block.close(fields)
+        else:
+            block.close(fields)
         return block
 
     def say(self, kind: str, data: Mapping[str, Any]) -> bool:
@@ -156,6 +165,28 @@ class Transcript:
         self._open = {**{call.call: call for call in page.open_calls()}, **self._open}
         self.since = int(entries[0]["seq"])
         self.is_whole = self.since <= 1
+
+    def _forget(self) -> None:
+        """Let go of blocks that a page of the history would bring again.
+
+        No event is cut in two. A call that goes, and ends later, is told of by its end.
+        """
+        blocks = self.blocks
+        for cut in range(len(blocks) - KEPT, len(blocks)):
+            seq = blocks[cut].seq
+            if seq is not None and seq != blocks[cut - 1].seq:
+                break
+        else:
+            return
+        gone = [block for block in blocks[:cut] if isinstance(block, Call)]
+        self.blocks, self.since, self.is_whole = blocks[cut:], seq, False
+        self._ends = {
+            name: call
+            for name, call in (*self._ends.items(), *((call.call, call) for call in gone))
+            if call.ended is not None and call.ended >= seq
+        }
+        for call in gone:
+            self._open.pop(call.call, None)
 
     def _newest(self, turn: str) -> int:
         return max((number for of, number in self._says if of == turn), default=1)

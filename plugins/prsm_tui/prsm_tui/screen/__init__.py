@@ -12,6 +12,7 @@ drawing     blocks as lines
 wrapping    text as lines of a width
 prompt      where a person types, and to whom and how that goes
 needs_you   what waits for a person, and where it is answered
+addressing  to whom what is typed goes: the line above the prompt
 status      the line at the bottom
 place       a screen beside the panes; places  which there are
 changes     what was changed; diff  the lines of one change; patch_rows  … as rows
@@ -23,6 +24,8 @@ sessions    the list of sessions, and a peek at the chosen one
 new_session where another session begins
 line_asked  the same, answered by a line
 help        the keys of a place
+attention   how a terminal tells something while its window is not in front
+themes      how the screen is coloured
 keys        the keys of the table as bindings
 messages    what a person did; file_messages  … with files, each with its act
 """

@@ -6,17 +6,22 @@ times a second.
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from textual import on
 from textual.app import App
+from textual.driver import Driver
 from textual.message import Message
 
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, completed, read_command
 from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap, shown_key
+from prsm_tui.leaving import what_follows
+from prsm_tui.screen.addressing import to_whom
 from prsm_tui.screen.asking import Sure
+from prsm_tui.screen.attention import notification
 from prsm_tui.screen.changes import Changes
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
@@ -34,6 +39,7 @@ from prsm_tui.screen.messages import (
     PromptSubmitted,
     QuestionAnswered,
     SteppedBack,
+    TextCopied,
     VerdictGiven,
     WordWanted,
 )
@@ -42,6 +48,7 @@ from prsm_tui.screen.panes import Panes
 from prsm_tui.screen.place import Place
 from prsm_tui.screen.places import make_place
 from prsm_tui.screen.status import title_of
+from prsm_tui.screen.themes import HIGH_CONTRAST, UNCOLOURED, UNDIMMED
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,6 +56,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from textual.binding import BindingType
+    from textual.filter import LineFilter
     from textual.screen import Screen
 
     from prsm_tui.acts import Acts
@@ -88,6 +96,7 @@ class Tui(App[None]):
         answers: bool = True,
         owns: bool = True,
         keymap: Keymap | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Show a session.
 
@@ -98,9 +107,12 @@ class Tui(App[None]):
             answers: Whether a person may answer.
             owns: Whether the session's runs end when this process does.
             keymap: The keys, as the person has set them.
+            clock: Tells the time, in Unix seconds.
         """
         self.terminal, self.keyboard = terminal, keyboard
         super().__init__(driver_class=TerminalDriver)
+        self.register_theme(HIGH_CONTRAST)
+        self._clock = clock
         self.keymap = keymap or Keymap()
         if self.keymap.is_own:
             self.set_keymap(self.keymap.by_name())
@@ -119,15 +131,29 @@ class Tui(App[None]):
         self.is_lent = False  # the terminal is, to another program
         self._title = ""
         self._waiting = 0
+        self._was_open = False
+        self.notifies = True  # while the window is not in front
 
     def get_default_screen(self) -> Screen[Any]:
         """Begin with the panes."""
         return self.panes
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return what rows go through before they are written."""
+        if self.no_color:
+            return [UNCOLOURED]
+        filters = super().get_line_filters()
+        return [UNDIMMED, *filters] if self.theme == HIGH_CONTRAST.name else filters
+
     def on_mount(self) -> None:
         """Draw what is there; times are drawn again every second."""
         self.set_interval(1.0, self._tick)
         self.call_after_refresh(self._draw)
+
+    @on(Driver.SignalResume)
+    def redraw(self) -> None:
+        """Draw all again after a stop: the terminal has shown something else meanwhile."""
+        _ = self.screen.refresh()
 
     def changed(self) -> None:
         """Have a frame drawn, once it is time for one."""
@@ -200,6 +226,11 @@ class Tui(App[None]):
         """Show an agent, from now on whoever leads; None is the session."""
         self._is_chosen = True
         self._choose(agent)
+
+    def on_text_copied(self, message: TextCopied) -> None:
+        """Give a text to the terminal's clipboard: over ssh, too, where the terminal takes it."""
+        self.copy_to_clipboard(message.text)
+        self.told("info", f"copied: {len(message.text):,} characters, if the terminal takes them")
 
     def on_history_wanted(self, _: HistoryWanted) -> None:
         """Load a page."""
@@ -279,7 +310,7 @@ class Tui(App[None]):
             _ = self.push_screen(self._needs_you())
 
     def _needs_you(self) -> NeedsYou:
-        return NeedsYou(self.session, time.time(), self.keymap, answers=self._answers)
+        return NeedsYou(self.session, self._clock(), self.keymap, answers=self._answers)
 
     def action_place(self, name: str) -> None:
         """Go to a screen beside the panes, or back."""
@@ -369,15 +400,12 @@ class Tui(App[None]):
         self.told("warning", f"{key} again leaves: {self._what_follows()}")
 
     def _what_follows(self) -> str:
-        run, session = self.session.run, self.session.id
-        if run is None or not run.is_open:
-            return "no run is open"
-        if not self.owns:
-            return "the run goes on, since another process has it"
-        return f"the run stops here as interrupted; `prsm resume {session}` goes on with it"
+        return what_follows(self.session, owns=self.owns)
 
     def _tick(self) -> None:
         """Draw times again, as long as something runs or waits."""
+        if isinstance(self._driver, TerminalDriver) and self._driver.has_gone:
+            self.exit()
         run = self.session.run
         if self.session.requests or (run is not None and run.is_open):
             self._draw()
@@ -386,7 +414,7 @@ class Tui(App[None]):
         """Draw all that has changed."""
         if self._loop is None or self.is_lent or not self.is_running or not self.panes.is_mounted:
             return
-        now, self._drawn_at = time.time(), self._loop.time()
+        now, self._drawn_at = self._clock(), self._loop.time()
         master = self.session.master()
         if not self._is_chosen and master is not None and self.chosen != master.id:
             self._choose(master.id)
@@ -415,29 +443,10 @@ class Tui(App[None]):
 
     def _to_whom(self) -> str:
         """Return to whom what is typed goes, and how."""
-        agent = self.session.agents.get(self.chosen or "")
-        run = self.session.run
-        if run is not None and run.status == "interrupted" and self.many is not None:
-            return "the run was cut off or ended: /resume goes on with the run"
-        if agent is not None and agent.is_live:
-            key = self.keymap.shown("prompt.delivery")
-            return f"to {agent.name} · {self.delivery} ({key}) · {self._how_sent()}"
-        if agent is not None and agent is not self.session.master():
-            return f"{agent.name} has ended: /restart TEXT starts it again"
-        if run is not None and run.is_open:
-            return "a run is open: choose an agent to talk to"
-        if self.session.next_model:
-            return f"a task for a new master of {self.session.next_model} · Enter sends"
-        if agent is None and self.session.master() is not None:
-            return f"to the master, as a further task · {self._how_sent()}"
-        if agent is not None:
-            return f"to {agent.name}, as a further task · {self._how_sent()}"
-        return f"a task, with which a run begins · {self._how_sent()}"
-
-    def _how_sent(self) -> str:
-        keymap = self.keymap
-        new_line = shown_key(next(iter(keymap.of("prompt.new_line")), "none"))
-        return f"{keymap.shown('prompt.send')} sends, {new_line}: a new line"
+        is_one_of_many = self.many is not None
+        return to_whom(
+            self.session, self.chosen, self.delivery, self.keymap, is_one_of_many=is_one_of_many
+        )
 
     def _tell_terminal(self) -> None:
         """Set the terminal's title; ring where something new waits and nobody looks."""
@@ -445,13 +454,25 @@ class Tui(App[None]):
         driver = self._driver
         if title != self._title and driver is not None and not driver.is_headless:
             driver.write(f"\x1b]0;{title}\x07")
-        if waiting > self._waiting and not self.app_focus:
-            self.bell()
+        why = self._why_notify(waiting)
+        if why and self.notifies and not self.app_focus and driver is not None:
+            driver.write(notification(why, os.environ))
         self._title, self._waiting = title, waiting
 
     def _title_now(self) -> tuple[str, int]:
         """Return the terminal's title, and how much waits for the person."""
         return title_of(self.session), len(self.session.requests)
+
+    def _why_notify(self, waiting: int) -> str:
+        """Return what a person who looks elsewhere should know, blank for nothing new."""
+        run = self.session.run
+        was_open, self._was_open = self._was_open, run is not None and run.is_open
+        if waiting > self._waiting:
+            newest = list(self.session.requests.values())[-1]
+            return f"{waiting} need you: {self.session.name_of(newest.agent)}: {newest.head[:80]}"
+        if was_open and not self._was_open and run is not None:
+            return f"the run is {run.status}"
+        return ""
 
     def ask(self, question: str, do: Callable[[], None]) -> None:
         """Do something once the person has said yes."""

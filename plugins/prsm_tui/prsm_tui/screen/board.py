@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -98,7 +97,7 @@ class BoardScreen(Place):
         self._shown.focus()
         self.is_built = True
         self.action_again()
-        self.sync(time.time())
+        self.sync(0.0)
 
     def on_resize(self, _: events.Resize) -> None:
         """Lines are broken at the width."""

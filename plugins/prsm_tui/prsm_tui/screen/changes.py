@@ -115,7 +115,7 @@ class Changes(Place):
         self._list.focus()
         self._arrange()
         self.is_built = True
-        self.sync(time.time())
+        self.sync(0.0)
 
     def on_resize(self, _: events.Resize) -> None:
         """Show list and lines, or one of them."""

@@ -61,6 +61,13 @@ def can_open(block: Block) -> bool:
     return isinstance(block, Call | Thought)
 
 
+def text_of(block: Block) -> str:
+    """Return all text of a block, as it is copied."""
+    if isinstance(block, Call):
+        return "\n".join(filter(None, [block.subject, _written(block)]))
+    return str(getattr(block, "text", ""))
+
+
 def draw(block: Block, look: Look, session: Session) -> Sequence[Row]:
     """Return a block as rows, `look.width` cells wide at most, the gutter included."""
     width = max(4, look.width - GUTTER)
@@ -81,7 +88,7 @@ def _parts(
         case Prompt():
             return ">", BOLD, _styled(wrap_all(block.text, width), BOLD)
         case Said():
-            return "*", PLAIN, _said(block, width)
+            return "*", PLAIN, _said(block.text, width, is_whole=block.is_whole)
         case Thought():
             return "~", DIM, _styled(list(_thought(block, look, width)), DIM)
         case Call():
@@ -110,9 +117,9 @@ def _styled(lines: Sequence[str], style: Style) -> Sequence[Row]:
     return [[Segment(line, style)] for line in lines]
 
 
-def _said(block: Said, width: int) -> Sequence[Row]:
-    text = block.text.strip("\n")
-    if block.is_whole and _MARKDOWN.search(text):
+def _said(text: str, width: int, *, is_whole: bool) -> Sequence[Row]:
+    text = text.strip("\n")
+    if is_whole and _MARKDOWN.search(text):
         return markdown(text, width)
     return _styled(wrap_all(text, width), PLAIN)
 
@@ -203,7 +210,7 @@ def _ending(block: Ending, width: int) -> Iterator[Row]:
     if block.error:
         yield from _styled(wrap_all(f"error: {block.error}", width), LEVELS["error"])
     if block.summary:
-        yield from _styled(wrap_all(block.summary.strip("\n"), width), PLAIN)
+        yield from _said(block.summary, width, is_whole=True)
     yield from _styled(wrap_all(block.details, width), DIM)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _SIGNALS = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH, signal.SIGTTOU, signal.SIGTTIN)
+_GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _KEEP_TITLE, _RESTORE_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 
 
@@ -76,6 +78,13 @@ class TerminalDriver(LinuxDriver):
             super().run_input_thread()
         except OSError:
             self._leave()
+
+    @property
+    def has_gone(self) -> bool:
+        """Whether the terminal was closed: reading it then gives nothing, again and again."""
+        watched = select.poll()
+        watched.register(self.fileno, 0)
+        return any(event & _GONE for _, event in watched.poll(0))
 
     def _get_terminal_size(self) -> tuple[int, int]:
         try:

@@ -59,6 +59,7 @@ class HubTui(Tui):
         keyboard: int | None = None,
         answers: bool = True,
         keymap: Keymap | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Show the list; `workspace` is where a new session works unless a person says else."""
         super().__init__(
@@ -68,6 +69,7 @@ class HubTui(Tui):
             answers=answers,
             owns=False,
             keymap=keymap,
+            clock=clock,
         )
         self.sessions = sessions
         self.overview = SessionsScreen(sessions, self.keymap)
@@ -112,7 +114,7 @@ class HubTui(Tui):
         self._put_away()
         self.session, self.acts = session, acts
         self.panes = Panes(session, self.keymap)
-        self.chosen, self._is_chosen = None, False
+        self.chosen, self._is_chosen, self._was_open = None, False, False
         self._pop_to_overview()
         if self._answering:
             _ = self.push_screen(self._needs_you())
@@ -350,12 +352,12 @@ class HubTui(Tui):
             return
         if self.screen is self.overview or not self._is_visited:
             self._drawn_at = self._loop.time()
-            self.overview.sync(time.time(), "" if self.rounds is None else self.rounds.problem)
+            self.overview.sync(self._clock(), "" if self.rounds is None else self.rounds.problem)
             self._tell_terminal()
         else:
             super()._draw()
         if self._answering and isinstance(self.screen, NeedsYou):
-            self.screen.sync(time.time())
+            self.screen.sync(self._clock())
 
     def _tick(self) -> None:
         """Draw times again."""
@@ -366,6 +368,12 @@ class HubTui(Tui):
             return super()._title_now()
         waiting = sum(len(one.waits) for one in self.sessions.listed)
         return f"({waiting}) prsm needs you" if waiting else "prsm", waiting
+
+    def _why_notify(self, waiting: int) -> str:
+        """Return what a person who looks elsewhere should know, blank for nothing new."""
+        if self._is_visited:
+            return super()._why_notify(waiting)
+        return f"{waiting} need you" if waiting > self._waiting else ""
 
     def _what_follows(self) -> str:
         runs = [one for one in self.sessions.listed if one.status == "running"]

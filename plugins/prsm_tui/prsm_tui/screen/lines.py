@@ -33,6 +33,7 @@ class Lines(ScrollView, can_focus=True):
         self.count = 0
         self.cursor = -1
         self._make: Callable[[int, int], Line] = lambda _index, _width: ("", Style())
+        self._base, self._cells = Style(), 0  # of the rows that are drawn
         self._drawn: dict[int, tuple[Line, bool]] = {}
 
     def provide(self, count: int, make: Callable[[int, int], Line]) -> None:
@@ -40,7 +41,7 @@ class Lines(ScrollView, can_focus=True):
         self._make = make
         if count != self.count:
             self.count = count
-            self.virtual_size = Size(max(1, self.size.width), count)
+            self.virtual_size = Size(max(1, self._width), count)
             self._drawn.clear()
             self.refresh()
         self.update()
@@ -50,7 +51,7 @@ class Lines(ScrollView, can_focus=True):
         top = round(self.scroll_y)
         for index in range(top, min(self.count, top + self.size.height)):
             if self._drawn.get(index) != self._line(index):
-                self.refresh(Region(0, index - top, self.size.width, 1))
+                self.refresh(Region(0, index - top, self._width, 1))
 
     def put_cursor(self, index: int) -> None:
         """Put the cursor on a line, and show it."""
@@ -64,23 +65,32 @@ class Lines(ScrollView, can_focus=True):
                 self.scroll_to(y=index - height + 1, animate=False, immediate=True)
         self.update()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw rows of the widget: what they have in common is worked out once."""
+        self._base, self._cells = self.rich_style, self._width
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Draw a row of the widget."""
-        index = round(self.scroll_y) + y
-        width = self.size.width
+        index, width = round(self.scroll_y) + y, self._cells
         if index >= self.count:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._base)
         (text, style), has_cursor = self._drawn[index] = self._line(index)
         style = style + _CURSOR if has_cursor else style
         strip = Strip([Segment(cut(text, width), style)]).adjust_cell_length(width, style)
-        return strip.apply_style(self.rich_style)
+        return strip.apply_style(self._base)
+
+    @property
+    def _width(self) -> int:
+        """The cells of a line: a bar, where there is one, stands beside them."""
+        return self.scrollable_content_region.width
 
     def on_resize(self, _: events.Resize) -> None:
         """Lines depend on the width."""
-        self.virtual_size = Size(max(1, self.size.width), self.count)
+        self.virtual_size = Size(max(1, self._width), self.count)
         self._drawn.clear()
         self.put_cursor(self.cursor)
         self.refresh()
 
     def _line(self, index: int) -> tuple[Line, bool]:
-        return self._make(index, self.size.width), index == self.cursor
+        return self._make(index, self._width), index == self.cursor

@@ -23,6 +23,14 @@ class HistoryWanted(Message):
     """Somebody scrolled to the beginning of what is there."""
 
 
+class TextCopied(Message):
+    """A text of a transcript is wanted elsewhere."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
 class PromptSubmitted(Message):
     """A text was typed to an agent, None where none was chosen; or it is a command."""
 

@@ -32,9 +32,22 @@ _LOW = 14  # rows below which the head of the agent is left out
 _PANES = ("prompt", "tree", "transcript")
 
 
+class Across(Horizontal):
+    """Holds panes beside each other, and draws nothing by itself: each frame asks all of them."""
+
+    BLANK = True
+
+
+class Down(Vertical):
+    """Holds widgets below each other, and draws nothing by itself."""
+
+    BLANK = True
+
+
 class Panes(Screen[None]):
     """Lays out the widgets of a session, and moves the focus among them."""
 
+    BLANK = True
     AUTO_FOCUS = "#prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("app.next", "next(1)"),
@@ -44,10 +57,11 @@ class Panes(Screen[None]):
     DEFAULT_CSS = """
     Panes { layout: vertical; }
     Panes #panes { height: 1fr; }
-    Panes #left { width: 40%; max-width: 72; border-right: solid $foreground 30%; }
-    Panes.-narrow #left { width: 100%; max-width: 100%; border-right: none; }
+    Panes #left { width: 40%; max-width: 72; }
+    Panes.-narrow #left { width: 100%; max-width: 100%; }
     Panes #filter { height: 1; text-style: reverse; }
-    Panes #tree { height: 1fr; }
+    Panes #tree { height: 1fr; border-right: solid $foreground 30%; }
+    Panes.-narrow #tree { border-right: none; }
     Panes #right { width: 1fr; }
     Panes #head { height: 2; }
     Panes #transcript { height: 1fr; }
@@ -69,14 +83,12 @@ class Panes(Screen[None]):
         self.told = Static(id="told", markup=False)
         self.filtered = Static(id="filter", markup=False)
         self._shown = ("", "")
-        self.left = Vertical(self.filtered, self.agents, id="left")
-        self.right = Vertical(
-            self.head, self.transcript, self.told, self.to, self.prompt, id="right"
-        )
+        self.left = Down(self.filtered, self.agents, id="left")
+        self.right = Down(self.head, self.transcript, self.told, self.to, self.prompt, id="right")
 
     def compose(self) -> ComposeResult:
         """Put the panes beside each other, and the status below."""
-        yield Horizontal(self.left, self.right, id="panes")
+        yield Across(self.left, self.right, id="panes")
         yield self.status
 
     def on_mount(self) -> None:

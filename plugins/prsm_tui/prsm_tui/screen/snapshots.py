@@ -86,7 +86,7 @@ class Snapshots(Place):
         self._plan.can_focus = False
         self._list.focus()
         self.is_built = True
-        self.sync(time.time())
+        self.sync(0.0)
 
     def sync(self, now: float) -> None:
         """Follow the model; what was told of since is read again."""

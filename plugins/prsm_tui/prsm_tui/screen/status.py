@@ -34,6 +34,7 @@ class Status(Lines, can_focus=False):
             keymap.shown(name) for name in ("app.requests", "app.help", "transcript.last")
         )
         self._session = session
+        self._counted: tuple[int, str] = (-1, "")
 
     def sync(self, *, new: int) -> None:
         """Show what is; `new` rows of the transcript are below what is seen."""
@@ -44,11 +45,7 @@ class Status(Lines, can_focus=False):
 
     def _parts(self, waiting: int, new: int) -> list[str]:
         session = self._session
-        states = Counter(
-            words.state_of(agent, asks=session.asks(agent.id))[1]
-            for agent in session.agents.values()
-        )
-        agents = ", ".join(f"{count} {word}" for word, count in states.items())
+        agents = self._agents()
         run = session.run
         return [
             f"NEEDS YOU: {waiting} ({self._requests})" if waiting else "",
@@ -58,3 +55,16 @@ class Status(Lines, can_focus=False):
             f"agents: {agents}" if agents else "",
             f"tokens {words.tokens(session.spent)}, cost {words.cost(session.spent)}",
         ]
+
+    def _agents(self) -> str:
+        """Return how many agents there are of each state; they are counted once one has changed."""
+        session = self._session
+        if self._counted[0] != session.stirs:
+            asking = {request.agent for request in session.requests.values()}
+            states = Counter(
+                words.state_of(agent, asks=agent.id in asking)[1]
+                for agent in session.agents.values()
+            )
+            told = ", ".join(f"{count} {word}" for word, count in states.items())
+            self._counted = session.stirs, told
+        return self._counted[1]

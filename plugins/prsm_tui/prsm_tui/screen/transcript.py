@@ -10,15 +10,16 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rich.style import Style
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from prsm_tui.keys import TRANSCRIPT
-from prsm_tui.model.blocks import Block, Call
-from prsm_tui.screen.drawing import Look, Row, can_open, draw
+from prsm_tui.model.blocks import Block, Call, Said
+from prsm_tui.screen.drawing import Look, Row, can_open, draw, text_of
 from prsm_tui.screen.keys import bindings
-from prsm_tui.screen.messages import AgentChosen, HistoryWanted
+from prsm_tui.screen.messages import AgentChosen, HistoryWanted, TextCopied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from prsm_tui.model.transcript import Transcript as Model
 
 _LAID_OUT = 100  # blocks, to begin with and each time somebody scrolls to the beginning
-_TRIMMED = 1000  # blocks that are laid out at most while it follows its end
+_TRIMMED = 200  # blocks that are laid out at most while it follows its end
 
 
 @dataclass(slots=True)
@@ -60,6 +61,8 @@ class Transcript(ScrollView, can_focus=True):
         self._marked: Block | None = None
         self.follows = True
         self._seen = 0  # rows, when it stopped to follow
+        self._base, self._cells = Style(), 0  # of the rows that are drawn
+        self._place = (0, 0)  # of the bar, in eighths of a row: how long it is, and where
 
     @property
     def new(self) -> int:
@@ -73,6 +76,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def show(self, model: Model) -> None:
         """Show another transcript, at its end."""
+        self._model.is_held = self._model is self._session.transcript
         self._model = model
         self._items, self._ends = [], []
         self._start = max(0, len(model.blocks) - _LAID_OUT)
@@ -82,11 +86,11 @@ class Transcript(ScrollView, can_focus=True):
 
     def sync(self) -> None:
         """Follow the model."""
-        if not self.size.width:
+        if not self._width:
             return
         before = self._height
         first = self._lay_out()
-        self.virtual_size = Size(self.size.width, self._height)
+        self._grow_to(Size(self._width, self._height))
         if self.follows:
             end = max(0, self._height - self.size.height)
             if round(self.scroll_y) != end:
@@ -139,6 +143,13 @@ class Transcript(ScrollView, can_focus=True):
             self._open ^= {id(self._marked)}
             self.sync()
 
+    def action_copy(self) -> None:
+        """Copy what is marked, else what the agent has said last."""
+        said = [block for block in self._model.blocks if isinstance(block, Said)]
+        block = self._marked or (said[-1] if said else None)
+        if block is not None:
+            self.post_message(TextCopied(text_of(block)))
+
     def on_click(self, event: events.Click) -> None:
         """Mark what was clicked and opens; a second click opens it."""
         place = bisect_right(self._ends, round(self.scroll_y) + event.y)
@@ -155,23 +166,53 @@ class Transcript(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Note whether it still is at its end: the wheel and the bar scroll, too."""
-        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self.refresh(Region(0, 0, self._width, self.size.height))
+        self._show_place()
         is_at_end = round(new_value) >= self._height - self.size.height
         if self.follows and not is_at_end:
             self._seen = self._height
         self.follows = is_at_end
+        self._model.is_held = not is_at_end or self._model is self._session.transcript
         if new_value < old_value and round(new_value) <= 0:
             self._want_more()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw rows of the widget: their common style is worked out once."""
+        self._base, self._cells = self.rich_style, self._width
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Draw a row of the widget."""
-        width, at = self.size.width, round(self.scroll_y) + y
+        width, at = self._cells, round(self.scroll_y) + y
         place = bisect_right(self._ends, at)
         if place >= len(self._items):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._base)
         item = self._items[place]
         row = item.rows[at - (self._ends[place] - len(item.rows))]
-        return Strip(row).adjust_cell_length(width).apply_style(self.rich_style)
+        # Each change of style is written out: what looks the same is one.
+        return Strip(row).adjust_cell_length(width).apply_style(self._base).simplify()
+
+    def _grow_to(self, size: Size) -> None:
+        """Have this many rows: where things are on the screen stays, so nothing is arranged."""
+        if size != self.virtual_size:
+            self.set_reactive(ScrollView.virtual_size, size)
+            self._show_place()
+
+    def _show_place(self) -> None:
+        """Draw the bar again, where that is to be seen: it costs a cell of every row."""
+        window = max(1, self.size.height)
+        height = max(window, self._height)
+        seen = round(8 * window * window / height), round(8 * window * self.scroll_y / height)
+        if seen != self._place:
+            self._place = seen
+            self._scroll_update(self.virtual_size)
+            self.vertical_scrollbar.position = self.scroll_y
+
+    @property
+    def _width(self) -> int:
+        """The cells of a row: the bar stands beside them."""
+        return self.scrollable_content_region.width
 
     @property
     def _height(self) -> int:
@@ -214,13 +255,17 @@ class Transcript(ScrollView, can_focus=True):
         if self._start < len(blocks) and blocks[self._start] is first:
             return
         found = next((n for n, block in enumerate(blocks) if block is first), None)
-        self._start = min(self._start, len(blocks) - 1) if found is None else found
+        if found is None:  # it was let go
+            self._start = max(0, len(blocks) - _LAID_OUT)
+            self._items, self._ends = [], []
+            return
+        self._start = found
 
     def _draw(self, item: _Item) -> bool:
         """Draw a block, if what its rows depend on has changed; return whether it had."""
         block = item.block
         look = Look(
-            width=self.size.width,
+            width=self._width,
             is_open=id(block) in self._open,
             is_marked=block is self._marked,
         )
@@ -238,7 +283,7 @@ class Transcript(ScrollView, can_focus=True):
         """Draw again from a row on, as far as it is seen."""
         top = max(0, row - round(self.scroll_y))
         if top < self.size.height:
-            self.refresh(Region(0, top, self.size.width, self.size.height - top))
+            self.refresh(Region(0, top, self._width, self.size.height - top))
 
     def _go(self, row: int) -> None:
         end = max(0, self._height - self.size.height)

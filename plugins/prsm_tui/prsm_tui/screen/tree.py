@@ -30,6 +30,7 @@ _STYLES = {
     "works": Style(bold=True),
     "done": Style(dim=True),
 }
+_LABELS = 10  # cells of a provider and its model, at least
 _NAMES = 24  # cells of a name, at most, where there is more to show
 
 
@@ -174,15 +175,16 @@ class Tree(Lines):
         does = self._does(agent, word)
         used = f"{words.tokens(agent.spent_below)} {words.cost(agent.spent_below)}"
         elapsed = agent.elapsed(self._now)
-        right = "  ".join(
-            part
-            for part in (
-                agent.label if width >= 70 else "",
-                f"{words.since(elapsed):>7}" if width >= 50 else "",
-                f"{used:>14}" if width >= 40 else "",
-            )
-            if part
-        )
+        parts = [
+            f"{words.since(elapsed):>7}" if width >= 50 else "",
+            f"{used:>14}" if width >= 40 else "",
+        ]
+        right = "  ".join(filter(None, parts))
+        # Its state comes before its model: of that there is as much as there is room.
+        whole = cell_len(cut(name, len(indent) + _NAMES)) + cell_len(does) + 5
+        label = width - cell_len(right) - whole
+        if width >= 60 and label >= _LABELS:
+            right = f"{cut(agent.label, label)}  {right}"
         room = max(8, width - cell_len(right) - 1)
         name = cut(name, max(len(indent) + 8, min(room, len(indent) + _NAMES)))
         left = cut(f"{name}  {does}", room)

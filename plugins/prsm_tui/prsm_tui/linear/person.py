@@ -1,0 +1,403 @@
+"""What a person typed, as acts, and what became of these, as lines.
+
+What is typed goes to the agent that is selected, or answers the request that the person has gone
+to. A line counts for what was there when its first key was pressed; for anything else it is
+dropped, and that is said. Every change of what is selected is said.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from prsm_tui.acts import DELIVERIES
+from prsm_tui.commands import COMMANDS, Typed, read_command, unknown
+from prsm_tui.editor import Ends
+from prsm_tui.leaving import what_follows
+from prsm_tui.linear.commands import LINEAR, PAGES, help_lines
+from prsm_tui.linear.phrases import whole
+from prsm_tui.linear.requests import lines_of, verdict_of
+from prsm_tui.linear.telling import Teller
+from prsm_tui.model.requests import PERMISSION, Request, parse_answer
+from prsm_tui.model.words import state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from prsm_tui.acts import Acts
+    from prsm_tui.linear.keyboard import Keyboard
+    from prsm_tui.linear.page import Page
+    from prsm_tui.model.agents import Agent
+    from prsm_tui.model.session import Session
+
+_YES = frozenset({"1", "y", "yes"})
+LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
+_NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
+
+
+class Person:
+    """Owns what is selected, and where the person is."""
+
+    def __init__(
+        self,
+        session: Session,
+        page: Page,
+        now: Callable[[], float],
+        *,
+        answers: bool = True,
+        owns: bool = True,
+    ) -> None:
+        """Begin with nothing selected.
+
+        Args:
+            session: What is told.
+            page: What is written to.
+            now: The time, in Unix seconds.
+            answers: Whether a person may answer.
+            owns: Whether the session's runs end with this process.
+        """
+        self.session, self.owns = session, owns
+        self.acts: Acts | None = None  # given before anything is typed
+        self.keyboard: Keyboard | None = None
+        self.leave: Callable[[], None] = lambda: None
+        self._page = page
+        self._now = now
+        self._answers = answers
+        self._teller = Teller(session)
+        self._chosen: str | None = None
+        self._is_chosen = False  # by the person, rather than by who leads
+        self._was_live = False
+        self._at: Request | None = None  # where a line is an answer
+        self._sure: Callable[[], None] | None = None  # what is done on a yes
+        self._meant: object = None  # where the person was when the line was begun
+        self._delivery = DELIVERIES[0]
+        self._left_at: float | None = None
+        self._unsent: list[str] = []
+        self._pages_asked: list[str] = []  # and not told, in the order of their coming
+        self._pages_told = 0
+
+    def begin(self, switch: str) -> None:
+        """Say what turned the mode on, and what there is."""
+        lines = [f"linear mode: on, by {switch}; /help tells the commands"]
+        self._page.say([*lines, *self._teller.beginning()])
+        self.changed()
+        if self._chosen is None:
+            self._page.say([f"selected: the session; {self._to_whom()}"])
+
+    def changed(self) -> None:
+        """Tell what is new, and who is selected now."""
+        lines = [*self._teller.news(), *self._ended_elsewhere(), *self._pages()]
+        master = self.session.master()
+        if not self._is_chosen and master is not None and master.id != self._chosen:
+            self._chosen = master.id
+            lines.append(self._selected())
+        known = self.session.agents.get(self._chosen or "")
+        if known is not None and self._was_live and not known.is_live:
+            lines.append(self._selected())
+        self._was_live = known is not None and known.is_live
+        self._page.say(lines)
+
+    def over(self, why: str) -> None:
+        """Say that nothing more comes."""
+        self.told("error", f"nothing more comes: {why}")
+
+    def drafts(self) -> Sequence[str]:
+        """Return what was typed and reached nobody."""
+        draft = "" if self.keyboard is None else self.keyboard.draft
+        return [*self._unsent, *filter(str.strip, [draft])]
+
+    # What became of acts.
+
+    def told(self, level: str, text: str) -> None:
+        """Say what became of an act."""
+        lead = "" if level == "info" else f"{level}: "
+        self._page.say([f"prsm: {lead}{line}" for line in text.split("\n") if line.strip()])
+
+    def unsent(self, agent: str | None, text: str) -> None:
+        """Say that a text reached nobody; it is printed again at the end."""
+        self._unsent.append(text)
+        self._page.say([f"prsm: not sent to {self._teller.label(agent)}: {text.splitlines()[0]}"])
+
+    def unanswered(self, request: str) -> None:
+        """Say that an answer did not get through."""
+        number = self._teller.number_of(request)
+        self._page.say([f"needs you: request {number} still waits; type /needs {number}"])
+
+    def paged(self, agent: str) -> None:
+        """Tell a page of history."""
+        self._page.say(self._teller.history(agent))
+
+    def completed(self, text: str, found: Sequence[str]) -> None:
+        """Nothing is completed here."""
+
+    def edited(self, agent: str | None, text: str) -> None:
+        """Nothing is edited here."""
+
+    def lent(self) -> AbstractContextManager[Ends]:
+        """Nothing is edited here."""
+        return nullcontext(Ends())
+
+    def uncommented(self, change: str, text: str) -> None:
+        """Nothing is commented on here."""
+
+    def found(self, agent: str, call: str | None) -> None:
+        """No call is looked for here."""
+
+    # What is typed.
+
+    def begun(self) -> None:
+        """Note what the line is for."""
+        self._meant = self._at or self._sure
+
+    def added(self, draft: str, key: str) -> None:
+        """Show a key."""
+        self._page.typed(draft, key)
+
+    def erased(self, draft: str, erased: str) -> None:
+        """Take signs off."""
+        self._page.erased(draft, erased)
+
+    def entered(self, line: str) -> None:
+        """Do what a line says."""
+        self._page.end_line()
+        typed, meant, self._meant = line.strip(), self._meant, None
+        if not typed:
+            return
+        if meant is not (self._at or self._sure):
+            self.told("warning", f"not used: {typed!r}: what it was for has ended")
+            return
+        if self._sure is not None:
+            self._confirm(typed)
+            return
+        command = read_command(typed)
+        if command is not None:
+            self._command(command)
+        elif self._at is not None:
+            self._answer(self._at, typed)
+        elif self.acts is not None:
+            self.acts.say(self._chosen, line, self._delivery)
+
+    def left(self, *, at_once: bool) -> None:
+        """Leave at the second time; the first says what becomes of the run."""
+        now = self._now()
+        is_second = self._left_at is not None and now - self._left_at <= LEAVE_SECONDS
+        if at_once or is_second:
+            self._page.end_line()
+            self.leave()
+            return
+        self._left_at = now
+        follows = what_follows(self.session, owns=self.owns)
+        self._page.end_line()
+        self.told("warning", f"Ctrl+C again leaves: {follows}")
+
+    def _command(self, command: Typed) -> None:
+        doing: Mapping[str, Callable[[str], None]] = {
+            "help": lambda _: self._page.say(help_lines()),
+            "agents": lambda _: self._agents(),
+            "open": self._open,
+            "needs": self._needs,
+            "back": lambda _: self._back(),
+            "show": self._show,
+            "history": lambda _: self._history(),
+            "deliver": self._deliver,
+            "kill": self._kill,
+            "quit": lambda _: self.left(at_once=False),
+            **self._acting(),
+        }
+        if command.name in doing:
+            doing[command.name](command.rest)
+        elif command.name in COMMANDS:
+            self.told("warning", f"/{command.name} needs the screen, which is off in this mode")
+        else:
+            self.told("warning", unknown(command.name, LINEAR))
+
+    def _acting(self) -> Mapping[str, Callable[[str], None]]:
+        """Return the commands that are acts, each with one argument at most."""
+        acts = self.acts
+        if acts is None:
+            return {}
+        return {
+            "restart": self._restart,
+            "stop": lambda _: self._ask(
+                "end the run as interrupted, with its agents killed", acts.stop
+            ),
+            **{name: self._looking(name) for name in PAGES},
+            "mode": acts.mode,
+            "fork": lambda _: acts.fork(),
+        }
+
+    def _looking(self, name: str) -> Callable[[str], None]:
+        """Return what asks for a page, which is told once it is there."""
+
+        def look(_: str) -> None:
+            if self.acts is not None:
+                self._pages_asked.append(name)
+                self.acts.looks.load(name)
+
+        return look
+
+    def _pages(self) -> Iterator[str]:
+        """Yield the lines of the pages that were asked for and have come."""
+        boards = self.session.boards
+        new, self._pages_told = boards.version - self._pages_told, boards.version
+        for name in self._pages_asked[:new]:
+            yield from (f"{name}: {row}" for one in boards.pages[name].lines if (row := one.text))
+        del self._pages_asked[:new]
+
+    def _agents(self) -> None:
+        rows = [self._teller.agent_line(agent) for agent in self.session.rows()]
+        self._page.say([*(rows or ["agents: none yet"]), self._selected()])
+
+    def _open(self, name: str) -> None:
+        agent = self._named(name)
+        if agent is None and name != "session":
+            self.told(
+                "warning", f"there is no agent {name or 'without a name'}; /agents tells them"
+            )
+            return
+        self._is_chosen, self._at = True, None
+        self._chosen = None if agent is None else agent.id
+        self._was_live = agent is not None and agent.is_live
+        self._page.say([self._selected()])
+
+    def _needs(self, number: str) -> None:
+        """Go to a request; what was typed before it was told is none of it."""
+        waiting = self.session.requests
+        wanted = next(iter(waiting), None)
+        if number:
+            known = self._teller.requests
+            place = int(number) if number.isascii() and number.isdigit() else 0
+            wanted = known[place - 1] if 1 <= place <= len(known) else ""
+        request = waiting.get(wanted or "")
+        if request is None:
+            self.told("info", f"request {number} does not wait" if number else "nothing waits")
+            return
+        self._at = request if self._answers else None
+        lead = f"request {self._teller.number_of(request.id)}"
+        permissions = sum(one.kind == PERMISSION for one in waiting.values())
+        lines = [*lines_of(request, self.session, self._now(), permissions)]
+        if not self._answers:
+            lines[-1] = _NOBODY
+        self._page.say([f"selected: {lead} of {len(waiting)} that wait"])
+        self._page.say(f"{lead}: {line}" for line in lines)
+        if self.keyboard is not None:
+            self.keyboard.forget()
+
+    def _back(self) -> None:
+        self._at = None
+        self._page.say([self._selected()])
+
+    def _answer(self, request: Request, typed: str) -> None:
+        if self.acts is None:
+            return
+        if request.kind != PERMISSION:
+            if parse_answer(typed, request) is None:
+                self.told("warning", "that is none of the choices")
+                return
+            self.acts.answer(request.id, typed)
+        else:
+            permissions = [
+                one.id for one in self.session.requests.values() if one.kind == PERMISSION
+            ]
+            verdict, is_for_all = verdict_of(typed, request, is_one_of_many=len(permissions) > 1)
+            if verdict is None:
+                self.told("warning", "that is none of the choices")
+                return
+            asked = permissions if is_for_all else [request.id]
+            options = self.session.requests
+            self.acts.resolve([one for one in asked if verdict in options[one].options], verdict)
+        self._back()
+
+    def _ended_elsewhere(self) -> Sequence[str]:
+        if self._at is None or self._at.id in self.session.requests:
+            return ()
+        number = self._teller.number_of(self._at.id)
+        self._at = None
+        return [f"request {number}: it has ended, not by you", self._selected()]
+
+    def _show(self, number: str) -> None:
+        shown = self._teller.shown
+        place = int(number) if number.isascii() and number.isdigit() else 0
+        if not 1 <= place <= len(shown):
+            self.told("warning", f"/show takes a number up to {len(shown)}")
+            return
+        self._page.say(f"number {place}: {line}" for line in whole(shown[place - 1]))
+
+    def _history(self) -> None:
+        if self._chosen is None or self.acts is None:
+            self.told("warning", "which agent? /open AGENT selects one")
+        elif self.session.agents[self._chosen].transcript.is_whole:
+            self._page.say(self._teller.history(self._chosen))
+        else:
+            self._teller.await_page(self._chosen)
+            self.acts.page(self._chosen)
+
+    def _deliver(self, how: str) -> None:
+        if how not in DELIVERIES:
+            self.told("warning", f"the ways are: {', '.join(DELIVERIES)}")
+            return
+        self._delivery = how
+        self._page.say([self._selected()])
+
+    def _kill(self, name: str) -> None:
+        agent = self._named(name) if name else self.session.agents.get(self._chosen or "")
+        if agent is None or self.acts is None:
+            self.told("warning", f"there is no agent {name}" if name else "no agent is selected")
+            return
+        if not agent.is_live:
+            self.told("warning", f"{self._teller.label(agent.id)} has ended already")
+            return
+        below = sum(one.is_live for one in self.session.below(agent.id))
+        others = f" and the {below} below it" if below else ""
+        kill = self.acts.kill
+        self._ask(f"kill {self._teller.label(agent.id)}{others}", lambda: kill(agent.id))
+
+    def _restart(self, prompt: str) -> None:
+        agent = self.session.agents.get(self._chosen or "")
+        if agent is None or agent.is_live or not prompt or self.acts is None:
+            self.told("warning", "select an agent that has ended, then: /restart TEXT")
+            return
+        self.acts.restart(agent.id, prompt)
+
+    def _ask(self, what: str, do: Callable[[], None]) -> None:
+        self._at, self._sure = None, do
+        self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
+        if self.keyboard is not None:
+            self.keyboard.forget()
+
+    def _confirm(self, typed: str) -> None:
+        do, self._sure = self._sure, None
+        if do is not None and typed.lower() in _YES:
+            do()
+            return
+        self.told("info", "not done")
+        self._page.say([self._selected()])
+
+    def _named(self, name: str) -> Agent | None:
+        """Return an agent by its number or its name; the newest of several."""
+        known = self._teller.agents
+        if name.isascii() and name.isdigit() and 1 <= int(name) <= len(known):
+            return self.session.agents[known[int(name) - 1]]
+        agents = self.session.agents.values()
+        fitting = [agent for agent in agents if name and agent.name == name.removeprefix("@")]
+        return fitting[-1] if fitting else None
+
+    def _selected(self) -> str:
+        agent = self.session.agents.get(self._chosen or "")
+        if agent is None:
+            return f"selected: the session; {self._to_whom()}"
+        number = self._teller.agents.index(agent.id) + 1
+        _, word = state_of(agent, asks=self.session.asks(agent.id))
+        return f"selected: agent {number}, {agent.name}, {word}; {self._to_whom()}"
+
+    def _to_whom(self) -> str:
+        """Return what becomes of what is typed."""
+        agent, run = self.session.agents.get(self._chosen or ""), self.session.run
+        if agent is not None and agent.is_live:
+            return f"what you type goes to it ({self._delivery})"
+        if agent is not None and agent is not self.session.master():
+            return "it has ended: /restart TEXT starts it again"
+        if run is not None and run.is_open:
+            return "a run is open: select an agent to talk to"
+        return "what you type is a task, with which a run begins"

@@ -107,6 +107,7 @@ class HubFrontendContract(ABC):
             begun = [app.options.workspace for app in hub.apps if app.run is not None]
             wanted = [place for place in (ONE, TWO) if place not in {*begun, *hub.faults}]
             lack = f"has begun no run in {' and '.join(wanted)}" if wanted else "has not returned"
+            lack += f", but runs in {' and '.join(begun)}" if begun and wanted else ""
             pytest.fail(f"after {self.deadline_s:g} s the frontend {lack}")
 
     async def test_two_sessions_run_at_once(self) -> None:

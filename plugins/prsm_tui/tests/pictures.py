@@ -14,15 +14,18 @@ import asyncio
 import os
 import string
 import sys
-from contextlib import asynccontextmanager
+import time
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
+from prsm_core.testing import ScriptedApp, ScriptedHub
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+
+    from plugins.prsm_tui.tests.scenes import Eyes
 
 FOLDER = Path(__file__).with_name("data") / "pictures"
 NOW = 200.0  # by the clock of all of them; the events were before that
@@ -36,6 +39,14 @@ class Scene(NamedTuple):
     """
 
     tell: Callable[[ScriptedApp], None]
+    keys: Sequence[str]
+    sees: str
+
+
+class HubScene(NamedTuple):
+    """A screen of many sessions: which there are, and the rest as of a Scene."""
+
+    tell: Callable[[ScriptedHub], Awaitable[None]]
     keys: Sequence[str]
     sees: str
 
@@ -152,6 +163,69 @@ def crowd(app: ScriptedApp) -> None:
             app.say("agent_state_changed", f"w{number}", to="running", reason="turn started")
 
 
+def changed(app: ScriptedApp) -> None:
+    """Tell of a team that has changed files: one of them another program changed, too."""
+    team(app)
+    app.find_change("c1", "CHANGES.md", "w", diff=ADDED, kind="added", call="c8", turn="t1")
+    app.find_change("c2", "shop/basket.py", "f", diff=MENDED, call="c9", turn="t2", beside=("",))
+    app.find_change("c3", "notes/of the day [draft].txt", None, diff="@@ -1 +0,0 @@\n-gone")
+
+
+def kept(app: ScriptedApp) -> None:
+    """Tell of files that can be kept."""
+    team(app)
+    app.keeps_files = True
+    app.restore_changes = [
+        {"path": "shop/basket.py", "change": "modified"},
+        {"path": "CHANGES.md", "change": "deleted"},
+    ]
+
+
+def offering(app: ScriptedApp) -> None:
+    """Tell of models."""
+    team(app)
+    row: dict[str, Any] = {"context_window": 200_000, "aliases": [], "hidden": False}
+    app.model_rows = [
+        {**row, "provider": "claude", "model": "opus-9", "aliases": ["big"]},
+        {**row, "provider": "claude", "model": "haiku-9"},
+        {**row, "provider": "codex", "model": "gpt-x"},
+    ]
+
+
+async def many(hub: ScriptedHub) -> None:
+    """Tell of three sessions: one that waits for a person, one at work, one that is done."""
+    for task in ("Mend the roof", "Paint the cellar", "Hang the door"):
+        told = await hub.start(RunOptions(workspace="/work", task=task))
+        app = next(app for app in hub.apps if app.session == told["session"])
+        app.spawn(prompt=task)
+        _says(app, "m", f"I begin: {task.lower()}.")
+        if task == "Mend the roof":
+            app.say("agent_state_changed", "m", **{"from": "running", "to": "completed"})
+            app.finish()
+        if task == "Hang the door":
+            choices = ["inwards", "outwards"]
+            app.say("question_asked", "m", request="q", question="Which way?", options=choices)
+
+
+async def none(_: ScriptedHub) -> None:
+    """There is no session."""
+
+
+ADDED = "--- /dev/null\n+++ b/CHANGES.md\n@@ -0,0 +1,2 @@\n+# Changes\n+- Free from 50.00 on."
+MENDED = """--- a/shop/basket.py
++++ b/shop/basket.py
+@@ -4,6 +4,6 @@ def total(prices):
+     whole = sum(prices)
+-    if whole > FREE_FROM:
++    if whole >= FREE_FROM:  # exactly that much pays nothing, as the README promises
+         return whole
+     return whole + SHIPPING
+
+@@ -20,2 +20,3 @@ def shown(price):
+ def shown(price):
++    assert price >= 0
+     return f"{price:.2f}"
+"""
 COMMAND = "python3 -m unittest && echo 'a long line of what is to be run, which has no end here'"
 PLAN = [
     {"status": "completed", "text": "read the README"},
@@ -178,6 +252,24 @@ SCENES = {
     "nothing-waits": Scene(team, ["f2"], "Nothing waits"),
     "help": Scene(team, ["f1"], "keys and commands"),
     "sure": Scene(team, ["tab", "K"], "Kill master"),
+    "changes": Scene(changed, ["f3", "?basket.py"], "pending: 3"),
+    "changes-by-agent": Scene(changed, ["f3", "?basket.py", "b"], "changes by agent"),
+    "change": Scene(changed, ["f3", "?basket.py", "enter", "?FREE_FROM", "n", "down"], "assert"),
+    "comment": Scene(
+        changed, ["f3", "?basket.py", "enter", "?FREE_FROM", "c", "!why"], "a comment on line"
+    ),
+    "reject": Scene(changed, ["f3", "?basket.py", "x"], "Take back"),
+    "no-changes": Scene(team, ["f3"], "nothing is pending"),
+    "snapshots": Scene(
+        kept, ["f4", "n", "!before the fix\n", "?before the fix", "enter"], "CHANGES.md"
+    ),
+    "palette": Scene(team, ["ctrl+p", "!mo"], "/model"),
+    "models": Scene(offering, ["!/models\n", "?opus-9", "down"], "haiku-9"),
+    "budget": Scene(team, ["!/budget\n"], "budget of the newest run"),
+    "sessions": HubScene(many, ["?NEEDS YOU (1)"], "Which way?"),
+    "sessions-none": HubScene(none, [], "none yet"),
+    "new-session": HubScene(none, ["n", "!Build a shed"], "Build a shed"),
+    "rename": HubScene(many, ["?NEEDS YOU (1)", "R"], "to be called"),
     "leaving": Scene(team, ["ctrl+c"], "Ctrl+C again leaves"),
 }
 
@@ -201,31 +293,59 @@ def _child(name: str, call: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def shown(scene: Scene, variant: Variant):
-    """Show a scene; the environment says whether there are colours."""
+async def shown(scene: Scene | HubScene, variant: Variant) -> AsyncIterator[Eyes]:
+    """Show a scene; the environment says whether there are colours, and which time it is where."""
     from prsm_tui.screen.themes import THEMES
 
-    from plugins.prsm_tui.tests.scenes import watching
-
-    before = os.environ.pop("NO_COLOR", None)
-    if not variant.has_colours:
-        os.environ["NO_COLOR"] = "1"
-    try:
-        app = ScriptedApp(RunOptions(task=None))
-        async with watching(app, size=variant.size, clock=lambda: NOW) as eyes:
+    told = {"TZ": "UTC", "NO_COLOR": None if variant.has_colours else "1"}
+    with _environment(told):
+        async with _opened(scene, variant) as eyes:
             eyes.tui.theme = THEMES[variant.theme]
-            scene.tell(app)
-            await eyes.until(lambda: eyes.session.seq == app._seq, "all events")
-            await eyes.pilot.pause(0.1)
             for key in scene.keys:
                 await _do(eyes, key)
             await eyes.sees(scene.sees)
             await _still(eyes)
             yield eyes
+
+
+@asynccontextmanager
+async def _opened(scene: Scene | HubScene, variant: Variant) -> AsyncIterator[Eyes]:
+    """Open the screen of a scene, with all that it tells on it."""
+    from plugins.prsm_tui.tests.hub_scenes import watching_hub
+    from plugins.prsm_tui.tests.scenes import watching
+
+    if isinstance(scene, HubScene):
+        hub = ScriptedHub(RunOptions(workspace="/work"))
+        await scene.tell(hub)
+        async with watching_hub(hub, size=variant.size, clock=lambda: NOW) as eyes:
+            yield eyes
+        await hub.aclose()
+        return
+    app = ScriptedApp(RunOptions(task=None))
+    async with watching(app, size=variant.size, clock=lambda: NOW) as eyes:
+        scene.tell(app)
+        await eyes.until(lambda: eyes.session.seq == app._seq, "all events")
+        await eyes.pilot.pause(0.1)
+        yield eyes
+
+
+@contextmanager
+def _environment(told: Mapping[str, str | None]) -> Iterator[None]:
+    """Let variables have these values meanwhile; None: they are not there."""
+    before = {name: os.environ.get(name) for name in told}
+
+    def put(values: Mapping[str, str | None]) -> None:
+        for name, value in values.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        time.tzset()
+
+    put(told)
+    try:
+        yield
     finally:
-        os.environ.pop("NO_COLOR", None)
-        if before is not None:
-            os.environ["NO_COLOR"] = before
+        put(before)
 
 
 async def _do(eyes, key: str) -> None:

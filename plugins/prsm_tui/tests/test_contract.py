@@ -20,13 +20,14 @@ class TestTui(FrontendContract):
         """Go to what waits, read it, and type the answer."""
         await terminal.draws("NEEDS YOU: 1")
         terminal.type(F2)
-        await terminal.draws("reason: not known to be harmless")
+        await terminal.draws("[o]nce")  # which is offered once an answer counts
         terminal.type({"once": "o", "deny": "d"}[option] + "\r")
 
     async def reply(self, terminal, choice):
         await terminal.draws("NEEDS YOU: 1")
         terminal.type(F2)
         await terminal.draws(f"2. {choice}")
+        await terminal.draws("a number or a text")
         terminal.type("2\r")
 
     async def leave(self, terminal):

@@ -9,7 +9,7 @@ import pytest
 from prsm_tui.editor import Ends, edit, editor_of
 
 from plugins.prsm_tui.tests.scenes import watching
-from plugins.prsm_tui.tests.test_program import PRSM, Terminal, world
+from plugins.prsm_tui.tests.terminals import PRSM, Terminal, world
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.testing import ScriptedApp

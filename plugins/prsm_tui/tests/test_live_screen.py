@@ -62,7 +62,7 @@ def watch(terminal):
     terminal.sees("master / counter", "codex/scripted-1", "I am the counter.")
     terminal.type("half a thought")
     terminal.type(F2)
-    terminal.sees("Which files count?", "2. sources")
+    terminal.sees("Which files count?", "2. sources", "a number or a text")
     terminal.type("2\r")
     terminal.sees("Nothing waits for you")
     terminal.type(F2)

@@ -65,7 +65,7 @@ async def test_an_owner_that_is_killed_is_told_and_its_run_goes_on(tmp_path, mon
         await eyes.type("/resume\n")
         await eyes.sees("run running", "NEEDS YOU: 1")
         await eyes.press("f2")
-        await eyes.sees("2. blue")
+        await eyes.sees("2. blue", "a number or a text")
         await eyes.type("2\n")
         await eyes.press("escape")
         await eyes.sees("the run is completed")

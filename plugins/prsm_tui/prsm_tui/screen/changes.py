@@ -330,10 +330,11 @@ class Changes(Place):
     def _draw_change(self) -> None:
         change, review = self._change, self.session.review
         if change is None:
-            self._head.update("")
-            self._about.update(review.error)
             key = "" if self._shows_all else self.keymap.shown("changes.all")
-            self._diff.show((), _nothing(review.is_known, key))
+            nothing = _nothing(review.is_known, key)
+            self._head.update("")
+            self._about.update(review.error or ("" if self._lines.display else nothing))
+            self._diff.show((), nothing)
             return
         detail = review.details.get(change.id)
         self._head.update(f"{change.mark} {change.path}  {size_of([change])}")

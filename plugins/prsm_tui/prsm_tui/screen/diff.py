@@ -97,9 +97,7 @@ class Diff(ScrollView, can_focus=True):
         """Go to the line that was clicked, and to its side."""
         row = round(self.scroll_y) + event.y
         if self._items and row < self._height:
-            self.side = (
-                "left" if self._sheet.is_wide and event.x < self.size.width // 2 else "right"
-            )
+            self.side = "left" if self._sheet.is_wide and event.x < self._width // 2 else "right"
             self._go(bisect_right(self._starts, row) - 1)
 
     def on_resize(self, _: events.Resize) -> None:
@@ -112,7 +110,7 @@ class Diff(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw a row of the widget."""
-        width, at = self.size.width, round(self.scroll_y) + y
+        width, at = self._width, round(self.scroll_y) + y
         if not self._items:
             rows = wrap_all(self._text, max(2, width))
             strip = Strip([Segment(rows[at], Style(dim=True))] if at < len(rows) else [])
@@ -124,13 +122,18 @@ class Diff(ScrollView, can_focus=True):
         row = draw_item(self._items[place], self._sheet, cursor)[at - self._starts[place]]
         return Strip(row).adjust_cell_length(width).apply_style(self.rich_style)
 
+    @property
+    def _width(self) -> int:
+        """The cells of a row: the bar stands beside them."""
+        return self.scrollable_content_region.width
+
     def _go(self, place: int) -> None:
         self.cursor = min(len(self._items) - 1, max(0, place))
         self._reveal()
 
     def _lay_out(self) -> None:
         """Find the rows of each item; they are drawn when they are seen."""
-        width = max(8, self.size.width)
+        width = max(8, self._width)
         self._sheet, self._items = items_of(self._lines, width)
         self._starts, row = [], 0
         for item in self._items:

@@ -23,7 +23,7 @@ class LineAsked(ModalScreen[str | None]):
     LineAsked { align: center middle; }
     LineAsked > Vertical { width: 70%; height: auto; border: solid $foreground; padding: 0 1; }
     LineAsked Static { width: 100%; height: auto; }
-    LineAsked Input { border: none; height: 1; padding: 0; }
+    LineAsked #line, LineAsked #line:focus { border: none; height: 1; padding: 0; }
     """
 
     def __init__(self, question: str, value: str, keymap: Keymap) -> None:

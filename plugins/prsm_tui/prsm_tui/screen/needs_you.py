@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from prsm_tui.model.session import Session
 
 _BOLD, _DIM, _PLAIN = Style(bold=True), Style(dim=True), Style()
+_NOT_YET = "…"
 _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
 
 
@@ -216,6 +217,7 @@ class NeedsYou(Screen[None]):
 
     def _drawn(self, request: Request) -> None:
         self._is_drawn = self._shown is request
+        self._draw_offers()
         if self._meant is not None and self._meant[0] != request.id:
             self._drop(self._line.value, "another request is shown now")
 
@@ -245,8 +247,14 @@ class NeedsYou(Screen[None]):
         width = max(10, asked.size.width or self.app.size.width)
         rows = [(row, style) for text, style in lines for row in wrap_all(text, width)]
         asked.provide(len(rows), lambda index, _width: rows[index])
+        self._draw_offers()
+
+    def _draw_offers(self) -> None:
+        """Say which answers there are, once one that is typed counts."""
         count = sum(one.kind == PERMISSION for one in self._waiting())
-        text = offers(request, count) if request is not None and self._answers else ""
+        text = ""
+        if self._shown is not None:
+            text = offers(self._shown, count) if self._is_drawn else _NOT_YET
         text = text if self._answers else _NOBODY
         if text != self._offered:
             self._offered = text

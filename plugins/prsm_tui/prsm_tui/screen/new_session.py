@@ -86,10 +86,13 @@ class NewSession(Screen[None]):
         self.prompt.give_back(None, task)
 
     def on_prompt_submitted(self, message: PromptSubmitted) -> None:
-        """Give the task."""
+        """Give the task, once the folder has read all that was typed to it before."""
         message.stop()
         self.say("it begins …")
-        self.post_message(TaskGiven(self._folder.value.strip(), message.text))
+        _ = self._folder.call_later(self._give, message.text)
+
+    def _give(self, task: str) -> None:
+        self.post_message(TaskGiven(self._folder.value.strip(), task))
 
     def action_turn(self) -> None:
         """Go from the one to the other."""

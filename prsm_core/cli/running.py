@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
-    from prsm_core.interfaces.frontend import AppHandle, Hub
+    from prsm_core.interfaces.frontend import AppHandle
+    from prsm_core.interfaces.hub import Hub
     from prsm_core.interfaces.store import Store
     from prsm_core.plugins import PluginManager
 

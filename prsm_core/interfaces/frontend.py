@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.interfaces.app_handle import AppHandle, RunHandle
-from prsm_core.interfaces.hub import Hub, HubFrontend
 from prsm_core.interfaces.records import check_name
 from prsm_core.interfaces.runs import RunOptions, RunResult
+
+if TYPE_CHECKING:
+    from prsm_core.interfaces.hub import HubFrontend
 
 __all__ = [
     "AppHandle",
@@ -18,8 +20,6 @@ __all__ = [
     "FrontendFactory",
     "FrontendSpec",
     "FrontendWithSettings",
-    "Hub",
-    "HubFrontend",
     "RunHandle",
     "RunOptions",
     "RunResult",
@@ -34,8 +34,8 @@ class Frontend(ABC):
         """Drive the application and return the exit code."""
 
 
-FrontendFactory = Callable[[Mapping[str, Any]], Frontend | HubFrontend]
-FrontendWithSettings = Callable[[Mapping[str, Any], Any], Frontend | HubFrontend]
+FrontendFactory = Callable[[Mapping[str, Any]], "Frontend | HubFrontend"]
+FrontendWithSettings = Callable[[Mapping[str, Any], Any], "Frontend | HubFrontend"]
 SCOPES = ("session", "hub")
 
 

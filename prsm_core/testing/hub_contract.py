@@ -32,7 +32,7 @@ from prsm_core.testing.terminal import open_terminal
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from prsm_core.interfaces.frontend import HubFrontend
+    from prsm_core.interfaces.hub import HubFrontend
     from prsm_core.testing.app_double import ScriptedApp
     from prsm_core.testing.terminal import Terminal
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.interfaces.frontend import Hub, RunOptions
+    from prsm_core.interfaces.frontend import RunOptions
+    from prsm_core.interfaces.hub import Hub
 
 __all__ = ["HubContract", "HubScene"]
 

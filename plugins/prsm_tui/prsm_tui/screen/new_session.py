@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class NewSession(Screen[None]):
     """Posts the task with its folder; it is closed once that has begun."""
 
-    AUTO_FOCUS = "#prompt"
+    AUTO_FOCUS = ""  # it is set once, before the first key: not later, over what a person chose
     BINDINGS: ClassVar[list[BindingType]] = [
         # Seen to before the next key is passed on, which is for the other of the two.
         binding("app.next", "turn", has_priority=True),
@@ -68,6 +68,7 @@ class NewSession(Screen[None]):
     def on_mount(self) -> None:
         """Go on with what was typed before."""
         self._folder.cursor_blink = False
+        self.set_focus(self.prompt)
         self.prompt.give_back(None, self._typed)
 
     @property

@@ -52,6 +52,8 @@ def add_shared(
     shared["inbox"] = [row for row in shared["inbox"] if read.get(row["message_id"]) is row]
     for table, rows in shared.items():
         copy[table][:0] = rows
+    # An own turn may be higher up than a shared one of another agent.
+    copy["threads"].sort(key=lambda row: (row["depth"], row["turn_id"]))
     return len(shared["steps"])
 
 

@@ -73,7 +73,7 @@ def untouched(folder):
     return *head, git(folder, "for-each-ref"), git(folder, "stash", "list")
 
 
-def patch(old, new):
+def line_patch(old, new):
     """Return a call that replaces a line of `a`."""
     text = f"*** Begin Patch\n*** Update File: a\n@@\n-{old}\n+{new}\n*** End Patch\n"
     return Call(id="patch", kind="patch", arguments={"patch": text})
@@ -113,13 +113,13 @@ class Mind(Minds):
     def early(self, _):
         """Patch, then run a command."""
         if not self.has("a", "TWO"):
-            return [patch("two", "TWO")]
+            return [line_patch("two", "TWO")]
         return [shell("early")] if not self.has("made") else [call("task_complete", summary="1")]
 
     def late(self, _):
         """Patch, then run a command that takes long."""
         if not self.has("a", "THREE"):
-            return [patch("three", "THREE")]
+            return [line_patch("three", "THREE")]
         return [shell("late")] if not self.has("started") else [call("task_complete", summary="2")]
 
     def writer(self, _):

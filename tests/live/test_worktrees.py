@@ -28,7 +28,7 @@ LINES = [f"line {n}\n" for n in range(9)]
 COMMANDS = {name: f"sh make.sh {name}" for name in ("one", "two")}
 
 
-def patch(name):
+def line_patch(name):
     """Return a call that replaces the second line of `a`."""
     change = f" line 1\n-line 2\n+by {name}\n line 3\n"
     text = f"*** Begin Patch\n*** Update File: a\n@@\n{change}*** End Patch\n"
@@ -78,7 +78,7 @@ class Workers:
     def work(self, name, _):
         """Patch, run a command, end."""
         if not self.has(name, "a", f"by {name}"):
-            return [patch(name)]
+            return [line_patch(name)]
         if not self.has(name, f"of-{name}", "made"):
             return [Call(id="shell", kind="shell", arguments={"cmd": COMMANDS[name]})]
         return [call("task_complete", summary=f"{name} worked")]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from prsm_core.domain.turns import TextDelta
-from prsm_core.domain.writes import CallOpened
+from prsm_core.domain.turns import AgentMessage, TextDelta
+from prsm_core.domain.writes import CallOpened, Told
 from prsm_core.engine.journal.feed import Feed, _Reader
 from prsm_core.engine.journal.redaction import without_secrets
 from prsm_core.engine.journal.unit import Journal
@@ -58,21 +58,42 @@ async def test_a_step_is_committed_by_few_calls(store, team):
     assert calls_of(commit_all) / len(steps) <= 65
 
 
+class Counting(Redactor):
+    """Counts how often it searches a text."""
+
+    searched = 0
+
+    def _redacted(self, text):
+        self.searched += 1
+        return super()._redacted(text)
+
+
 @pytest.mark.requirement("U19")
 def test_texts_that_were_found_clean_are_not_searched_again(team):
-    class Counting(Redactor):
-        searched = 0
-
-        def _redacted(self, text):
-            self.searched += 1
-            return super()._redacted(text)
-
     redactor = Counting(["hunter2-hunter2-"])
     steps = calls_opened(team, "t1", 20)
     for step in steps:
         assert without_secrets(step.writes, redactor) is step.writes
     assert redactor.searched == 1
     assert calls_of(lambda: without_secrets(steps[0].writes, redactor)) <= 15
+
+
+@pytest.mark.requirement("U19")
+def test_a_turns_end_does_not_search_what_was_told_before(team):
+    redactor, said = Counting(["hunter2-hunter2-"]), "what the model says at length, " * 500
+    turn = team.turn("w1")
+    message = AgentMessage(id="m1", role="assistant", content=said, sequence=1, created_at=0)
+    closed = team.close(turn, result=team.result(messages=(message,)))
+    without_secrets((Told(kind="message_completed", data={"text": said}),), redactor)
+    searched, redactor.searched = redactor.searched, 0
+    assert without_secrets((closed,), redactor) == (closed,)
+    assert (searched, redactor.searched) == (1, 0)
+
+
+def test_a_text_too_short_to_hold_a_secret_is_not_searched():
+    redactor = Counting(["hunter2-hunter2-"])
+    without_secrets((Told(kind="notice", data={"level": "info", "text": "short"}),), redactor)
+    assert redactor.searched == 0
 
 
 def test_more_texts_cost_no_call_each(team):

@@ -200,7 +200,8 @@ async def many(hub: ScriptedHub) -> None:
         app.spawn(prompt=task)
         _says(app, "m", f"I begin: {task.lower()}.")
         if task == "Mend the roof":
-            app.say("agent_state_changed", "m", **{"from": "running", "to": "completed"})
+            over: dict[str, Any] = {"from": "running", "to": "completed"}
+            app.say("agent_state_changed", "m", **over)
             app.finish()
         if task == "Hang the door":
             choices = ["inwards", "outwards"]
@@ -233,7 +234,7 @@ PLAN = [
     {"status": "pending", "text": "run the tests"},
 ]
 
-SCENES = {
+SCENES: Mapping[str, Scene | HubScene] = {
     "empty": Scene(nothing, [], "a task, with which a run begins"),
     "team": Scene(team, [], "basket.py"),
     "tree": Scene(team, ["tab"], "fixer"),

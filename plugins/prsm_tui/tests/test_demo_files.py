@@ -39,7 +39,13 @@ async def comment_on_the_fix(eyes):
 
 
 @pytest.mark.requirement("E42")
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param((80, 24), id="small"),
+        pytest.param((160, 48), id="large", marks=pytest.mark.long),
+    ],
+)
 async def test_a_line_is_commented_on_and_changes_are_accepted_and_taken_back(tmp_path, size):
     async with (
         asyncio.timeout(DEADLINE),

@@ -12,8 +12,15 @@ DEADLINE = 60.0
 AGAIN = "look at it, then write them anew: python -m plugins.prsm_tui.tests.pictures"
 
 
-@pytest.mark.parametrize("kind", VARIANTS)
-@pytest.mark.parametrize("name", SCENES)
+OFTEN = ("team", "needs-you", "change", "sessions")  # which are looked at in each variant
+ALL = [
+    pytest.param(*(name, kind), marks=() if kind == "80x24" or name in OFTEN else pytest.mark.long)
+    for name in SCENES
+    for kind in VARIANTS
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), ALL)
 async def test_a_screen_looks_as_its_picture(name, kind):
     variant = VARIANTS[kind]
     async with asyncio.timeout(DEADLINE), shown(SCENES[name], variant) as eyes:

@@ -24,6 +24,7 @@ ASKS = {"lanes": {"master": {"steps": [
 
 
 @pytest.mark.requirement("D3")
+@pytest.mark.long
 async def test_the_team_of_the_demo_goes_on_while_nobody_looks(tmp_path, monkeypatch):
     async with (
         asyncio.timeout(DEADLINE),

@@ -68,6 +68,7 @@ def leave(terminal):
     return terminal.ends()
 
 
+@pytest.mark.long
 def test_over_a_slow_line_keys_are_shown_in_order_and_nothing_flickers(started):
     terminal = started(term="screen", delay=0.2)
     terminal.sees("NEEDS YOU: 1", "to master")

@@ -23,6 +23,15 @@ def report(record_property):
     return partial(record_property, "report")
 
 
+@pytest.fixture(autouse=True)
+def _umask():
+    """Give back what a command that ran in this process has made private."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    yield
+    os.umask(mask)
+
+
 def pytest_configure() -> None:
     """Make folders that only their owner can change, and let child processes be interrupted.
 

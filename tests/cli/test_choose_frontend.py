@@ -68,11 +68,11 @@ def test_of_a_frontend_of_our_own_that_is_missing_the_cure_is_told(plugins, told
     with pytest.raises(PluginError) as caught:
         choose_frontend(plugins, "tui")
     assert told in caught.value.message
-    assert cure in (caught.value.hint or "")
+    assert cure in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("name", ["tu", "codex"])
 def test_of_any_other_name_is_told_what_there_is(name):
     with pytest.raises(PluginError, match=f"there is no frontend '{name}'") as caught:
         choose_frontend(load(), name)
-    assert "installed: console, json" in (caught.value.hint or "")
+    assert "installed: console, json" in str(caught.value.hint)

@@ -81,6 +81,7 @@ def test_a_broken_plugin_is_listed_with_its_error_and_the_exit_code_is_1(prsm, p
                 "settings": None,
                 "stays": False,
                 "scope": "session",
+                "section": None,
             }
         ],
     }

@@ -282,7 +282,7 @@ KEPT = {
                     "prompting",
                     "saying",
                 ),
-                *("quiet", "files", "changes"),
+                *("quiet", "files", "changes", "trees"),
                 *("router", "slots", "requests", "budgets", "providers", "enforcement"),
                 *("conversations", "listings", "_sinks"),
             ),

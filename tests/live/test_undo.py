@@ -17,8 +17,8 @@ import pytest
 from prsm_core.testing.doubles import until
 from prsm_core.testing.model_server import ModelServer
 from prsm_core.testing.scenario import Call
+from tests.live.following import call, detached
 from tests.live.minds import Minds
-from tests.live.test_mixed_resume import call, detached
 from tests.workspace.shadow_scene import every_byte
 
 pytestmark = [

@@ -14,8 +14,8 @@ import pytest
 
 from prsm_core.testing.model_server import ModelServer
 from prsm_core.testing.scenario import Call
+from tests.live.following import Moment, call, detached, follow
 from tests.live.minds import Minds, answers_in
-from tests.live.test_mixed_resume import Moment, call, detached, follow
 from tests.live.test_undo import git
 
 pytestmark = [

@@ -262,3 +262,15 @@ async def test_what_changes_while_changes_are_read_is_read_too():
         await eyes.press("f3")
         await eyes.sees("late.py", "pending: 1")
         assert read == [0, 1]
+
+
+async def test_pages_and_changes_are_read_by_the_handle_that_is_there_now():
+    before, now = ScriptedApp(HERE), ScriptedApp(HERE)
+    now.model_rows = [{"provider": "codex", "model": "the-newest", "aliases": [], "hidden": False}]
+    now.find_change("c1", "a.py", None, diff="@@ -0,0 +1 @@\n+hello")
+    async with watching(before) as eyes:
+        eyes.tui.acts.turn_to(now)
+        await eyes.type("/models\n")
+        await eyes.sees("the-newest")
+        await eyes.press("f3")
+        await eyes.sees("pending: 1", "a.py")

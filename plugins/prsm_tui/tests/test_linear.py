@@ -431,3 +431,14 @@ class TestLinear(FrontendContract):
         terminal.type("\x03")
         await terminal.shows("Ctrl+C again leaves")
         terminal.type("\x03")
+
+
+async def test_pages_are_told_as_lines_in_the_order_asked_for():
+    app = ScriptedApp()
+    app.model_rows = [{"provider": "codex", "model": "gpt-x", "aliases": [], "hidden": False}]
+    async with hearing(app) as ears:
+        family(app)
+        await ears.hears("writer begins")
+        ears.type("/models\n/settings\n")
+        await ears.hears("models: codex")
+        await ears.hears("settings: ")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
 from prsm_tui.model.sessions import Sessions
+from textual import events
 
 from plugins.prsm_tui.tests.hub_scenes import watching_hub
 from prsm_core import ConfigError, RunOptions, StoreError
@@ -285,3 +287,23 @@ def test_a_session_is_called_by_the_first_words_of_its_task_at_once():
     sessions = Sessions()
     sessions.take([row("a", task="Mend the\x1b[2J door\nand more", name=None), row("b", name="x")])
     assert [one.name for one in sessions.listed] == ["Mend the\\x1b[2J door…", "x"]
+
+
+async def test_a_task_begins_in_the_folder_that_was_typed_before_it_however_slowly_that_is_read():
+    hub = scripted()
+    async with watching_hub(hub) as eyes:
+        await eyes.sees("none yet; n begins one")
+        await eyes.press("n")
+        await eyes.sees("a new session")
+        form, may_read, given = eyes.tui.screen, asyncio.Event(), asyncio.Event()
+        form.say = lambda _: given.set()
+        form.query_one("#folder").call_later(may_read.wait)
+        for key in ("shift+tab", "slash", "t", "tab", "g", "o", "enter"):
+            letter = "/" if key == "slash" else key if len(key) == 1 else None
+            eyes.tui.post_message(events.Key(key, letter))
+        async with asyncio.timeout(30):
+            await given.wait()
+        may_read.set()
+        app = await hub.opened("/t")
+        assert app.options.task == "go"
+    await hub.aclose()

@@ -447,15 +447,6 @@ class ScriptedApp(ScriptedChanges):
         self.forks.append(f"{self.session}-fork-{len(self.forks) + 1}")
         return self.forks[-1]
 
-    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
-        """Return nothing: nobody has any."""
-        return ()
-
-    async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
-        """Say that nobody writes; nobody does."""
-        yield ()
-        await asyncio.get_running_loop().create_future()  # until it is closed
-
     def _show(self, images: Sequence[str]) -> None:
         if images and not self.takes_images:
             raise ConfigError("script takes no images", code="no_images")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ from prsm_core.workspace.commits.records import Commit, Outcome
 from prsm_core.workspace.rationale import find_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.frontend import RunOptions
@@ -215,6 +216,15 @@ class ScriptedChanges:
         """Return why a change that the test has given was made; all lines are of the newest."""
         row = of_path(self.change_rows, self.options.workspace, path)[0]
         return told_reason(row, self._names(), self._reason(row))
+
+    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
+        """Return nothing: nobody has any."""
+        return ()
+
+    async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
+        """Say that nobody writes; nobody does."""
+        yield ()
+        await asyncio.get_running_loop().create_future()  # until it is closed
 
     def _reason(self, row: ChangeRow) -> Reason | None:
         author = row.change.author

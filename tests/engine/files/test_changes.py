@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import time
 from functools import partial
 from itertools import count
 from typing import Any
@@ -20,11 +19,14 @@ from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.files.deciding import Choice
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
+from prsm_core.testing import doubles
 from prsm_core.workspace.shadow.opening import Shadows
 from prsm_core.workspace.shadow.worktree import Shadow
 from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.harness import DEADLINE, SESSION, open_team
 from tests.workspace.shadow_scene import DirectGit
+
+until = partial(doubles.until, timeout_s=DEADLINE)  # what nothing tells of
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -286,13 +288,6 @@ async def test_a_person_beside_an_agent_is_told_from_it_and_both_are_told(opened
 def found(team, path):
     """Return the changes of a path that were told so far."""
     return [event for event in team.ledger.events("file_changed") if event["path"] == path]
-
-
-async def until(condition):
-    """Return once a condition holds."""
-    async with asyncio.timeout(DEADLINE):
-        while not condition():
-            await asyncio.to_thread(time.sleep, 0.01)  # the ledger is read: nobody tells of it
 
 
 async def test_two_agents_on_one_file_are_a_conflict_that_both_hear_of(opened, folder):

@@ -116,8 +116,6 @@ async def test_a_comment_on_a_line_goes_to_the_agent_that_wrote_it(delivery):
         await eyes.sees("to master")
         await eyes.press(*["ctrl+t"] * (delivery == "queue"))
         await open_changes(eyes)
-        await eyes.press("c")
-        await eyes.sees("choose a line first")
         await eyes.press("enter", "down", "c")
         await eyes.sees(f"a comment on line 5 to fixer, who made it · {delivery}")
         await eyes.type("a and x are no keys here\n")
@@ -132,6 +130,18 @@ async def test_a_comment_on_a_line_goes_to_the_agent_that_wrote_it(delivery):
             "a and x are no keys here",
         ]
         await eyes.sees("sent to fixer, who made it")
+        assert set(states(app).values()) == {"pending"}
+
+
+async def test_a_comment_begun_in_the_list_is_on_the_first_line_that_differs():
+    app = await team()
+    async with watching(app) as eyes:
+        await open_changes(eyes)
+        await eyes.press("c")
+        await eyes.sees("a comment on line ", "to fixer, who made it")
+        await eyes.type("a and x decide nothing\n")
+        await eyes.until(lambda: bool(app.prompts))
+        assert app.prompts[0][1].endswith("a and x decide nothing")
         assert set(states(app).values()) == {"pending"}
 
 

@@ -209,13 +209,15 @@ class Changes(Place):
         self.post_message(ChangesRejected([one.id for one in meant], question))
 
     def action_comment(self) -> None:
-        """Begin a comment on the line of the cursor."""
+        """Begin a comment on the line of the cursor, from the list on the first that differs.
+
+        Who wants to write is let write: letters that were meant for it would decide about changes.
+        """
         line = self._diff.current
-        if not self._is_at_lines or line is None:
-            first = self.keymap.first
-            keys = f"{first('changes.open')}, then {first('diff.down')} and {first('diff.up')}"
-            self.say(f"choose a line first: {keys}")
+        if line is None:
+            self.say("this change shows no line to comment on")
         else:
+            self.action_open()
             self._begin_comment(line)
 
     def action_why(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.interfaces.frontend import RunOptions
@@ -56,6 +58,7 @@ async def test_a_task_a_follow_up_and_a_restart_show_what_they_refer_to(opened):
     assert "more of @a.py" in texts
 
 
+@pytest.mark.requirement("D1")
 async def test_a_prompt_shows_it_in_a_turn_and_to_a_call_that_waits(opened):
     async with opened(steers=True) as team:
         write(team, "a.py")

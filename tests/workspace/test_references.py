@@ -98,6 +98,7 @@ def read(workspace, text, *, shows_images=True):
     return read_references(text, str(workspace), why_not, shows_images=shows_images)
 
 
+@pytest.mark.requirement("U4")
 def test_a_file_some_lines_and_a_folder_are_quoted(workspace):
     (workspace / "docs" / "deep").mkdir(parents=True)
     (workspace / "docs" / "one two.md").write_text("# One")
@@ -123,6 +124,7 @@ def test_what_is_no_file_is_plain_text_unless_it_looks_like_one(workspace):
     ]
 
 
+@pytest.mark.requirement("U4")
 def test_nothing_outside_of_the_workspace_is_read(workspace, tmp_path):
     (tmp_path / "secret.txt").write_text("the secret")
     (workspace / "link").symlink_to(tmp_path / "secret.txt")
@@ -156,6 +158,7 @@ def test_what_waits_or_acts_when_it_is_opened_is_not_opened(workspace):
     ] * 2
 
 
+@pytest.mark.requirement("U4")
 def test_large_files_are_cut_and_binary_ones_left_out(workspace):
     (workspace / "large.txt").write_text("ä" * LARGEST)
     (workspace / "odd.txt").write_bytes(b"caf\xe9\n")

@@ -42,6 +42,7 @@ async def open_changes(eyes):
     await eyes.sees("changes by file", "a.py", "b.md")
 
 
+@pytest.mark.requirement("D22")
 @SIZES
 async def test_conflicts_come_first_and_a_change_shows_its_lines(size):
     app = await team()
@@ -97,6 +98,7 @@ async def test_a_change_is_accepted_at_once_and_rejected_after_a_question():
         await eyes.sees("there is nothing here to decide")
 
 
+@pytest.mark.requirement("U6")
 async def test_all_of_an_agent_is_decided_after_a_question():
     app = await team()
     app.find_change("c3", "c.py", "f", diff=DIFF)
@@ -187,6 +189,7 @@ async def test_a_comment_that_reached_nobody_is_typed_on():
         await eyes.sees("not sent: it has ended just now", "not lost")
 
 
+@pytest.mark.requirement("D23", "D24")
 async def test_why_it_was_made_and_the_call_that_made_it():
     said: dict[str, Any] = {"turn": "t2", "role": "assistant", "message": 1}
     app = ScriptedApp(HERE)

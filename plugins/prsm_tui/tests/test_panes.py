@@ -265,6 +265,7 @@ async def test_who_has_ended_is_started_again_and_not_talked_to():
         await eyes.until(lambda: app.restarted == [("f", "try again")])
 
 
+@pytest.mark.requirement("U4")
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
@@ -286,6 +287,7 @@ async def test_a_command_does_what_it_says_or_says_why_not(typed, said):
         await eyes.sees(said)
 
 
+@pytest.mark.requirement("U4")
 async def test_words_are_completed(tmp_path):
     (tmp_path / "basket.py").touch()
     app = ScriptedApp(RunOptions(task="do it", workspace=str(tmp_path)))

@@ -23,6 +23,16 @@ def report(record_property):
     return partial(record_property, "report")
 
 
+@pytest.hookimpl(optionalhook=True)  # of a plugin that need not be there
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Have one worker more than there are cores: every second test waits for a process.
+
+    Not beside the programs of vendors, which keep a core busy each.
+    """
+    beside_vendors = config.option.markexpr == "live"
+    return (os.cpu_count() or 1) + (not beside_vendors)
+
+
 @pytest.fixture(autouse=True)
 def _umask():
     """Give back what a command that ran in this process has made private."""

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 
 import pytest
 
@@ -19,6 +18,7 @@ from prsm_core.testing.model_server import ModelServer
 from prsm_core.testing.scenario import Call
 from tests.live.following import call, detached
 from tests.live.minds import Minds
+from tests.live.persons_git import git
 from tests.workspace.shadow_scene import every_byte
 
 pytestmark = [
@@ -40,13 +40,6 @@ SCRIPTS = {
     "late.sh": "echo late > made; rm gone; touch started\nuntil [ -e go ]; do sleep 0.1; done\n",
 }
 ADDED = "*** Begin Patch\n*** Add File: written.md\n+by the writer\n*** End Patch\n"
-
-
-def git(folder, *args):
-    """Run git as the person does, and return what it says."""
-    who = ("-c", "user.name=n", "-c", "user.email=e@x")
-    argv = ["git", *who, *args]
-    return subprocess.run(argv, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
 def prepare(folder):

@@ -16,7 +16,7 @@ from prsm_core.testing.model_server import ModelServer
 from prsm_core.testing.scenario import Call
 from tests.live.following import Moment, call, detached, follow
 from tests.live.minds import Minds, answers_in
-from tests.live.test_undo import git
+from tests.live.persons_git import git
 
 pytestmark = [
     pytest.mark.requirement("U12"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -50,7 +51,11 @@ def prsm(tmp_path):
         )
         return done.stdout
 
-    return run
+    yield run
+    for session in json.loads(run("sessions", "list", "--json")):
+        if session["pid"] is not None:  # of a test that has failed, or it is just ending
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(session["pid"], signal.SIGKILL)
 
 
 def scripted(tmp_path, *steps):
@@ -195,7 +200,7 @@ def test_a_session_of_another_process_is_attached_to_and_goes_on(started, prsm, 
     again = started(attach)
     again.sees("NEEDS YOU: 1")
     again.type(F2)
-    again.sees("2. blue")
+    again.sees("2. blue", "a number or a text")
     again.type("2\r")
     again.sees("Nothing waits for you")
     again.type(F2)

@@ -13,9 +13,10 @@ import pytest
 from prsm_core.domain.writes import AgentEnded, AgentSpawned
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.interfaces.frontend import RunOptions
+from prsm_core.testing.doubles import until
 from prsm_core.workspace.shadow.opening import Shadows
 from tests.engine.deaths import die, dies_after, dies_at, go_on, run_to_death
-from tests.engine.harness import SESSION, HeldStore, complete, open_team
+from tests.engine.harness import DEADLINE, SESSION, HeldStore, complete, open_team
 
 pytestmark = [
     pytest.mark.requirement("U12"),
@@ -154,8 +155,7 @@ async def test_a_child_that_fails_is_not_merged_and_its_work_stays_on_its_branch
     async def master(agent):
         name = await agent.spawn(worktree=True)
         await team.seen("turn_started", name)
-        while not (Path(team[name].descriptor.cwd) / "new").exists():
-            await agent.call("report_progress", status="waits")
+        await until((Path(team[name].descriptor.cwd) / "new").exists, timeout_s=DEADLINE)
         await team.manager.kill_agent(team[name].agent_id)
         await agent.collect()
         await agent.complete()

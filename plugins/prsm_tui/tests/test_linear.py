@@ -115,13 +115,17 @@ def as_told(lines):
 def by_label(lines):
     """Return the lines of each label in their order: agents that work at once are told mixed.
 
-    When a file is found to be another has its own order, and numbers are given as calls come.
+    When a file is found to be another, and when another agent asks, have their own order; numbers
+    are given as calls come; and who leads is at work or waits at that moment.
     """
     told: dict[str, list[str]] = {}
     for line in lines:
-        found = re.match(r"\w+ has (added|modified)", line)
+        found = re.match(
+            r"\w+ has (added|modified)|\w+: (is asked|is answered|answers|asks) ", line
+        )
         label = found[0] if found else re.split("[: ]", line)[0]
-        told.setdefault(label, []).append(re.sub(r"number \d+", "number", line))
+        line = re.sub(r"number \d+", "number", line)
+        told.setdefault(label, []).append(re.sub(r", (works|waits);", ", lives;", line))
     return told
 
 

@@ -279,17 +279,19 @@ async def _rushed(tui: Tui, session: Session, talk: Talk, count: int) -> None:
 
 async def crowd(what: str) -> dict[str, float]:
     """Show a tree of so many agents, of which each tells something; count a frame for each."""
+    from prsm_tui.screen.app import FrameDue
+
     tui, session, _terminal = screen()
     talk = Talk(int(what))
     talk.begin(session)
 
     async def work() -> dict[str, float]:
         events = [talk.message(agent, "one more") for agent in talk.agents[:200]]
-        tui.on_frame_due(None)  # type: ignore[arg-type]
+        tui.on_frame_due(FrameDue())
         cpu = time.process_time()
         for event in events:
             session.apply(event)
-            tui.on_frame_due(None)  # type: ignore[arg-type]
+            tui.on_frame_due(FrameDue())
         return {"ms": 1000 * (time.process_time() - cpu) / len(events)}
 
     return await drive(tui, work)

@@ -138,6 +138,13 @@ def test_the_set_up_of_tox_fetches_what_the_wheels_need():
     assert (ROOT / "tests" / "built" / "fill_wheelhouse.py").is_file()
 
 
+def test_what_a_tool_leaves_beside_a_file_is_in_no_package():
+    """It would be in the wheel, with code that is nobody's any more."""
+    left = {".orig", ".rej", ".bak", ".swp"}
+    places = [CORE, *PLUGINS, ROOT / "tests", ROOT / "docs", ROOT / "benchmarks"]
+    assert not [path for place in places for path in place.rglob("*") if path.suffix in left]
+
+
 def test_no_tests_or_plugins_folder_is_a_package():
     folders = [ROOT / "tests", ROOT / "plugins", *PLUGINS]
     folders += [path / "tests" for path in PLUGINS]

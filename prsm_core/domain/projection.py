@@ -82,37 +82,46 @@ def fork_of(step: Step) -> SessionForked | None:
 
 
 def events_of(step: Step, last_seq: int) -> tuple[Event, ...]:
-    """Return what the step tells, numbered from `last_seq` on."""
+    """Return what the step tells, numbered from `last_seq` on.
+
+    What has waited for its step tells when it was made. Raises StoreError for what is live only.
+    """
     events = []
     session_id, run_id, seq = step.session_id, step.run_id, last_seq
     for write in step.writes:
+        made_at = write.at
         for telling in write.events(step):
+            kind = telling.kind
+            if kind in LIVE_TYPES:
+                raise _is_live(kind)
             seq += 1
-            events.append(event_of(telling, session_id, run_id, seq, write.at))
+            event = Event(
+                type=kind,
+                session=session_id,
+                run=run_id,
+                ts=telling.at if made_at is None else made_at,
+                agent=telling.agent_id,
+                data=telling.data,
+                seq=seq,
+            )
+            events.append(event)
     return tuple(events)
 
 
-def event_of(
-    telling: Telling,
-    session_id: str,
-    run_id: str,
-    seq: int | None = None,
-    made_at: float | None = None,
-) -> Event:
-    """Return an event of a run. Raises StoreError for one that is live only.
+def event_of(telling: Telling, session_id: str, run_id: str) -> Event:
+    """Return an event of a run that has no number yet.
 
-    What has waited for its step tells when it was made.
+    Raises StoreError for one that is live only.
     """
     if telling.kind in LIVE_TYPES:
-        raise StoreError(f"{telling.kind} events are live only", code="live_event")
+        raise _is_live(telling.kind)
     return Event(
         type=telling.kind,
         session=session_id,
         run=run_id,
-        ts=telling.at if made_at is None else made_at,
+        ts=telling.at,
         agent=telling.agent_id,
         data=telling.data,
-        seq=seq,
     )
 
 
@@ -135,6 +144,10 @@ def _of_kinds(kinds: tuple[type[Write], ...]) -> MadeOf:
         ends=AgentEnded in kinds,
         forks=any(kind.is_fork for kind in kinds),
     )
+
+
+def _is_live(kind: str) -> StoreError:
+    return StoreError(f"{kind} events are live only", code="live_event")
 
 
 def _is_birth(step: Step) -> bool:

@@ -35,6 +35,8 @@ def sanitize(value: T) -> T:
     which means unknown, and what is no JSON its type's name. What is fit already is returned as it
     is.
     """
+    if value is None or (isinstance(value, str) and type(value) is str and value.isascii()):
+        return value  # names and ids, of every call
     kept: T = _sanitized(value, 0)
     return kept
 

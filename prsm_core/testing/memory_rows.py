@@ -11,7 +11,7 @@ from prsm_core.domain.rows import BEGINS, ENDS, Advance, Count, Insert, Merge, N
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from prsm_core.domain.rows import Computed, Given, Ledger, Of, Row
 
@@ -78,14 +78,9 @@ class Table:
         """Return the rows that `where` tells."""
         asked = tuple(where)
         way = self._ways.get(asked) or self._find_way(asked)
-        if way.key_of is not None:  # what most look for, hence by hand
-            row = self.rows.get(way.key_of(where))
-            if row is None:
-                return []
-            for name in way.rest:
-                if row.get(name) != where[name]:
-                    return []
-            return [row]
+        if way.key_of is not None:
+            row = self._one(way.key_of(where), way.rest, where)
+            return [] if row is None else [row]
         if way.index is not None:
             found = list(self.indexed.get(where[way.index], {}).values())
         else:
@@ -94,6 +89,22 @@ class Table:
             value = where[name]
             found = [row for row in found if row.get(name) == value]
         return found
+
+    def holds(self, where: Values) -> bool:
+        """Return whether there is a row that `where` tells."""
+        way = self._ways.get(tuple(where))
+        if way is None or way.key_of is None:
+            return bool(self.find(where))
+        return self._one(way.key_of(where), way.rest, where) is not None
+
+    def _one(self, key: Any, rest: Sequence[str], where: Values) -> dict[str, Any] | None:
+        """Return the row of a key, if the rest of `where` fits it."""
+        row = self.rows.get(key)
+        if row is not None:
+            for name in rest:
+                if row.get(name) != where[name]:
+                    return None
+        return row
 
     def _find_way(self, asked: tuple[str, ...]) -> _Way:
         if self.key and set(self.key) <= set(asked):
@@ -212,7 +223,7 @@ class Tables:
             there.update(news)
 
     def _is_given(self, given: Given) -> bool:
-        return bool(self._tables[given.table].find(given.where))
+        return self._tables[given.table].holds(given.where)
 
     def _compute(self, computed: Computed) -> dict[str, Any]:
         return {name: self._value(value) for name, value in computed.items()}

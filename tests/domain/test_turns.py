@@ -20,6 +20,7 @@ from prsm_core import (
     TurnResult,
 )
 from prsm_core.domain.turns import CUT_MARK, RESULT_LIMIT, cut_result
+from prsm_core.domain.writes.calls import CALL, call_row
 
 
 def names(record: type) -> set[str]:
@@ -138,3 +139,17 @@ def test_a_turn_result_has_the_specified_fields():
         "compaction",
     }
     assert names(TurnResult) >= specified
+
+
+def test_a_call_is_a_row_of_its_columns_in_their_order():
+    call = AgentToolCall(
+        id="c1", tool_name="Read", params={}, status="running", started_at=1, sequence=2
+    )
+    row = call_row("t1", call, "m1", orchestration=True)
+    assert tuple(row) == CALL  # a turn's end tells the values without the names
+    assert (row["id"], row["turn_id"], row["message_id"], row["orchestration"]) == (
+        "c1",
+        "t1",
+        "m1",
+        1,
+    )

@@ -39,8 +39,7 @@ class CallOpened(Write, frozen=True, kw_only=True):
             require_turn(step, self.turn_id, ledger)
             return StoreError(f"turn {self.turn_id} is closed", code="turn_closed")
 
-        values = call_values(self.turn_id, self.call, None, orchestration=True)
-        row = dict(zip(CALL, values, strict=True))
+        row = call_row(self.turn_id, self.call, None, orchestration=True)
         return (Insert("tool_calls", row, given=Given("turns", running), refusal=refuse),)
 
     def events(self, step: Step) -> Iterable[Telling]:
@@ -150,22 +149,22 @@ CALL = (
 )
 
 
-def call_values(
+def call_row(
     turn_id: str, call: AgentToolCall, message_id: str | None, *, orchestration: bool
-) -> tuple[Any, ...]:
-    """Return a call as its table has it: what the columns of `CALL` hold."""
-    return (
-        turn_id,
-        call.id,
-        message_id,
-        call.tool_name,
-        call.params,
-        call.result,
-        call.error,
-        call.status,
-        call.started_at,
-        call.completed_at,
-        call.sequence,
-        int(orchestration),
-        call.spawned_session_label,
-    )
+) -> dict[str, Any]:
+    """Return a call as its table has it: the columns of `CALL`, in their order."""
+    return {
+        "turn_id": turn_id,
+        "id": call.id,
+        "message_id": message_id,
+        "tool_name": call.tool_name,
+        "params": call.params,
+        "result": call.result,
+        "error": call.error,
+        "status": call.status,
+        "started_at": call.started_at,
+        "completed_at": call.completed_at,
+        "sequence": call.sequence,
+        "orchestration": int(orchestration),
+        "spawned_session_label": call.spawned_session_label,
+    }

@@ -9,7 +9,7 @@ from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.rows import Insert, Now, Of, Place, Several, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.domain.writes.agents import AgentSpawned
-from prsm_core.domain.writes.calls import CALL, EffectNoted, call_values
+from prsm_core.domain.writes.calls import EffectNoted, call_row
 from prsm_core.domain.writes.changes import change_row
 from prsm_core.domain.writes.messages import MessageSent
 from prsm_core.domain.writes.requests import RequestOpened
@@ -153,8 +153,8 @@ def _turn(turn: TurnState, agent_id: str, was: Mapping[str, str], step: Step) ->
     yield Place(turn.turn_id, turn.parent_turn_id)
     for one in turn.calls:
         if one.call.orchestration:
-            values = call_values(turn.turn_id, one.call, None, orchestration=True)
-            yield Insert("tool_calls", dict(zip(CALL, values, strict=True)))
+            row = call_row(turn.turn_id, one.call, None, orchestration=True)
+            yield Insert("tool_calls", row)
         for effect in one.effects:
             yield from EffectNoted(effect=effect).rows(step)
 

@@ -128,7 +128,10 @@ class Lives(Generic[SessionT]):
 
     async def stop_all(self, records: Iterable[AgentRecord]) -> None:
         """Stop the lives of these agents, all at a time."""
-        await asyncio.gather(*(self.stop(record) for record in records))
+        lives = ((record, self.task_of(record.agent_id)) for record in records)
+        alive = [record for record, task in lives if task is not None and not task.done()]
+        if alive:  # most have ended: they get no task
+            await asyncio.gather(*map(self.stop, alive))
 
 
 async def result_within(record: AgentRecord, clock: Clock, seconds: float) -> AgentResult:

@@ -264,11 +264,16 @@ class Journal:
         """
         self._check_open(step)
         before = self._take(step.agent_id)
-        if before or self._lanes.is_taken(step.agent_id):
-            agents = dict.fromkeys((step.agent_id, *bears)) if bears else (step.agent_id,)
-            work = partial(self._commit, step, before, then, needs)
-            return await self._background.finish(self._in_line(agents, work))
-        return await self._background.finish(self._commit(step, before, then, needs))
+        if not before and not self._lanes.is_taken(step.agent_id):
+            return await self._background.finish(self._commit(step, before, then, needs))
+        if not bears:
+            place = self._lanes.enter(step.agent_id)
+            return await self._background.finish(
+                self._commit_in_line(place, step, before, then, needs)
+            )
+        work = partial(self._commit, step, before, then, needs)
+        agents = dict.fromkeys((step.agent_id, *bears))
+        return await self._background.finish(self._in_line(agents, work))
 
     async def land(self, agent_id: str) -> None:
         """Write what an agent has done so far, before it acts outside the engine."""
@@ -353,6 +358,22 @@ class Journal:
         finally:
             for place in places:
                 self._lanes.leave(place)
+
+    async def _commit_in_line(
+        self,
+        place: Place,
+        step: Step,
+        before: Batch,
+        then: Callable[[], None] | None,
+        needs: Staged | None,
+    ) -> Committed:
+        """Commit a step when those before it are written: `_wait_and_work`, as most need it."""
+        try:
+            if place.before is not None:
+                await place.before.over()
+            return await self._commit(step, before, then, needs)
+        finally:
+            self._lanes.leave(place)
 
     async def _commit(
         self,

@@ -105,7 +105,11 @@ def _object(schema: Schema) -> Check:
     def is_object(value: object) -> bool:
         if not isinstance(value, dict) or not value.keys() >= required:
             return False
-        return all(name in checks and checks[name](item) for name, item in value.items())
+        for name, item in value.items():
+            fits = checks.get(name)
+            if fits is None or not fits(item):
+                return False
+        return True
 
     return is_object
 

@@ -213,7 +213,14 @@ class Call(Struct, eq=False):
         """Whether it does nothing but wait, for whomever."""
         return self.wait is not None or self.is_asking
 
-    def row(self, status: str = "running", **fields: Any) -> AgentToolCall:
+    def row(
+        self,
+        status: str = "running",
+        *,
+        result: str | None = None,
+        error: str | None = None,
+        completed_at: int | None = None,
+    ) -> AgentToolCall:
         """Return the call's ledger row as of now."""
         return AgentToolCall(
             id=self.id,
@@ -222,9 +229,11 @@ class Call(Struct, eq=False):
             status=status,
             started_at=self.started_at_ms,
             sequence=self.sequence,
+            result=result,
+            error=error,
+            completed_at=completed_at,
             orchestration=True,
             spawned_session_label=self.spawned_session_label,
-            **fields,
         )
 
     def begin(self, *told: Told) -> None:

@@ -61,8 +61,14 @@ class TurnCalls(Struct, eq=False):
 
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
-        calls = [call for call in self.open.values() if call is not without]
-        return bool(calls) and all(call.wait is not None for call in calls)
+        found = False
+        for call in self.open.values():  # asked whenever any call moves
+            if call is without:
+                continue
+            if call.wait is None:
+                return False
+            found = True
+        return found
 
     def all_idle(self) -> bool:
         """Whether there are open calls, and none does anything but wait, for whomever."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from prsm_core.domain.turns import AgentMessage
 from prsm_core.engine.turns.stuck import StuckDetector
 from prsm_core.kit.outcomes import with_notice, without_notice
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.stuck import Finding
     from prsm_core.kit.background import Background
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 KIND = "stuck"  # the error kind of an agent that failed for it
 
@@ -109,7 +113,9 @@ class StuckWatch:
             return None
         result = hash((call.status, call.result, call.error))
         polls = not denied and _looks_up(call)  # who does so too often is denied it
-        return self._detector.called(call.tool_name, _hash(call.params), result, polls=polls)
+        return self._detector.called(
+            call.tool_name, hash_arguments(call.params), result, polls=polls
+        )
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an orchestration call; return its answer, with a notice if there is one."""
@@ -123,7 +129,7 @@ class StuckWatch:
         if self._detector is None:
             return None
         result = _hash_answer(outcome)
-        return self._detector.called(name, _hash(args), result, polls=name in _POLLS)
+        return self._detector.called(name, hash_arguments(args), result, polls=name in _POLLS)
 
     def _act(self, finding: Finding | None) -> None:
         record = self._life.record
@@ -164,13 +170,17 @@ def _looks_up(call: AgentToolCall) -> bool:
     return call.tool_name == "Bash" and isinstance(command, str) and looks_up(command)
 
 
-def _hash(arguments: Mapping[str, Any]) -> int:
-    return hash(encode_canonical(arguments))
+def hash_arguments(arguments: Mapping[str, Any]) -> int:
+    """Hash arguments: only this engine compares it, so that the faster encoder may write them."""
+    try:
+        return hash(_encode_sorted(arguments))
+    except (TypeError, UnicodeEncodeError):  # a key that is no text, half a surrogate pair
+        return hash(encode_canonical(arguments))
 
 
 def _hash_answer(outcome: ToolOutcome) -> int:
     """Hash an answer; the token of a wait that came to nothing is no news."""
     data = outcome.data
     if isinstance(data, dict) and data.get("type") == "pending":
-        return hash(encode_canonical({**data, "token": None}))
+        return hash_arguments({**data, "token": None})
     return hash(outcome.text)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from prsm_core.config.schema import StuckSettings
 from prsm_core.engine.turns.stuck import Finding, Pattern, StuckDetector
+from prsm_core.engine.turns.stuck_watch import hash_arguments
+from prsm_core.store.codec import encode_canonical
 
 LIMITS = StuckSettings(repeats=4, rounds=3, messages=5, texts=3, polls=6)
 
@@ -23,6 +25,14 @@ RUNS = st.builds(lambda act, n: [act] * n, CALLS | POLLS | MESSAGES, st.integers
 SWINGS = st.builds(lambda a, b, n: [a, b] * n, CALLS, CALLS | POLLS, st.integers(1, 14))
 HISTORIES = st.lists(RUNS | SWINGS | st.lists(TURNS, max_size=1), max_size=6).map(
     lambda parts: [act for part in parts for act in part]
+)
+
+# What a vendor may give for arguments; half a surrogate pair is text that not all can write.
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    PLAIN | st.text() | st.just("\ud800"),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.just("\udfff"), inner),
+    max_leaves=8,
 )
 
 
@@ -159,3 +169,12 @@ def test_a_tools_name_of_any_length_is_told_in_a_few_words():
     found = [detector.called("x" * 10_000, 1, 1) for _ in range(2)]
     assert found[1] is not None
     assert len(found[1].text) < 200
+
+
+@given(JSON, JSON)
+def test_arguments_have_one_hash_if_they_are_the_same_json(one, other):
+    """In whatever order the keys come, and with whatever text in them."""
+    arguments = {"one": one, "\ud800": other}
+    assert hash_arguments(arguments) == hash_arguments(dict(reversed(arguments.items())))
+    if encode_canonical(one) != encode_canonical(other):
+        assert hash_arguments({"it": one}) != hash_arguments({"it": other})

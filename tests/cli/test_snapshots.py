@@ -64,6 +64,18 @@ def test_a_snapshot_is_taken_listed_shown_restored_undone_and_deleted(prsm, repo
     assert git("for-each-ref") == git("for-each-ref", "refs/heads/main")
 
 
+def test_a_snapshot_outlives_a_rewritten_history_once_another_one_is_taken(prsm, repository):
+    made = taken(prsm)
+    (repository / "a").write_text("two\n")
+    git("commit", "-q", "-a", "--amend", "-m", "amended")
+    taken(prsm)
+    git("reflog", "expire", "--expire=now", "--all")
+    git("gc", "-q", "--prune=now")
+    done = prsm("snapshot", "restore", made["id"], "--yes", "--json")
+    assert done.code == 0, done.err
+    assert (repository / "a").read_text() == "one\n"
+
+
 def test_a_person_reads_what_will_change_and_how_it_is_taken_back(prsm, repository):
     made = prsm("snapshot", "create")
     snapshot = made.out.split()[1]

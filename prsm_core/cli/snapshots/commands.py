@@ -113,9 +113,10 @@ def delete(snapshot_id: str, yes: bool, workspace: str, as_json: bool) -> None:
 def pack(workspace: str, as_json: bool) -> None:
     """Copy all that snapshots need out of the repository.
 
-    What was committed when a snapshot was taken is not copied, but read from the repository. If
-    history is rewritten and `git gc --prune=now` removes it, such a snapshot is lost; after this
-    command it is not.
+    What was committed when a snapshot was taken is not copied, but read from the repository. Once
+    history was rewritten, the next snapshot copies what else `git gc` would remove one day. If it
+    is removed at once, by `git gc --prune=now`, such a snapshot is lost; after this command it is
+    not.
     """
     from prsm_core.cli.snapshots.restoring import pack_snapshots
 

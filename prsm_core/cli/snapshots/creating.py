@@ -32,6 +32,7 @@ from prsm_core.workspace.shadow.records import About
 
 if TYPE_CHECKING:
     from prsm_core.workspace.shadow.records import Snapshot
+    from prsm_core.workspace.shadow.worktree import Shadow
 
 
 class _Teller(Record, frozen=True):
@@ -126,7 +127,17 @@ async def _take(workspace: str, about: About) -> Snapshot:
         open_shadow(workspace) as shadow,
     ):
         take = partial(shadow.take, about, unquiet=lambda: tuple(writers))
-        return await asyncio.to_thread(take)
+        taken = await asyncio.to_thread(take)
+        await asyncio.to_thread(_secure, shadow)
+        return taken
+
+
+def _secure(shadow: Shadow) -> None:
+    """Take in what git throws away one day; the snapshot is there also where that fails."""
+    try:
+        shadow.secure()
+    except PrsmError as error:
+        say(f"what git throws away one day, snapshots lose: {escape_exact(error.message)}")
 
 
 async def _name(workspace: str, teller: _Teller, snapshot: Snapshot) -> None:

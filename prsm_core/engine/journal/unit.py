@@ -11,7 +11,7 @@ import asyncio
 import logging
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     OnEvents = Callable[[tuple[Event, ...]], None]
     OnBroken = Callable[[StoreError], None]
     OnLive = Callable[[Event, int], None]
-
-T = TypeVar("T")
 
 _log = logging.getLogger("prsm.engine")
 
@@ -264,29 +262,24 @@ class Journal:
         """
         self._check_open(step)
         before = self._take(step.agent_id)
-        if not before and not self._lanes.is_taken(step.agent_id):
-            return await self._background.finish(self._commit(step, before, then, needs))
-        if not bears:
-            place = self._lanes.enter(step.agent_id)
-            return await self._background.finish(
-                self._commit_in_line(place, step, before, then, needs)
-            )
-        work = partial(self._commit, step, before, then, needs)
-        agents = dict.fromkeys((step.agent_id, *bears))
-        return await self._background.finish(self._in_line(agents, work))
+        work = self._commit
+        if before or self._lanes.is_taken(step.agent_id):
+            # The places are taken now: what these agents do later comes after it.
+            agents = dict.fromkeys((step.agent_id, *bears)) if bears else (step.agent_id,)
+            work = partial(self._commit_in_line, [self._lanes.enter(one) for one in agents])
+        return await self._background.finish(work(step, before, then, needs))
 
     async def land(self, agent_id: str) -> None:
         """Write what an agent has done so far, before it acts outside the engine."""
         if self._unwritten.get(agent_id) or self._lanes.is_taken(agent_id):
-            work = partial(self._land, agent_id, self._take(agent_id))
-            await self._background.finish(self._in_line([agent_id], work))
+            work = self._land_in_line(self._lanes.enter(agent_id), self._take(agent_id))
+            await self._background.finish(work)
 
     async def flush(self) -> None:
         """Write every fact and act so far."""
         facts, acts = self._take_all()
         works = [
-            self._in_line([agent_id], partial(self._land, agent_id, some))
-            for agent_id, some in acts.items()
+            self._land_in_line(self._lanes.enter(agent_id), some) for agent_id, some in acts.items()
         ]
         if facts or works:
             await self._background.finish(self._write_all(facts, works))
@@ -338,42 +331,23 @@ class Journal:
             telling = fact.telling(agent, self._clock.time())
             yield event_of(telling, self.session_id, self.run_id)
 
-    def _in_line(
-        self, agents: Collection[str | None], work: Callable[[], Coroutine[Any, Any, T]]
-    ) -> Coroutine[Any, Any, T]:
-        """Return what does `work` when the agents' steps before are written.
-
-        The places in their lines are taken now: what the agents do later comes after it.
-        """
-        return self._wait_and_work([self._lanes.enter(agent_id) for agent_id in agents], work)
-
-    async def _wait_and_work(
-        self, places: Sequence[Place], work: Callable[[], Coroutine[Any, Any, T]]
-    ) -> T:
-        try:
-            for place in places:
-                if place.before is not None:
-                    await place.before.over()
-            return await work()
-        finally:
-            for place in places:
-                self._lanes.leave(place)
-
     async def _commit_in_line(
         self,
-        place: Place,
+        places: Sequence[Place],
         step: Step,
         before: Batch,
         then: Callable[[], None] | None,
         needs: Staged | None,
     ) -> Committed:
-        """Commit a step when those before it are written: `_wait_and_work`, as most need it."""
+        """Commit a step when all those are written that are in line before these places."""
         try:
-            if place.before is not None:
-                await place.before.over()
+            for place in places:
+                if place.before is not None:
+                    await place.before.over()
             return await self._commit(step, before, then, needs)
         finally:
-            self._lanes.leave(place)
+            for place in places:
+                self._lanes.leave(place)
 
     async def _commit(
         self,
@@ -406,6 +380,15 @@ class Journal:
         if needs is not None and needs.refused is not None:
             raise needs.refused
         return await self._write(step)
+
+    async def _land_in_line(self, place: Place, unwritten: Batch) -> None:
+        """Write an agent's acts and facts when all is written that is in line before."""
+        try:
+            if place.before is not None:
+                await place.before.over()
+            await self._land(place.agent_id, unwritten)
+        finally:
+            self._lanes.leave(place)
 
     async def _land(self, agent_id: str | None, unwritten: Batch) -> None:
         """Write acts and facts as one step, or each by itself where one is refused."""

@@ -18,6 +18,7 @@ hindrances what would make a restore lose something, looked for before it begins
 writing    a restore's way through the roots, and the look at what it left
 retention  which snapshots before prompts go
 keeping    snapshots as commits and refs
+securing   what they borrow from history, taken in before git throws it away
 lock       one process at a time
 journal    a restore that is under way, the last one, and what it was a part of
 written    what was written, told to those who look for changes

@@ -87,13 +87,6 @@ def prune(root: Root) -> None:
     root.shadow.run("prune", "--expire=now")
 
 
-def pack(root: Root) -> None:
-    """Take in all that snapshots need, so that the repository may throw it away."""
-    output = root.shadow.ask("repack", "-a", "-d", "-q", "--no-write-bitmap-index")
-    if output.code:
-        raise GitFailedError(("repack",), output)
-
-
 def is_sound(main: Callable[[], Root]) -> bool:
     """Return whether what is kept of a folder can be read, and more can be."""
     try:

@@ -166,8 +166,13 @@ class Root:
         It was all in one commit. Where that was thrown away, so may have been files that are as
         they were, and that the index would call stored.
         """
-        commit = self._borrowed.read_text("ascii") if self._borrowed.exists() else ""
+        commit = self.borrowed_from
         return not commit or not self.shadow.ask("cat-file", "-e", commit).code
+
+    @property
+    def borrowed_from(self) -> str:
+        """The commit that the first index took its files from; empty if there was none."""
+        return self._borrowed.read_text("ascii") if self._borrowed.exists() else ""
 
     def _make(self) -> None:
         new = self.place / "git.new"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.workspace.identity import repo_identity
-from prsm_core.workspace.shadow import hindrances, keeping
+from prsm_core.workspace.shadow import hindrances, keeping, securing
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.journal import Done, Intent, Journal
 from prsm_core.workspace.shadow.lock import folder_lock
@@ -196,12 +196,20 @@ class Shadow:
             if (self.folder / path).is_dir():
                 keeping.prune(self._root(path))
 
+    def secure(self) -> int:
+        """Take in what snapshots borrow from commits that nothing leads to any more.
+
+        Returns how many objects. There is little to do, and mostly nothing: one look at history.
+        """
+        if not self._main_place.exists():
+            return 0
+        with self._open():
+            return securing.secure(self._mended(self._kept), self._root, self.folder)
+
     def pack(self) -> None:
         """Take in what all snapshots need, so that no `git gc` of the person can harm them."""
         with self._open():
-            paths = {state.path for one in self._kept() for state in one.roots}
-            for path in sorted(paths):
-                keeping.pack(self._root(path))
+            securing.pack(self._kept(), self._root)
 
     @property
     def is_cut_off(self) -> bool:

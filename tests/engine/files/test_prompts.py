@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +45,11 @@ async def write(agent, path, text):
     await agent.start_tool(call, "Write", file_path=path)
     Path(path).write_text(text)  # noqa: ASYNC240 - at once
     await agent.end_tool(call)
+
+
+def git_in(folder, *args):
+    who = ("-c", "user.name=n", "-c", "user.email=e@x")
+    subprocess.run(["git", *who, *args], cwd=folder, check=True, capture_output=True)
 
 
 async def files_of(team, snapshot):
@@ -143,6 +149,30 @@ async def test_where_nothing_changed_the_same_snapshot_is_named_again(kept):
         assert [one.description for one in (first, second)] == ["one", "two"]
         found = await team.engine.files.use(team.workspace, lambda shadow: shadow.snapshots())
         assert len(found) == 1
+
+
+async def test_what_git_throws_away_of_a_snapshot_is_taken_in_once_another_is_taken(kept):
+    async def master(agent):
+        await write(agent, str(team.workspace / "b"), "b\n")
+        await agent.complete()
+
+    async with kept() as team:
+        git = partial(git_in, team.workspace)
+        git("init", "-q")
+        (team.workspace / "a").write_text("a\n")
+        git("add", "-A")
+        git("commit", "-q", "-m", "first")
+        await team.run("one", master=master)
+        (team.workspace / "a").write_text("another\n")
+        git("commit", "-q", "--amend", "-a", "-m", "amended")
+        record = team.manager.roster.resolve("master")
+        await team.engine.run_continuation("two", record.agent_id)
+        first, _ = (await state_of(team)).snapshots
+        await team.engine.files.use(team.workspace, lambda _: None)  # what was begun has ended
+        git("reflog", "expire", "--expire=now", "--all")
+        git("gc", "-q", "--prune=now")
+        assert await files_of(team, first) == {"a": "a\n"}
+    assert not [one for one in team.ledger.events("notice") if "git throws away" in one["text"]]
 
 
 async def test_a_call_that_goes_on_makes_the_snapshot_unquiet_and_is_named(kept):

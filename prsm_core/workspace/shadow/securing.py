@@ -1,0 +1,118 @@
+"""What snapshots borrow and no commit of the repository holds any more is taken in, in time.
+
+A snapshot reads from the repository what was committed when it was taken. As long as a ref leads to
+that commit, git keeps it. Where history was rewritten, or a branch deleted, git throws it away one
+day; until then it is still there, and what snapshots need of it is copied, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prsm_core.workspace.shadow.keeping import REFS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from pathlib import Path
+
+    from prsm_core.workspace.shadow.records import Snapshot
+    from prsm_core.workspace.shadow.root import Root
+
+_NOTE = "secured.json"  # beside the git directory: of which snapshots this was done, and when
+_NOTHING: dict[str, list[str]] = {"lost": [], "snapshots": [], "relied": []}
+
+
+def pack(snapshots: Iterable[Snapshot], root_of: Callable[[str], Root]) -> None:
+    """Take in all that snapshots need, whoever else has it. Raises GitFailedError."""
+    for path in sorted({state.path for one in snapshots for state in one.roots}):
+        root_of(path).shadow.run("repack", "-a", "-d", "-q", "--no-write-bitmap-index")
+
+
+def secure(snapshots: Iterable[Snapshot], root_of: Callable[[str], Root], folder: Path) -> int:
+    """Take in what snapshots borrow and git may throw away; return how many objects it was.
+
+    A root that is a folder no more borrows nothing. Raises GitFailedError.
+    """
+    ids, heads = defaultdict[str, list[str]](list), defaultdict[str, set[str]](set)
+    for one in snapshots:
+        for state in one.roots:
+            ids[state.path].append(one.id)
+            heads[state.path].add(state.head or "")
+    paths = [path for path in sorted(ids) if (folder / path).is_dir()]
+    return sum(_secure(root_of(path), ids[path], heads[path]) for path in paths)
+
+
+def _secure(root: Root, snapshots: Sequence[str], heads: Collection[str]) -> int:
+    """Do it for one root.
+
+    Where something is lost, what is borrowed still is so from what refs lead to now: their tips are
+    noted, and watched from then on like the commits that were checked out. So each loss is seen.
+    """
+    if root.repository is None:
+        return 0
+    note = _note(root)
+    lost = _lost(root, {*heads, root.borrowed_from, *note["relied"]} - {""})
+    if not lost or (note["lost"] == lost and note["snapshots"] == snapshots):
+        return 0
+    # Of snapshots that this was done for, all is there; of others, what those do not share.
+    safe = {*note["snapshots"]} & {*snapshots} if note["lost"] == lost else set()
+    tips = _words(root.person.run("rev-list", "--no-walk", "--ignore-missing", "--all"))
+    borrowed = _borrowed(root, [one for one in snapshots if one not in safe], [*safe], tips)
+    if borrowed:
+        packs = root.shadow.path / "objects" / "pack"
+        packs.mkdir(parents=True, exist_ok=True)
+        root.shadow.run("pack-objects", "-q", str(packs / "pack"), stdin=_lines(borrowed))
+    still = _lost(root, {*heads, root.borrowed_from, *tips} - {""})
+    now = {"lost": still, "snapshots": list(snapshots), "relied": tips}
+    (root.place / _NOTE).write_text(json.dumps(now), "ascii")
+    return len(borrowed)
+
+
+def _lost(root: Root, commits: Collection[str]) -> list[str]:
+    """Return the commits that no ref leads to, whether or not they are still there."""
+    if not commits:
+        return []
+    look = partial(root.person.run, "rev-list", "--ignore-missing", "--stdin")
+    there = {*_words(look("--no-walk", stdin=_lines(commits)))}
+    unreached = {*_words(look("--not", "--all", stdin=_lines(commits)))} if there else set()
+    return sorted(one for one in commits if one not in there or one in unreached)
+
+
+def _borrowed(
+    root: Root, snapshots: Iterable[str], safe: Iterable[str], tips: Iterable[str]
+) -> list[str]:
+    """Return the objects of snapshots that are there, but neither the shadow nor a tip has them."""
+    wanted = [f"{REFS}{one}" for one in snapshots]
+    # Trees, for of a commit that has nothing to do with a snapshot's git compares none.
+    kept = [f"^{one}^{{tree}}" for one in (*tips, *(f"{REFS}{one}" for one in safe))]
+    how = ("--no-object-names", "--ignore-missing", "--missing=allow-any", "--stdin")
+    needed = root.shadow.run("rev-list", "--objects", *how, stdin=_lines([*wanted, *kept]))
+    look = partial(root.shadow.run, "cat-file", "--batch-check=%(objectname)")
+    foreign = _missing(look(stdin=needed, alone=True))
+    gone = {*_missing(look(stdin=_lines(foreign)))} if foreign else set()
+    return [one for one in foreign if one not in gone]
+
+
+def _missing(found: bytes) -> list[str]:
+    lines = found.decode("ascii").splitlines()
+    return [line.split()[0] for line in lines if line.endswith(" missing")]
+
+
+def _note(root: Root) -> dict[str, list[str]]:
+    """Return what was done before; nothing where that cannot be read, so that it is done again."""
+    try:
+        known = json.loads((root.place / _NOTE).read_bytes())
+        return {name: [str(one) for one in known[name]] for name in _NOTHING}
+    except (OSError, ValueError, LookupError, TypeError):
+        return _NOTHING
+
+
+def _words(out: bytes) -> list[str]:
+    return out.decode("ascii").split()
+
+
+def _lines(words: Iterable[str]) -> bytes:
+    return "".join(f"{word}\n" for word in words).encode("ascii")

@@ -75,6 +75,17 @@ def test_a_list_of_changes_tells_what_is_not_merged_and_where_it_is(prsm, ran, w
     assert "not merged" not in prsm("changes", "list", "--session", fork(prsm, ran)).err
 
 
+def test_a_script_reads_what_is_not_merged(prsm, ran, where):
+    [tree] = worktrees_of(where, ran)
+    [told] = json.loads(prsm("changes", "worktrees", "--json").out)
+    assert (told["name"], told["branch"], told["folder"]) == ("w1", tree.branch, tree.folder)
+    assert (told["result"], told["conflicts"]) == ("kept", [])
+    assert told["branch"] in prsm("changes", "worktrees").out
+    other = fork(prsm, ran)
+    assert json.loads(prsm("changes", "worktrees", "--session", other, "--json").out) == []
+    assert "every worktree" in prsm("changes", "worktrees", "--session", other).out
+
+
 def fork(prsm, session):
     return json.loads(prsm("fork", session, "--json").out)["session"]
 

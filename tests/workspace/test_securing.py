@@ -215,7 +215,7 @@ def test_whatever_happens_to_history_each_snapshot_outlives_it(tmp_path_factory,
 
 
 @pytest.mark.long
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ACTS, st.data())
-def test_three_hundred_histories_are_outlived(tmp_path_factory, acts, data):
+def test_a_hundred_histories_are_outlived(tmp_path_factory, acts, data):
     outlived(tmp_path_factory.mktemp("securing"), acts, data)

@@ -69,6 +69,20 @@ def show(change_id: str, session: str | None, workspace: str, as_json: bool) -> 
     print_change(workspace, session, change_id, as_json=as_json)
 
 
+@changes.command(short_help="List worktrees that are not merged.")
+@session_option
+@workspace_option
+@json_option
+def worktrees(session: str | None, workspace: str, as_json: bool) -> None:
+    """List the worktrees of ended agents that are not merged: their branches, folders, conflicts.
+
+    What is on a branch is merged as git merges any other one.
+    """
+    from prsm_core.cli.changes.trees import print_worktrees
+
+    print_worktrees(workspace, session, as_json=as_json)
+
+
 @changes.command(short_help="Show why a file, or a line of it, was changed.")
 @click.argument("place", metavar="PATH[:LINE]")
 @session_option

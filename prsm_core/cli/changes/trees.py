@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from prsm_core.cli.changes.knowing import known_changes
 from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.saying import say
 from prsm_core.cli.snapshots.opening import with_shadow
 from prsm_core.kit.text import escape_exact
+from prsm_core.loop.run import run_to_end
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow.whereabouts import Where
 from prsm_core.workspace.worktrees.records import BACKING, MERGING, left_of, read_all, told_left
@@ -22,11 +28,28 @@ _SHOWN = 5  # conflicts
 
 def unmerged(workspace: str, session: str) -> Sequence[str]:
     """Return what is not merged, a worktree a line. Raises PrsmError."""
+    return [_line(told) for told in _left(workspace, session)]
+
+
+def print_worktrees(workspace: str, session: str | None, *, as_json: bool) -> None:
+    """Print the worktrees that are not merged. Raises PrsmError."""
+    known = run_to_end(known_changes(workspace, session, (), None, None, is_all=True))
+    left = _left(workspace, known.session)
+    if as_json:
+        click.echo(json.dumps(left))
+        return
+    for told in left:
+        click.echo(_line(told))
+    if not left:
+        say("every worktree of the session is merged, or has changed nothing")
+
+
+def _left(workspace: str, session: str) -> Sequence[Mapping[str, Any]]:
     paths = workspace_paths(workspace)
     where, key = Where(paths.state, paths.trees.resolve()), repo_identity(Path(workspace)).key
     if any(tree.state in {MERGING, BACKING} for tree in read_all(where, key)):
         with_shadow(workspace, lambda shadow: _swept(shadow, where))
-    return [_line(told_left(tree)) for tree in left_of(where, key, session)]
+    return [told_left(tree) for tree in left_of(where, key, session)]
 
 
 def _swept(shadow: Shadow, where: Where) -> Sequence[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prsm_core.messaging.waits import NO_KNOT, WaitGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_core.interfaces.clock import Clock
     from prsm_core.messaging.waits import WaitFor
@@ -46,9 +46,13 @@ class DeadlockDetector:
         """Note that an agent does something again, or is about to."""
         self.graph.unblock(agent)
 
-    def changed(self, agents: Iterable[str]) -> None:
-        """Look again: these agents have ended, or a message of theirs was consumed."""
-        self._report(self.graph.recheck(agents), by_sweep=False)
+    def ended(self, agent: str) -> None:
+        """Look again: an agent has ended."""
+        self._report(self.graph.recheck((agent,)), by_sweep=False)
+
+    def consumed(self, agent: str) -> None:
+        """Look again: an agent's message was consumed."""
+        self._report(self.graph.reread(agent), by_sweep=False)
 
     async def sweep(self, clock: Clock) -> None:
         """Look at everything every five seconds, for as long as the run lives."""

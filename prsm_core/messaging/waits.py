@@ -89,7 +89,7 @@ class WaitGraph:
     def recheck(self, agents: Iterable[str]) -> frozenset[str]:
         """Look again at agents whose waits may have lost what satisfied them; return the knot.
 
-        A message of theirs was consumed, or an agent they relied on has ended.
+        An agent that they or their watchers relied on has ended.
         """
         suspects = []
         for agent in agents:
@@ -99,6 +99,22 @@ class WaitGraph:
             for watch in self._blocked.get(suspect, ()):
                 self._drop_witness(watch)
         return self._check(suspects)
+
+    def reread(self, agent: str) -> frozenset[str]:
+        """Look again at an agent a message of which was consumed; return the knot.
+
+        Nothing but that may have satisfied a wait of its own. Who relies on the agent goes on to,
+        unless it is dead without the message. Most that consume one move, and wait for nothing.
+        """
+        if self._dead:
+            return self.recheck((agent,))
+        watches = self._blocked.get(agent)
+        if watches is None:
+            return NO_KNOT
+        for watch in watches:
+            if watch.witness == _ITSELF:
+                watch.witness = None
+        return self._check((agent,))
 
     def sweep(self) -> frozenset[str]:
         """Look at every blocked agent from scratch; return the knot, if any."""

@@ -122,7 +122,7 @@ class Walk(RuleBasedStateMachine):
             return
         agent, wait = data.draw(st.sampled_from(sorted(self.world.ready, key=repr)))
         self.world.ready.discard((agent, wait))
-        self.last = self.world.graph.recheck([agent])
+        self.last = self.world.graph.reread(agent)
 
     @rule(data=st.data())
     def agent_ends(self, data):

@@ -391,7 +391,7 @@ class AgentManager:
             self._router.wake(parent.agent_id)
             is_unread = self._router.holds(parent.agent_id, record.told)
             self._idle.ended(record, unread=record.told if is_unread else None)
-        self.detector.changed((record.agent_id,))
+        self.detector.ended(record.agent_id)
 
     async def fail_agent(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
         """Fail an agent, keeping what it said; its live children are killed first."""

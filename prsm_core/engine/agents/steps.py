@@ -92,7 +92,7 @@ class AgentSteps:
             if step.agent_id is not None and consumed:
                 self._router.consumed(step.agent_id, consumed)
                 self._idle.read(step.agent_id, consumed)
-                self._detector.changed((step.agent_id,))
+                self._detector.consumed(step.agent_id)
             if then is not None:
                 then()
 

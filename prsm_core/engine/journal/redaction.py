@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import is_dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -91,7 +92,8 @@ def _texts(writes: Sequence[Write], clean: set[str]) -> list[str]:
     they hold is looked at in its turn, unless it is empty.
     """
     texts: list[str] = []
-    values = [_FIELDS[type(write)](write) for write in writes if write.texts]
+    given = [_FIELDS[type(write)](write) for write in writes if write.texts]
+    values = [*chain.from_iterable(given)]
     for value in values:  # it grows on the way
         kind: Any = type(value)
         if kind is str:
@@ -107,7 +109,7 @@ def _texts(writes: Sequence[Write], clean: set[str]) -> list[str]:
         elif kind is tuple or kind is list:
             values += filter(None, value)
         elif kind in WRITTEN:
-            values += (_FIELDS[kind](value),)  # one field is no tuple
+            values += filter(None, _FIELDS[kind](value))
         else:
             values += _looked_at(value)
         if len(values) > _MOST:
@@ -128,13 +130,14 @@ def _looked_at(value: Any) -> Iterable[Any]:
     return ()
 
 
-class _Fields(dict[Any, "Callable[[Any], Any]"]):
+class _Fields(dict[Any, "Callable[[Any], tuple[Any, ...]]"]):
     """What gets the fields of a write or a record that hold what somebody wrote, by its kind."""
 
-    def __missing__(self, kind: type) -> Callable[[Any], Any]:
+    def __missing__(self, kind: type) -> Callable[[Any], tuple[Any, ...]]:
         names = kind.texts if issubclass(kind, Write) else WRITTEN[kind]
-        get = self[kind] = attrgetter(*names)
-        return get
+        get = attrgetter(*names)  # of one field it returns what that holds
+        self[kind] = get if len(names) > 1 else lambda one: (get(one),)
+        return self[kind]
 
 
 _FIELDS = _Fields()

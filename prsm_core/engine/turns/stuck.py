@@ -86,7 +86,10 @@ class StuckDetector(Struct, eq=False):
             self._repeats = 1
             self._steps = self._steps + 1 if call == self._before else 2
         self._before, self._last = self._last, call
-        return _graver(self._repeat(call), self._alternation(call))
+        repeat = self._repeat(call)
+        if self._steps % 2:
+            return repeat
+        return _graver(repeat, self._alternation(call))
 
     def said(self, text: int) -> Finding | None:
         """Take note of a message that has ended, by the hash of its text."""
@@ -120,15 +123,16 @@ class StuckDetector(Struct, eq=False):
 
     def _repeat(self, call: _Call) -> Finding | None:
         limit = self._limits.polls if call.polls else self._limits.repeats
-        if not _is_due(self._repeats, limit):
+        if self._repeats < limit or not _is_due(self._repeats, limit):
             return None
         times = f"{self._repeats} times in a row"
         text = f"the same call of {_short(call.tool)} with the same result {times}"
         return _finding(Pattern.REPEAT, text, self._repeats > limit)
 
     def _alternation(self, call: _Call) -> Finding | None:
+        """Look at an even number of steps."""
         other, rounds = self._before, self._steps // 2
-        if other is None or self._steps % 2:
+        if other is None:
             return None
         limit = self._limits.polls if call.polls or other.polls else self._limits.rounds
         if not _is_due(rounds, limit):

@@ -257,6 +257,7 @@ class BrokenProvider(Provider):
         raise OSError("the disk is on fire")
 
 
+@pytest.mark.requirement("E1")
 async def test_a_provider_whose_probe_breaks_does_not_keep_a_working_one_from_being_found(opened):
     broken = ProviderSpec(name="broken", summary="", factory=lambda *_: BrokenProvider())
     async with opened(others=[broken]) as team:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
 import shutil
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prsm_core.version import __version__
-from tests.sources import CORE, PLUGINS, ROOT
+from tests.sources import CORE, PLUGINS, ROOT, parsed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,37 @@ def test_a_package_is_complete_and_an_index_would_take_it(folder):
     assert "Typing :: Typed" in project["classifiers"]
     # By this an index refuses a package: it is for those that are never to be published.
     assert not [name for name in project["classifiers"] if name.startswith("Private ::")]
+
+
+def names_of(requirements: list[str]) -> set[str]:
+    """Return the distributions that are required, without their versions."""
+    return {re.split(r"[\[<>=~!; ]", requirement, maxsplit=1)[0] for requirement in requirements}
+
+
+def imported_by(package: Path) -> set[str]:
+    """Return the packages that the modules below a folder import, wherever in them."""
+    found: set[str] = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add((node.module or "").partition(".")[0])
+    return found
+
+
+@pytest.mark.requirement("C4")
+def test_what_is_built_upon_is_required_where_it_is_used_and_used_where_it_is_required():
+    core = {"pluggy", "mcp", "pyyaml", "pydantic", "platformdirs", "click"}
+    assert core <= names_of(CONFIG["project"]["dependencies"])
+    assert {name if name != "pyyaml" else "yaml" for name in core} <= imported_by(CORE)
+    [claude] = [plugin for plugin in PLUGINS if plugin.name == "prsm_claude"]
+    assert "claude-agent-sdk" in names_of(load(claude)["project"]["dependencies"])
+    assert "claude_agent_sdk" in imported_by(claude / claude.name)
+    assert "claude_agent_sdk" not in imported_by(CORE), "the core has no vendor's SDK"
+    assert {"pytest", "pytest-asyncio"} <= names_of(CONFIG["dependency-groups"]["test"])
+    assert CONFIG["tool"]["pytest"]["ini_options"]["asyncio_mode"] == "auto"
+    assert names_of([tox("tox", "requires")]) == {"tox"}
 
 
 def test_the_extra_for_testing_is_what_our_own_tests_run_on():

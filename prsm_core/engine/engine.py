@@ -344,9 +344,9 @@ class OrchestrationEngine:
         config = self._config
         if config.settings.sandbox.mode == "require":
             await self._parts.sandbox.prepare()
-        if self._started is not None:
-            raise ConfigError("this session runs a task already", hint="wait for its end")
-        self._started = config.clock.now()
+        async with self._finish_lock:  # the run before is over first, and its sinks are closed
+            self._check_idle()
+            self._started = config.clock.now()
         loop = asyncio.get_running_loop()
         self._outcome, self._interrupted = loop.create_future(), loop.create_future()
         self._left = loop.create_future()

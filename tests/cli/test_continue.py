@@ -27,6 +27,7 @@ def further(prsm_process, tmp_path, *more):
     )
 
 
+@pytest.mark.requirement("E5")
 @pytest.mark.parametrize("is_named", [False, True])
 def test_the_master_of_a_session_gets_a_further_task(prsm, prsm_process, tmp_path, is_named):
     session, first = play(prsm_process, tmp_path, FIRST, task="build a shop", mode="bypass")

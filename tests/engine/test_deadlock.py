@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 
 import pytest
@@ -55,6 +56,29 @@ async def test_a_knot_is_told_before_its_victim_is_stopped(team):
 
     await team.run("do it", master=master, a=a)
     assert [knot["victim"] for knot in told] == [team["a"].agent_id]
+
+
+@pytest.mark.requirement("E1", "E31")
+async def test_a_knot_that_was_missed_when_it_closed_is_found_within_five_seconds(opened, caplog):
+    """The sweep runs by itself as long as the engine does; what it finds is a bug, and told so."""
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        [result] = await agent.collect()
+        assert result["error"].startswith("deadlock: ")
+        await agent.complete()
+
+    clock = FakeClock()
+    async with opened(clock=clock) as team:
+        detector = team.manager.detector
+        # The planted bug: nobody looks at an agent that blocks.
+        detector.blocked = lambda agent, waits: detector.graph.block(agent, waits)
+        with caplog.at_level(logging.ERROR, logger="prsm.engine"):
+            result = await team.run("do it", master=master, a=wait_for_message)
+        assert (result.status, clock.now()) == ("completed", 5.0)
+        [knot] = team.ledger.events("deadlock_detected")
+        assert (knot["action"], knot["victim"]) == ("victim", team["a"].agent_id)
+    assert "a knot was missed when it closed" in caplog.text
 
 
 @pytest.mark.requirement("E79")

@@ -37,6 +37,39 @@ async def test_a_restart_keeps_the_identity_and_begins_a_new_life(as_master):
     assert team.ledger.one("SELECT next_turn FROM agents WHERE name = 'a'") == 3
 
 
+async def test_a_restart_begins_with_a_clock_and_reports_of_its_own(as_master):
+    """The agent of a life that was all but used up has all of its time again."""
+
+    async def script(agent, team):
+        await agent.call("spawn_child", prompt="one", name="a", wait=True)
+        first = team["a"]
+        assert first.reasoning_used == pytest.approx(60, abs=1)
+        assert first.progress.keys() == {team["b"].agent_id}, "what it was not told any more"
+        await agent.call("restart_child", child_id="a", prompt="two", wait=True)
+        assert team["a"].reasoning_used == pytest.approx(60, abs=1)
+
+    async def a(agent):
+        await agent.session.provider.services.clock.sleep(60)
+        if agent.text == "one":
+            await agent.spawn(name="b")
+            await reported.wait()
+            await agent.complete()
+            return
+        answer = await agent.call("wait_for_message", timeout=1)
+        assert (answer["type"], answer["progress"]) == ("pending", [])
+        await agent.complete()
+
+    async def b(agent):
+        await agent.call("report_progress", status="half", percent=50)
+        reported.set()
+        await agent.complete()
+
+    reported = asyncio.Event()
+    limits = {"agent_timeout_seconds": 100.0}
+    team = await as_master(script, team={"a": a, "b": b}, clock=FakeClock(), engine=limits)
+    assert team["a"].result.success
+
+
 async def test_a_restart_without_a_vendors_thread_is_given_the_conversation(as_master):
     async def script(agent, _):
         await agent.call("spawn_child", prompt="one", wait=True)

@@ -43,6 +43,28 @@ async def lead(agent):
     await agent.complete(f"depth {depth}")
 
 
+@pytest.mark.requirement("E1")
+async def test_a_run_spawns_a_master_of_the_model_and_tools_it_is_given_and_returns_its_summary(
+    team,
+):
+    """What its prompt is made of, and what it may do without these, have tests of their own."""
+
+    async def master(agent):
+        system = agent.context.system_prompt
+        assert "You lead a team of coding agents." in system
+        assert agent.text == "do it"
+        await agent.complete("all done")
+
+    tools = frozenset({"Read"})
+    result = await team.run("do it", {"master_model": "big", "master_tools": tools}, master=master)
+    assert (result.status, result.summary, result.exit_code) == ("completed", "all done", 0)
+    [request] = team.provider.requests["master"]
+    assert (request.role, request.model, request.native_tools) == (AgentRole.MASTER, "big", tools)
+    assert team["master"].descriptor.provider == "script", "the first that can be used"
+    assert team["master"].has_ended
+
+
+@pytest.mark.requirement("E1")
 async def test_a_run_ends_with_its_master_and_returns_its_summary(team):
     async def master(agent):
         await agent.call("spawn_children_parallel", children=[{"prompt": "a"}, {"prompt": "b"}])
@@ -235,6 +257,7 @@ class BrokenProvider(Provider):
         raise OSError("the disk is on fire")
 
 
+@pytest.mark.requirement("E1")
 async def test_a_provider_whose_probe_breaks_does_not_keep_a_working_one_from_being_found(opened):
     broken = ProviderSpec(name="broken", summary="", factory=lambda *_: BrokenProvider())
     async with opened(others=[broken]) as team:
@@ -294,20 +317,28 @@ async def test_a_second_run_of_a_session_has_agents_with_names_of_their_own(team
     assert names == [("m1",), ("master",), ("w1",), ("w2",)]
 
 
+@pytest.mark.requirement("E5")
 async def test_a_continuation_gives_the_ended_master_a_follow_up(team):
     async def master(agent):
+        if agent.turn == 1:
+            await agent.spawn(name="helper")
+            await agent.collect()
         await agent.complete(f"done with {agent.text}")
 
-    await team.run("one", master=master)
+    options = {"master_model": "script/big", "master_tools": frozenset({"Read"})}
+    await team.run("one", options, master=master)
     before = team["master"].descriptor
     result = await team.engine.run_continuation("two", before.agent_id)
     assert result.summary == "done with two"
     after = team["master"].descriptor
-    assert (after.agent_id, after.tools, after.model) == (
-        before.agent_id,
-        before.tools,
-        before.model,
-    )
+    for name in ("agent_id", "name", "role", "parent_id", "depth", "tools", "provider", "model"):
+        assert getattr(after, name) == getattr(before, name), name
+    assert (after.parent_id, after.depth, after.model) == (None, 0, "big")
+    assert team["master"].children == [team["helper"].agent_id], "what stood below it does still"
+    requests = team.provider.requests["master"]
+    assert [(each.agent_id, each.model, each.native_tools) for each in requests] == [
+        (before.agent_id, "big", {"Read"})
+    ] * 2
     assert len(team.ledger.rows("SELECT run_id FROM runs WHERE status = 'completed'")) == 2
 
 

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from prsm_core.domain.agents import AgentRole
-from prsm_core.domain.tools import ORCHESTRATION_TOOLS
+from prsm_core.domain.tools import ORCHESTRATION_TOOLS, READ_TOOLS
 from prsm_core.engine.providers.team import TEAM_BYTES
 from prsm_core.engine.tools.table import TOOLS, ToolTable
 from prsm_core.engine.turns.context import build_role_prompt
@@ -52,6 +52,55 @@ BUDGET = 6000  # bytes that role prompt and tools may add to a model request
 )
 def test_every_role_has_its_tools(role, may_spawn, names):
     assert ToolTable().for_role(role, may_spawn=may_spawn).names == names
+
+
+@pytest.mark.requirement("N2")
+async def test_a_provider_sees_the_tools_that_its_agent_may_have_and_no_other(opened):
+    """By role, by depth and by grant: what an agent may not have is offered to no model."""
+    given: dict[str, tuple[set[str], frozenset[str]]] = {}
+
+    def note(agent):
+        names = {tool.name for tool in agent.host.tools}
+        assert names == {tool.name for tool in agent.context.tools}
+        given[agent.name] = names, agent.session.request.native_tools
+        return names
+
+    async def finish(agent):
+        for name in (MASTER | OF_A_CHILD) - note(agent):
+            assert await agent.refused(name) in {"unknown_tool", "max_depth"}
+        await agent.complete()
+
+    async def master(agent):
+        note(agent)
+        await agent.spawn(name="a", tools=["Read", "Edit"])
+        await agent.spawn(name="r", role="reviewer")
+        await agent.collect(2)
+        await agent.call("consult_expert", expert_id="sql", question="how?")
+        await agent.complete()
+
+    async def a(agent):
+        await agent.spawn(name="b")
+        await agent.collect()
+        await finish(agent)
+
+    sql = {"description": "Knows the schema.", "system_prompt": "You know SQL.", "tools": ["Read"]}
+    team = {"master": master, "a": a, "b": finish, "r": finish, "e1": finish}
+    fields = {"engine": {"max_agent_depth": 2}, "settings": {"experts": {"sql": sql}}}
+    async with opened(**fields) as opened_team:
+        assert (await opened_team.run("do it", **team)).status == "completed"
+    assert given == {
+        "master": (MASTER, READ_TOOLS),
+        "a": (MASTER | OF_A_CHILD, {"Read", "Edit"}),
+        "b": ((MASTER | OF_A_CHILD) - NEEDS_CHILDREN, {"Read", "Edit"}),
+        "r": (READER, READ_TOOLS),
+        "e1": (READER, {"Read"}),
+    }
+    rows = opened_team.ledger.rows(
+        "SELECT a.name, t.tools_available FROM turns t JOIN agents a USING (agent_id)"
+    )
+    assert {name: set(json.loads(tools)) for name, tools in rows} == {
+        name: tools | native for name, (tools, native) in given.items()
+    }
 
 
 def test_the_tables_tools_have_valid_schemas():

@@ -340,6 +340,7 @@ class Cli:
         self.turn: Turn | None = None
         self.hooks: dict[str, str] = {}
         self._queue: list[tuple[str, str]] = []
+        self._own = [name for name in options.get("tools", "").split(",") if name]
         self._tools: list[dict] | None = None
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -452,7 +453,7 @@ class Cli:
             self.mcp("notifications/initialized", {}, given_up)
             listed = self.mcp("tools/list", {}, given_up).get("tools", ())
             ours = [{"name": f"mcp__prsm__{tool['name']}"} for tool in listed]
-            self._tools = [{"name": "Bash"}, {"name": "AskUserQuestion"}, *ours]
+            self._tools = [*({"name": name} for name in self._own), *ours]
         return self._tools
 
 

@@ -60,7 +60,7 @@ async def test_thinking_and_every_token_count_are_told(claude):
     assert (turn.context_window or 0) >= 200_000
 
 
-@pytest.mark.requirement("E12", "E14", "E45")
+@pytest.mark.requirement("E12", "E14", "E45", "E69")
 async def test_task_complete_ends_the_turn_without_a_further_request(claude):
     """What stands behind it in the same message is not done."""
     calls = [call("task_complete", "done", text="x"), call("Bash", command="touch never")]

@@ -24,6 +24,7 @@ async def lead(agent):
     await agent.complete("the first run")
 
 
+@pytest.mark.requirement("E5")
 async def test_a_master_of_an_earlier_process_goes_on(opened):
     async with opened() as first:
         await first.run(master=lead)

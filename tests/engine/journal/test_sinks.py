@@ -152,6 +152,37 @@ async def test_each_run_opens_and_closes_its_own_sinks(opened):
     assert runs[0] != runs[1]
 
 
+async def test_a_run_that_begins_while_the_one_before_closes_its_sinks_waits_for_that(opened):
+    closing, go_on, sinks = asyncio.Event(), asyncio.Event(), []
+
+    class Sink(EventSink):
+        def __init__(self):
+            self.runs, self.closed = set(), False
+            sinks.append(self)
+
+        async def write(self, batch):
+            self.runs |= {event.run for event in batch}
+
+        async def aclose(self):
+            closing.set()
+            await go_on.wait()
+            self.closed = True
+
+    spec = EventSinkSpec(name="set", summary="", factory=lambda _run, _settings: Sink())
+    async with opened(sinks=[spec]) as team:
+        first = team.start("one")
+        await closing.wait()
+        assert not team.engine.is_running, "its run_finished is told already"
+        second = team.start("two")
+        await team.settled()
+        assert len(sinks) == 1
+        go_on.set()
+        results = [await first, await second]
+    assert [result.summary for result in results] == ["master is done", "m1 is done"]
+    assert [(len(sink.runs), sink.closed) for sink in sinks] == [(1, True)] * 2
+    assert sinks[0].runs != sinks[1].runs
+
+
 @pytest.mark.requirement("D4")
 @pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), asyncio.CancelledError()])
 @pytest.mark.parametrize("call", ["write", "aclose"])

@@ -68,6 +68,7 @@ class Session:
         self.review, self.shelf, self.boards = Review(), Shelf(), Boards()
         self.next_model = ""  # of a new master that the next task begins with
         self.told_at: dict[str, int] = {}  # the newest event of some types, by the type
+        self.heard = 0  # counts events, live ones too
         self.stirs = 0  # counts what changes the state of an agent, or whom it waits for
         self._roots: list[Agent] = []
         self.transcript = Transcript(has_pages=False)  # of what is no agent's
@@ -113,6 +114,7 @@ class Session:
             self.seq = event.seq
             if event.type in _COUNTED:
                 self.told_at[event.type] = event.seq
+        self.heard += 1
         agent = self.agents.get(event.agent or "")
         if agent is not None:
             agent.heard_at = event.ts

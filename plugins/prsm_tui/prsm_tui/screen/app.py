@@ -406,6 +406,9 @@ class Tui(App[None]):
         """Draw times again, as long as something runs or waits."""
         if isinstance(self._driver, TerminalDriver) and self._driver.has_gone:
             self.exit()
+        silence = self.panes.silence.news(self._clock())
+        if silence:
+            self.told("warning", silence)
         run = self.session.run
         if self.session.requests or (run is not None and run.is_open):
             self._draw()
@@ -423,7 +426,7 @@ class Tui(App[None]):
         panes.show_lines(self._to_whom(), panes.agents.title)
         panes.head.sync(self.chosen, now)
         panes.transcript.sync()
-        panes.status.sync(new=panes.transcript.new)
+        panes.status.sync(now, new=panes.transcript.new)
         if isinstance(self.screen, NeedsYou | Place):
             self.screen.sync(now)
         self._tell_terminal()

@@ -8,6 +8,7 @@ from rich.style import Style
 
 from prsm_core.kit import format_duration
 from prsm_tui.model import words
+from prsm_tui.model.blocks import Said
 from prsm_tui.screen.lines import Line, Lines
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from prsm_tui.model.agents import Agent
     from prsm_tui.model.session import Session
+    from prsm_tui.screen.silence import Silence
 
 _SILENT_SECONDS = 10.0
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
@@ -23,9 +25,10 @@ _BOLD, _DIM = Style(bold=True), Style(dim=True)
 class Head(Lines, can_focus=False):
     """Shows the agent above its transcript."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, silence: Silence) -> None:
         super().__init__(id="head")
         self._session = session
+        self._all = silence
         self._lines: Sequence[Line] = ()
 
     def sync(self, chosen: str | None, now: float) -> None:
@@ -51,6 +54,7 @@ class Head(Lines, can_focus=False):
         own, below = agent.spent, agent.spent_below
         parts = [
             words.since(agent.elapsed(now)),
+            *self._thinking(agent, now),
             f"tokens {words.tokens(own)} (and below: {words.tokens(below)})",
             f"cost {words.cost(own)} (and below: {words.cost(below)})",
             f"context {words.window(agent)}",
@@ -58,13 +62,25 @@ class Head(Lines, can_focus=False):
         ]
         yield " · ".join(parts), _DIM
 
+    def _thinks(self, agent: Agent) -> bool:
+        """Whether an agent thinks: it runs, and does nothing that is to be seen."""
+        waits = agent.waiting_on or agent.retry_at is not None or self._session.asks(agent.id)
+        writes = any(isinstance(block, Said) for block in agent.transcript.saying())
+        return agent.state == "running" and not (agent.tools or waits or writes)
+
+    def _thinking(self, agent: Agent, now: float) -> Iterator[str]:
+        silent = agent.silent(now)
+        if silent is not None and silent >= 1 and self._thinks(agent):
+            hint = ", no events" if self._all.is_long else ""
+            yield f"Thinking... ({format_duration(silent)}{hint})"
+
     def _more(self, agent: Agent, now: float) -> Iterator[str]:
         if agent.waiting_on and agent.is_live:
             yield f"waits for {agent.waiting_on}"
         for tool, since in agent.tools.values():
             yield f"{tool} since {format_duration(max(0.0, now - since))}"
         silent = agent.silent(now)
-        if silent is not None and silent >= _SILENT_SECONDS:
+        if silent is not None and silent >= _SILENT_SECONDS and not self._thinks(agent):
             yield f"silent for {format_duration(silent)}"
         if agent.prompts:
             yield f"prompts that it has not read: {agent.prompts}"

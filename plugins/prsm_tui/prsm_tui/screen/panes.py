@@ -15,6 +15,7 @@ from prsm_tui.screen.head import Head
 from prsm_tui.screen.keys import binding
 from prsm_tui.screen.messages import SteppedOut
 from prsm_tui.screen.prompt import Prompt
+from prsm_tui.screen.silence import Silence
 from prsm_tui.screen.status import Status
 from prsm_tui.screen.transcript import Transcript
 from prsm_tui.screen.tree import Tree
@@ -75,7 +76,8 @@ class Panes(Screen[None]):
     def __init__(self, session: Session, keymap: Keymap) -> None:
         super().__init__()
         self.agents = Tree(session, keymap)
-        self.head = Head(session)
+        self.silence = Silence(session)
+        self.head = Head(session, self.silence)
         self.transcript = Transcript(session)
         self.prompt = Prompt(keymap)
         self.status = Status(session, keymap)

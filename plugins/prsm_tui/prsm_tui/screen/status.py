@@ -36,25 +36,32 @@ class Status(Lines, can_focus=False):
         self._session = session
         self._counted: tuple[int, str] = (-1, "")
 
-    def sync(self, *, new: int) -> None:
+    def sync(self, now: float, *, new: int) -> None:
         """Show what is; `new` rows of the transcript are below what is seen."""
         waiting = len(self._session.requests)
-        text = " · ".join(part for part in self._parts(waiting, new) if part)
+        text = " · ".join(part for part in self._parts(now, waiting, new) if part)
         style = _WAITS if waiting else _PLAIN
         self.provide(1, lambda _index, _width: (text, style))
 
-    def _parts(self, waiting: int, new: int) -> list[str]:
+    def _parts(self, now: float, waiting: int, new: int) -> list[str]:
         session = self._session
         agents = self._agents()
-        run = session.run
         return [
             f"NEEDS YOU: {waiting} ({self._requests})" if waiting else "",
             f"{self._help} keys",
             f"{new} new rows below ({self._last})" if new else "",
-            f"run {run.status}" if run is not None else "",
+            self._run(now),
             f"agents: {agents}" if agents else "",
             f"tokens {words.tokens(session.spent)}, cost {words.cost(session.spent)}",
         ]
+
+    def _run(self, now: float) -> str:
+        run = self._session.run
+        if run is None:
+            return ""
+        if not run.is_open or run.started_at is None:
+            return f"run {run.status}"
+        return f"run {run.status} ({words.since(max(0.0, now - run.started_at))})"
 
     def _agents(self) -> str:
         """Return how many agents there are of each state; they are counted once one has changed."""

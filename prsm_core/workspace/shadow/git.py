@@ -7,15 +7,18 @@ its own, and of the person's repository commands are asked that start no program
 from __future__ import annotations
 
 import os
+import re
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
+_LOCKED = re.compile(rb"Unable to create '([^\n]+\.lock)': File exists")
+_MOST_LOCKS = 8  # that one command may meet
 _NO_PROGRAMS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _NAME, _MAIL = "prsm", "prsm@localhost"
 _FIXED = {
@@ -94,7 +97,11 @@ class ContentGoneError(PrsmError):
 
 
 class GitDir:
-    """Runs git on one git directory and one working tree."""
+    """Runs git on one git directory and one working tree.
+
+    Of one that `is_ours` whoever runs git has kept all others out. A lock of git's that is there
+    all the same was left by a git that died with its engine: it is removed.
+    """
 
     def __init__(
         self,
@@ -105,11 +112,13 @@ class GitDir:
         objects: Sequence[Path] = (),
         settings: Sequence[str] = (),
         env: Mapping[str, str] = _FIXED,
+        is_ours: bool = False,
     ) -> None:
         self.path = git_dir
         self.work_tree = work_tree
         self._git = git
         self._env = env
+        self._is_ours = is_ours
         self._objects = ":".join(map(_quoted, objects))
         self._settings = [word for one in settings for word in ("-c", one)]
 
@@ -141,7 +150,23 @@ class GitDir:
         if self._objects and not alone:
             env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = self._objects
         argv = (*_NO_PROGRAMS, *self._settings, *args)
-        return self._git(argv, cwd=str(self.work_tree), env=env, stdin=stdin)
+        output = self._git(argv, cwd=str(self.work_tree), env=env, stdin=stdin)
+        for _ in range(_MOST_LOCKS if self._is_ours else 0):
+            if not (output.code and self._unlock(output.err, index)):
+                break
+            output = self._git(argv, cwd=str(self.work_tree), env=env, stdin=stdin)
+        return output
+
+    def _unlock(self, said: bytes, index: Path | None) -> bool:
+        """Remove the lock that a command found, if it is ours; whether it was."""
+        found = _LOCKED.search(said)
+        if found is None:
+            return False
+        lock = os.fsdecode(found[1])
+        if not (lock.startswith(f"{self.path}/") or lock == f"{index}.lock"):
+            return False
+        Path(lock).unlink(missing_ok=True)
+        return True
 
     def run(
         self, *args: str, stdin: bytes = b"", index: Path | None = None, alone: bool = False

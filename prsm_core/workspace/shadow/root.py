@@ -121,7 +121,9 @@ class Root:
             self.person = GitDir(git, git_dir, folder)
         excludes = excludes_file(git, git_dir, folder, environ)
         settings = [f"core.excludesFile={excludes or os.devnull}"]
-        self.shadow = GitDir(git, place / "git", folder, objects=objects, settings=settings)
+        self.shadow = GitDir(
+            git, place / "git", folder, objects=objects, settings=settings, is_ours=True
+        )
         self._modes = ModesKeeper(place, folder)
         self._forced = place / "forced.json"
         self._borrowed = place / "borrowed"
@@ -144,11 +146,10 @@ class Root:
         return GitDir(self._git, git_dir, self.folder, objects=objects, settings=settings, env=env)
 
     def prepare(self) -> None:
-        """Make the git directory, if it is not there; free it of a lock that a dead one left."""
+        """Make the git directory, if it is not there."""
         self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not (self.shadow.path / "HEAD").exists():
             self._make()
-        (self.shadow.path / "index.lock").unlink(missing_ok=True)
         self._copy_exclude()
         if self.repository is not None:
             if not self._is_borrowed_there():
@@ -388,7 +389,6 @@ class Root:
 
         Raises GitFailedError, and then some files may be those of the target.
         """
-        (self.shadow.path / "index.lock").unlink(missing_ok=True)
         self.shadow.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, target)
 
     def _at(self, path: str) -> str:

@@ -67,12 +67,6 @@ LINES = "".join(f"line {n}\n" for n in range(9))
 MENDED = ("was of no use, and is removed", "that was cut off is finished: merged")
 RUN = ("run", "work", "--provider", "script", "--mode", "bypass", "--on-ask", "allow")
 MADE_BY = {"rm gone": "gone", "chmod +x run": "run", "ln -s a link": "link"}
-# What the next engine tells of worktrees that it found half made, or half merged.
-MENDED = ("was of no use, and is removed", "that was cut off is finished: merged")
-RUN = ("run", "work", "--provider", "script", "--mode", "bypass", "--on-ask", "allow")
-DID = {  # what each call of the first and of the one below it does, by what is said of it
-    '"old": "line 2\\n", "new': "a",  # to be set
-}
 FEW = (17, 33)
 ALL = range(3, 60)  # before, there is no master
 
@@ -208,13 +202,13 @@ def check_ledger(home: Grove, whose: dict[str, str]) -> None:
     assert sorted(agents) == [(name, "completed") for name in ("below", "master", "w1", "w2")]
     assert home.query("SELECT count(*) FROM turns WHERE closed_by IS NULL") == [(0,)]
     assert home.query("SELECT count(*) FROM tool_calls WHERE completed_at IS NULL") == [(0,)]
+    warnings = "SELECT json_extract(data, '$.text') FROM events WHERE type = 'notice'"
+    said = [str(one) for (one,) in home.query(f"{warnings} AND data LIKE '%\"warning\"%'")]
+    assert [one for one in said if not one.endswith(MENDED)] == []
     listed = json.loads(home.prsm("changes", "list", "--all", "--json").out)
     assert sorted(
         (one["path"], one["how"], [author["name"] for author in one["authors"]]) for one in listed
     ) == [(path, "region", [name]) for path, name in sorted(whose.items())]
-    warnings = "SELECT json_extract(data, '$.text') FROM events WHERE type = 'notice'"
-    said = [str(one) for (one,) in home.query(f"{warnings} AND data LIKE '%\"warning\"%'")]
-    assert [one for one in said if not one.endswith(MENDED)] == []
 
 
 def killed_and_resumed(home: Grove, *kills: int) -> None:

@@ -66,10 +66,15 @@ class OpenCalls:
         """Whether some have ended since the last look began."""
         return bool(self._ended)
 
-    def keep_in(self, file: Path) -> None:
-        """Keep them in a file from now on. Raises OSError."""
+    def keep_in(self, file: Path, left: Sequence[WritingCall]) -> None:
+        """Keep them in a file from now on, with those `left` by a dead process. Raises OSError."""
+        self._ended += left
         self._file = file
-        self._write()
+        try:
+            self._write()
+        except OSError:
+            self._file = None
+            raise
 
     def begins(self, one: Running) -> None:
         """Take note of a call that may write from now on."""
@@ -126,21 +131,21 @@ class OpenCalls:
         self._ended.clear()
         self._write()
 
-    def take_over(self, file: Path) -> bool:
-        """Know those that a process which has died had at work; whether there are any."""
-        try:
-            given: list[dict[str, Any]] = json.loads(file.read_bytes())
-        except (FileNotFoundError, ValueError):
-            return False
-        self._ended += [_call(one) for one in given]
-        return bool(given)
-
     def _write(self) -> None:
         if self._file is not None:
             told = json.dumps([msgspec.to_builtins(one) for one in self.all])
             new = self._file.with_suffix(".new")
             new.write_text(told, "ascii")
             os.replace(new, self._file)  # noqa: PTH105 - of two paths
+
+
+def read_calls(file: Path) -> Sequence[WritingCall]:
+    """Return the calls that a process which has died had at work; none where that is not known."""
+    try:
+        given: list[dict[str, Any]] = json.loads(file.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return ()
+    return [_call(one) for one in given]
 
 
 def _call(given: dict[str, Any]) -> WritingCall:

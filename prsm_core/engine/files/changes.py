@@ -20,7 +20,7 @@ from prsm_core.domain.changes import Author as ChangeAuthor
 from prsm_core.domain.changes import FileChange, path_text
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import ChangesDecided, FileChanged
-from prsm_core.engine.files.calls import OpenCalls
+from prsm_core.engine.files.calls import OpenCalls, read_calls
 from prsm_core.engine.files.deciding import wanted
 from prsm_core.engine.files.verdicts import Verdicts
 from prsm_core.errors import PrsmError
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
     from prsm_core.workspace.changes.records import Attributed, Found
+    from prsm_core.workspace.changes.records import WritingCall as WrittenCall
     from prsm_core.workspace.changes.tracing import Origin
     from prsm_core.workspace.changes.tracker import Scan
     from prsm_core.workspace.shadow.worktree import Shadow
@@ -157,10 +158,11 @@ class ChangeWatch:
     async def _begin(self, ready: asyncio.Event) -> None:
         try:
             stored = {row.change.scan for row in await self._store.changes(self._session)}
-            is_left = await self._keeper.attempt(
+            started = await self._keeper.attempt(
                 self._folder, lambda shadow: self._start(shadow, stored), _UNSEEN
             )
-            if is_left is None:
+            is_left = started is not None and self._keep_calls(*started)
+            if started is None:
                 self._is_open = False  # why was told
             await (
                 self.verdicts.recover()
@@ -170,17 +172,30 @@ class ChangeWatch:
         finally:
             ready.set()
 
-    def _start(self, shadow: Shadow, stored: set[str]) -> bool:
+    def _start(self, shadow: Shadow, stored: set[str]) -> tuple[Path, Sequence[WrittenCall]]:
+        """Know the folder, in the thread; return where open calls are kept, and what is there."""
         tracker = Tracker(shadow, self._session, tick=self._tick, new_id=_new_id)
         file = tracker.place / "calls.json"
-        is_left = tracker.has_begun and self._calls.take_over(file)
-        if is_left:
+        left = read_calls(file) if tracker.has_begun else ()
+        if left:
             tracker.go_on(stored.__contains__)
         else:
             tracker.begin()
-        self._calls.keep_in(file)
         self._tracker = tracker
-        return is_left
+        return file, left
+
+    def _keep_calls(self, file: Path, left: Sequence[WrittenCall]) -> bool:
+        """Keep open calls in a file, with those that a dead process had; whether there are such.
+
+        Not in the thread: calls begin and end meanwhile, and two would write the one file.
+        """
+        try:
+            self._calls.keep_in(file, left)
+        except OSError as error:
+            self._is_open = False
+            text = f"{_UNSEEN.format(self._folder)}: {error}"
+            self._journal.note("notice", level="warning", text=text)
+        return bool(left) and self._is_open
 
     async def before(self, call: WritingCall) -> None:
         """Look at what a permitted call says it writes, before it runs."""

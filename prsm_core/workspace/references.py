@@ -63,9 +63,16 @@ class LeftOutError(Exception):
 
 
 def find_references(text: str) -> list[Reference]:
-    """Return the references of a text in their order; whether there is such a file is not known."""
-    found = map(_reference, _REFERENCE.finditer(_without_code(text)))
-    return [reference for reference in found if reference.path]
+    """Return the references of a text in their order; whether there is such a file is not known.
+
+    What is code, or has some in its quotes, is none.
+    """
+    plain = _without_code(text)
+    return [
+        found
+        for found in map(_reference, _REFERENCE.finditer(plain))
+        if found.path and plain[found.start : found.end] == text[found.start : found.end]
+    ]
 
 
 def _reference(match: re.Match[str]) -> Reference:

@@ -36,6 +36,7 @@ def named(text):
         ("@größe/ä.txt … @文件.md", [("größe/ä.txt", None, None), ("文件.md", None, None)]),
         ("mail me@example.org or \\@a.py, a@b@c", []),
         ("`@a.py` and ``x `@b.py` ``", []),
+        ('@"`1`" @"a `b` c.md"', []),
         ("```\n@decorator\n```\n@real.py", [("real.py", None, None)]),
         ("~~~py\n@a.py\n```\n@b.py\n~~~", []),
         ("@ @@ @\n", []),
@@ -54,6 +55,7 @@ TEXTS = st.text(st.sampled_from('@ab./:19- \n`~"\\(),ä\0\udc80'), max_size=40)
 
 @given(TEXTS)
 @example("@" * 40)
+@example('@"`1`"')
 @settings(max_examples=500)
 def test_references_are_parts_of_their_text_in_order(text):
     at = 0

@@ -119,7 +119,8 @@ async def test_the_keys_of_the_user_cannot_be_read(opened):
         assert libc.syscall(KEYCTL, 5, serial, 0x3F3F0000) == 0  # the user may read it
         look = python(READS_KEY.format(keyctl=KEYCTL, serial=serial))
         assert (await opened(mode="off")(look)).stdout == "the secret\n"
-        assert (await opened()(look)).stdout == "-1\n"
+        done = await opened()(look)
+        assert (done.exit_code, done.stdout) == (0, "-1\n"), done.stderr
     finally:
         libc.syscall(KEYCTL, 9, serial, ring)  # unlink
 

@@ -16,6 +16,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from prsm_core.workspace.shadow.files import put
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
@@ -81,12 +83,20 @@ class ModesKeeper:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing is known yet."""
-        return not self.file.exists()
+        """Whether nothing is known yet, or it cannot be read, so that all files are looked at."""
+        try:
+            Modes.read(self.file.read_bytes())
+            self._known_young()
+        except (FileNotFoundError, ValueError):
+            return True
+        return False
 
     def known(self) -> Modes:
         """Return what is known of the files that there are, or were when one was looked at last."""
-        return Modes() if self.is_new else Modes.read(self.file.read_bytes())
+        try:
+            return Modes.read(self.file.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return Modes()
 
     def forget(self) -> None:
         """Know nothing."""
@@ -109,7 +119,8 @@ class ModesKeeper:
 
     def adopt(self, modes: Modes, written: Sequence[str]) -> None:
         """Know the permissions that a restore has given to the files it has written."""
-        self._write(modes, list(dict.fromkeys((*written, *self._known_young()))))
+        young = [] if self.is_new else self._known_young()
+        self._write(modes, list(dict.fromkeys((*written, *young))))
 
     def _known_young(self) -> list[str]:
         try:
@@ -120,10 +131,10 @@ class ModesKeeper:
 
     def _write(self, modes: Modes | None, looked_at: Sequence[str]) -> None:
         if modes is not None:
-            self.file.write_bytes(modes.to_bytes())
+            put(self.file, modes.to_bytes())
         limit = time.time() - _YOUNG_SECONDS
         young = [path for path in looked_at if _changed_at(f"{self._folder}/{path}") > limit]
-        self._young.write_text(json.dumps(young), "ascii")
+        put(self._young, json.dumps(young).encode("ascii"))
 
 
 def _changed_at(path: str) -> float:

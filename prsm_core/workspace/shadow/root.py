@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.shadow.files import status
+from prsm_core.workspace.shadow.files import put, status
 from prsm_core.workspace.shadow.git import (
     ContentGoneError,
     GitDir,
@@ -159,7 +159,7 @@ class Root:
 
     def _seed(self, repository: Repository) -> None:
         commit = seed(self.shadow, self.person, repository)
-        self._borrowed.write_text(commit or "", "ascii")
+        put(self._borrowed, (commit or "").encode("ascii"))
 
     def _is_borrowed_there(self) -> bool:
         """Return whether the repository still has what the index took from it.
@@ -200,7 +200,7 @@ class Root:
         with suppress(FileNotFoundError):
             if own.read_bytes() == data:
                 return
-        own.write_bytes(data)
+        put(own, data)
 
     def capture(self, force: Sequence[str] = ()) -> Captured:
         """Store the root as it is now; of paths in `force` also what git would ignore.
@@ -226,12 +226,20 @@ class Root:
 
     def _forget_forced(self, force: Sequence[str]) -> None:
         """Let what was stored for a restore alone be ignored again, and note what is new of it."""
-        known: list[str] = json.loads(self._forced.read_bytes()) if self._forced.exists() else []
+        known = self._known_forced()
         if known:
             gone = listed(known)
             self.shadow.run("update-index", "-z", "--force-remove", "--stdin", stdin=gone)
         if not set(force) <= set(known):
-            self._forced.write_text(json.dumps(sorted({*known, *force})), "ascii")
+            put(self._forced, json.dumps(sorted({*known, *force})).encode("ascii"))
+
+    def _known_forced(self) -> list[str]:
+        """Return what was stored for a restore alone; where that cannot be read it stays stored."""
+        try:
+            known: list[str] = json.loads(self._forced.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return []
+        return known
 
     def _stored_look(self, force: Sequence[str]) -> tuple[_Look, list[str]]:
         """Store what differs; return it, and what of it was changed meanwhile."""

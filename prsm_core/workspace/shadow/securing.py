@@ -12,6 +12,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
+from prsm_core.workspace.shadow.files import put
 from prsm_core.workspace.shadow.keeping import REFS
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _secure(root: Root, snapshots: Sequence[str], heads: Collection[str]) -> int
         root.shadow.run("pack-objects", "-q", str(packs / "pack"), stdin=_lines(borrowed))
     still = _lost(root, {*heads, root.borrowed_from, *tips} - {""})
     now = {"lost": still, "snapshots": list(snapshots), "relied": tips}
-    (root.place / _NOTE).write_text(json.dumps(now), "ascii")
+    put(root.place / _NOTE, json.dumps(now).encode("ascii"))
     return len(borrowed)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import PrsmError
+from prsm_core.workspace.shadow.files import put
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.records import Staging
 
@@ -60,7 +61,7 @@ class StagingKeeper:
         finally:
             copy.unlink(missing_ok=True)
         told = [list(stamp), staging.blob, staging.tree, staging.mtime_ns]
-        self._memory.write_text(json.dumps(told), "ascii")
+        put(self._memory, json.dumps(told).encode("ascii"))
         return staging
 
     def _known(self) -> _Known | None:

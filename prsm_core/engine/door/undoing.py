@@ -66,6 +66,7 @@ class Undoing:
             taken = await keeper.use(
                 self._folder, lambda shadow: shadow.take(about, unquiet=writers)
             )
+        await keeper.secure(self._folder)
         row = taken_by_hand(taken)
         if seq:
             await self._name(row)

@@ -84,6 +84,11 @@ class FilesKeeper:
                 self._tell_failure(lost.format(folder), error)
             return None
 
+    async def secure(self, folder: Path) -> None:
+        """Take in what the snapshots of a folder borrow and git throws away one day."""
+        lost = "what git throws away of {} one day, its snapshots lose"
+        await self.attempt(folder, lambda shadow: shadow.secure(), lost)
+
     async def recover(
         self, folder: Path, finish: Callable[[Owed], Awaitable[str]]
     ) -> Sequence[str]:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 RUN, PROMPT = "run", "prompt"  # kinds, as the shadow's records have them
 _UNTAKEN = "no snapshot of {} is taken"
-_UNSECURED = "what git throws away of {} one day, its snapshots lose"
 BESIDE_SECONDS = 0.1  # after the first turn began: by then its request is on its way
 END_SECONDS = 5.0  # how long the end of a run waits for snapshots that are being taken
 _LONGEST = 120  # characters of a prompt that are a snapshot's description
@@ -148,8 +147,8 @@ class PromptSnapshots:
         hold.release()
         if taken is None:
             return
-        secure = self._keeper.attempt(wanted.folder, lambda shadow: shadow.secure(), _UNSECURED)
-        self._background.launch(secure, name="what snapshots borrow")
+        securing = self._keeper.secure(wanted.folder)
+        self._background.launch(securing, name="what snapshots borrow")
         if not self._journal.is_over:
             await self._note(wanted, hold, *taken)
 

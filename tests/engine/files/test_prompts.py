@@ -8,12 +8,15 @@ import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from prsm_core.domain.permissions import Allow, PermissionRequest
+from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.files.quiet import QUIET_SECONDS
 from prsm_core.errors import ConfigError, ProcessError
+from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.store import SqliteStore
 from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.workspace.identity import repo_identity
@@ -173,6 +176,24 @@ async def test_what_git_throws_away_of_a_snapshot_is_taken_in_once_another_is_ta
         git("gc", "-q", "--prune=now")
         assert await files_of(team, first) == {"a": "a\n"}
     assert not [one for one in team.ledger.events("notice") if "git throws away" in one["text"]]
+
+
+async def test_a_snapshot_that_a_person_takes_meanwhile_has_others_taken_in_too(kept):
+    async with kept() as team:
+        git = partial(git_in, team.workspace)
+        app = LocalApp(team.engine, RunOptions(), team.store, SESSION)
+        git("init", "-q")
+        (team.workspace / "a").write_text("a\n")
+        git("add", "-A")
+        git("commit", "-q", "-m", "first")
+        first = await app.take_snapshot("one")
+        (team.workspace / "a").write_text("another\n")
+        git("commit", "-q", "--amend", "-a", "-m", "amended")
+        await app.take_snapshot("two")
+        git("reflog", "expire", "--expire=now", "--all")
+        git("gc", "-q", "--prune=now")
+        taken = SimpleNamespace(snapshot_id=first["id"])
+        assert await files_of(team, taken) == {"a": "a\n"}
 
 
 async def test_a_call_that_goes_on_makes_the_snapshot_unquiet_and_is_named(kept):

@@ -48,7 +48,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
         *("trigger", "turn", "summary", "kept", "prompt", "model"),
         *("tokens_before", "tokens_after", "error"),
     ),
-    "message_completed": ("turn", "role", "text", "thinking", "message", "id"),
+    "message_completed": ("turn", "role", "text", "thinking", "message", "id", "again"),
     "tool_call_started": ("call", "tool", "arguments", "orchestration", "response"),
     "tool_call_finished": ("call", "status", "result", "error", "duration_s", "exit_code"),
     "plan_updated": ("entries",),
@@ -107,7 +107,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "turn_finished": "the turn is over: why, what it used, how full the model's window is",
     "compaction_started": "a conversation of so many `tokens` is about to be summarised, and why",
     "compaction_finished": "a `summary` stands for it now, but for the `kept` last messages",
-    "message_completed": "a whole message of the agent, the `message`th of its turn, or a prompt",
+    "message_completed": "a whole message of the agent, the `message`th of its turn, or a prompt; "
+    "`again`: it tells what its thread lacked when the turn went on",
     "tool_call_started": "a tool is called, one of PRSM's own if `orchestration`, in a `response`",
     "tool_call_finished": "the call has ended: completed, failed or denied",
     "plan_updated": "the agent's whole plan: of each entry its `text` and its `status`",

@@ -195,6 +195,7 @@ class AgentMessage(Record, frozen=True, gc=False, kw_only=True):
     created_at: int  # Unix ms
     thinking: str | None = None
     tool_call_id: str | None = None
+    again: bool = False  # a prompt of what the thread lacked when its turn went on
 
 
 class TokenBudget(Record, frozen=True, gc=False, kw_only=True):

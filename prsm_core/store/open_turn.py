@@ -92,6 +92,7 @@ class ToldTurn:
             sequence=len(self._messages) + 1,
             created_at=_ms(at),
             thinking=data.get("thinking"),
+            again=bool(data.get("again")),  # older ledgers told none
         )
         self._messages.append(message)
         if message.role == "assistant":

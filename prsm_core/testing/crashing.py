@@ -64,6 +64,7 @@ class Ledger:
     texts: list[str] = field(default_factory=list)
     calls: list[LedgerCall] = field(default_factory=list)
     end: TurnEnded | None = None
+    _is_retold: bool = False  # whether the only prompt since tells of all that may be lost
     _response: int = 0  # that is under way, or comes next
     _heard: int = -1
 
@@ -98,11 +99,15 @@ class Ledger:
         """Return the context of a turn that goes on: a prompt tells what is not taken."""
         carried = self.carried()
         told = [text for key, text in carried.prompts.items() if key not in taken]
-        for call in carried.calls:
+        for call in () if self._is_retold else carried.calls:
             if call.call_id not in taken:
                 outcome = "nobody saw its end" if call.outcome is None else call.outcome.text
                 told.append(f"Your call of {call.tool} was cut off. Its outcome: {outcome}")
-        return self.ask("\n".join(told)) if told else turn_context(None)
+        if not told:
+            return turn_context(None)
+        self.prompts.clear()  # what it holds of them is told anew
+        self._is_retold = True
+        return self.ask("\n".join(told))
 
     def open(
         self, call_id: str, tool: str, arguments: Mapping[str, Any], *, orchestration: bool = True
@@ -126,6 +131,7 @@ class Ledger:
     def _hear(self) -> None:
         self._heard = self._response
         self.prompts.clear()
+        self._is_retold = False
 
     def carried(self) -> Carried:
         """Return what the vendor's thread may lack."""

@@ -70,7 +70,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         "message_completed",
         MASTER,
         {"turn": "t1", "role": "assistant", "text": "I will.\nÜber\u2028all", "thinking": "hm"}
-        | {"message": 1, "id": "m1"},
+        | {"message": 1, "id": "m1", "again": False},
     ),
     (
         "tool_call_started",

@@ -101,3 +101,68 @@ async def test_what_was_heard_is_told_again_where_the_thread_is_known_to_lack_it
     prompt = team.provider.contexts["master"][-1].current_message
     told = "" if prompt is None else prompt.content
     assert [f'"{name}"' in told for name in ("one", "two")] == [knows and not has_it, not knows]
+
+
+async def calls(agent):
+    """Spawn, and hear of it."""
+    await agent.use(input_tokens=1)  # the thread is in the ledger with the next step
+    await agent.call("spawn_child", prompt="work", name="one")
+
+
+async def is_prompted(agent):
+    """Be in a turn that a child's question began, and say nothing."""
+    if agent.turn == 1:
+        await agent.call("spawn_child", prompt="work", name="one")
+
+
+async def asks(agent):
+    await agent.call("ask_parent", question="Which way?")
+    await agent.complete()
+
+
+@pytest.mark.requirement("F2")
+@pytest.mark.parametrize("has_it", [True, False])
+@pytest.mark.parametrize(
+    ("how", "lost"), [(calls, '"name":"one","prompt"'), (is_prompted, "Which way?")]
+)
+async def test_what_a_going_on_has_told_is_told_once(opened, how, lost, has_it):
+    """However often an engine dies before the model has said anything since."""
+    told = asyncio.Event()
+
+    async def dies(agent):
+        await how(agent)
+        if how is calls or agent.turn == 2:
+            told.set()
+            await agent.hang()
+
+    async def go_on(taken, *, is_last=False):
+        """Go on until the model has its prompt, and die, or end; return what it was sent."""
+        asked = asyncio.Event()
+
+        async def hears(agent):
+            asked.set()
+            await (agent.complete() if is_last else agent.hang())
+
+        async with opened(gives_tokens=True, capabilities=THREADS, taken=taken, check=False) as at:
+            at.provider.behaviours.update(master=hears)
+            async with asyncio.TaskGroup() as group, asyncio.timeout(20):
+                resumed = group.create_task(at.engine.resume())
+                await asked.wait()
+                if not is_last:
+                    await at.engine.shutdown()
+            assert (resumed.result().status == "completed") == is_last
+            return at.provider.contexts["master"][-1].current_message
+
+    async with opened(gives_tokens=True, capabilities=THREADS, check=False) as team:
+        running = team.start("do it", master=dies, one=asks)
+        await told.wait()
+        await team.engine.shutdown()
+        await running
+    first = await go_on(frozenset())
+    second = await go_on(frozenset({first.id} if has_it else ()))
+    third = await go_on(frozenset({first.id} if has_it else {second.id}), is_last=True)
+    assert first.content.count(lost) == 1
+    assert second is None if has_it else second.content == first.content
+    assert third is None
+    again = [one["again"] for one in team.ledger.events("message_completed") if one["again"]]
+    assert len(again) == (1 if has_it else 2)

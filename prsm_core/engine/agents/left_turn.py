@@ -45,7 +45,7 @@ class LeftTurn(Struct, eq=False):
         turn.going_on.store(carried, session.taken)
         if carried is None:
             return prompt
-        return replace(prompt, text=turn.going_on.untold(carried, session.taken))
+        return replace(prompt, text=turn.going_on.untold(carried, session.taken), again=True)
 
     def attach(self, session: ProviderSession, prompt: Prompt) -> TurnRun | None:
         """Return it to be run by this session, once."""

@@ -43,7 +43,7 @@ def remember(events: Sequence[Event], new_id: Callable[[], str]) -> Remembered:
     A compaction says how many messages before it were kept as they are (`kept`): it does not name
     them, so that a copy of a session, whose events and turns have other names, reads the same.
     """
-    entries = conversation(events, numbered=True)
+    entries = [e for e in conversation(events, numbered=True) if not e.get("again")]
     newest = next((e for e in reversed(events) if is_compaction(e)), None)
     told: Mapping[str, Any] = {} if newest is None else newest.data
     if newest is not None:

@@ -230,7 +230,8 @@ def conversation(events: Iterable[Event], *, numbered: bool = False) -> list[dic
     Each entry has `kind` (a value of EntryType) and `at` (Unix seconds), and if they are to be
     `numbered` the `seq` of its event. TEXT, THINKING and
     USER_MESSAGE have `text`; TOOL_CALL has `tool`, `call`, `arguments`; TOOL_RESULT has `tool`,
-    `call`, `status` and `text`, the result or the error.
+    `call`, `status` and `text`, the result or the error. A USER_MESSAGE that
+    tells `again` what other entries have, since the vendor's thread lacked it, says so.
     """
     log = _Log(numbered=numbered)
     for event in events:
@@ -263,7 +264,8 @@ class _Log:
     def _message(self, event: Event) -> None:
         text, thinking = event.data.get("text"), event.data.get("thinking")
         if event.data.get("role") != "assistant":
-            self._put(EntryType.USER_MESSAGE, event, text=text or "")
+            again = {"again": True} if event.data.get("again") else {}
+            self._put(EntryType.USER_MESSAGE, event, text=text or "", **again)
             return
         if thinking:
             self._put(EntryType.THINKING, event, text=thinking)

@@ -60,6 +60,7 @@ class Prompt(Record, frozen=True, kw_only=True):
     text: str | None
     consumed: tuple[str, ...] = ()
     history: tuple[AgentMessage, ...] = ()  # what the vendor's thread does not hold
+    again: bool = False  # it tells what the thread lacked when the turn went on
 
 
 class Untold(Record, frozen=True, kw_only=True):

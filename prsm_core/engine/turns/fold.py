@@ -75,7 +75,9 @@ class TurnFold(Struct, eq=False):
         tail = "".join(self._partial)
         return "\n".join([*said, tail] if tail else said)
 
-    def add_message(self, role: str, text: str, thinking: str | None = None) -> AgentMessage:
+    def add_message(
+        self, role: str, text: str, thinking: str | None = None, *, again: bool = False
+    ) -> AgentMessage:
         """Append a message of the turn."""
         message = AgentMessage(
             id=self.new_id(),
@@ -84,6 +86,7 @@ class TurnFold(Struct, eq=False):
             sequence=len(self.messages) + 1,
             created_at=self.now_ms(),
             thinking=thinking,
+            again=again,
         )
         self.messages.append(message)
         self.said += role == "assistant"

@@ -121,7 +121,8 @@ class GoingOn:
     def carried(self, images: Callable[[Sequence[str]], tuple[Image, ...]]) -> Carried:
         """Return what the vendor's thread may lack; `images` returns those that texts cite."""
         calls = tuple(self._carried(one, heard, images) for one, heard in self._lately)
-        return Carried(turn_id=self.state.turn_id, prompts=self._prompts(), calls=calls)
+        prompts = {message.id: message.content for message in self._sent()}
+        return Carried(turn_id=self.state.turn_id, prompts=prompts, calls=calls)
 
     def _carried(
         self, one: CallState, heard: bool, images: Callable[[Sequence[str]], tuple[Image, ...]]
@@ -145,26 +146,34 @@ class GoingOn:
             return ToolOutcome(text=WITHHELD, is_error=True)
         return given
 
-    def _prompts(self) -> dict[str, str]:
-        """Return what the model was sent since it last said something."""
+    def _sent(self) -> list[AgentMessage]:
+        """Return what the model was sent since it last said something, each text once.
+
+        What an earlier going on has told `again` is all that the thread lacked by then: prompts
+        before it are in it, or in the thread.
+        """
         calls = [one.call.started_at for one in self.state.calls]
-        prompts: dict[str, str] = {}
+        sent: list[AgentMessage] = []
         for message in self.state.messages:
-            if message.role == "assistant":
-                prompts.clear()
-            elif not any(began >= message.created_at for began in calls):
-                prompts[message.id] = message.content
-        return prompts
+            if message.role == "assistant" or message.again:
+                sent.clear()
+            if message.role != "assistant" and not any(
+                began >= message.created_at for began in calls
+            ):
+                sent.append(message)
+        return sent
 
     def untold(self, carried: Carried, taken: Collection[str] | None) -> str | None:
         """Return what the model must be told, since the vendor's thread does not hold it.
 
-        Where it is not known what that has `taken`, it is all that the model has not heard.
+        Where it is not known what that has `taken`, it is all that the model has not heard. Of
+        calls that was told already where the turn went on before, and its model said nothing since.
         """
         held = _held(carried, taken)
+        calls = () if any(message.again for message in self._sent()) else carried.calls
         rest = Untold(
             prompts=[text for key, text in carried.prompts.items() if key not in held],
-            calls=[call for call in carried.calls if call.call_id not in held],
+            calls=[call for call in calls if call.call_id not in held],
         )
         return render_untold(rest) if rest.prompts or rest.calls else None
 

@@ -84,6 +84,7 @@ def told_of(fold: TurnFold, message: AgentMessage) -> Told:
         "thinking": message.thinking,
         "message": fold.said if message.role == "assistant" else None,
         "id": message.id,
+        "again": message.again,
     }
     return Told(kind="message_completed", data=data)
 
@@ -144,7 +145,7 @@ class TurnBeginning:
         said: list[Told] = []
         current = None
         if text is not None:
-            current = fold.add_message("user", text)
+            current = fold.add_message("user", text, again=prompt.again)
             said.append(told_of(fold, current))
         context = self._assemble(prompt, current)
         changes: tuple[StateChanged, ...] = ()

@@ -225,13 +225,19 @@ class AgentManager:
         return births
 
     async def restart_agent(
-        self, agent_id: str, new_prompt: str, *, besides: Sequence[Write] = ()
+        self,
+        agent_id: str,
+        new_prompt: str,
+        *,
+        is_fresh: bool = False,
+        besides: Sequence[Write] = (),
     ) -> AgentRecord:
         """Give an ended agent a new life: same identity, place, model and tools.
 
         Its step has what is written `besides` in front.
 
-        Where the provider can, the conversation goes on in the vendor's thread.
+        The conversation goes on, where the provider can in the vendor's thread; or it `is_fresh`,
+        and nothing that was said in the lives before is told to the model.
         """
         record = self.roster.get(agent_id)
         self._check_restart(record)
@@ -242,11 +248,15 @@ class AgentManager:
         source = record.state
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
         changes = self.steps.move(record, target, "restarted", trigger=RESTART)
+        begun: tuple[Write, ...] = ()
+        if is_fresh:
+            record.forget_conversation()
+            begun = (Told(kind="conversation_begun", data={}),)
         new_prompt = self._with_news(record, new_prompt)
         record.begin_incarnation(new_prompt, target, self._clock.time())
         self.roster.revive(record)
         anew = AgentRestarted(prompt=new_prompt)
-        step = self.steps.build(record, *besides, anew, *changes)
+        step = self.steps.build(record, *besides, anew, *begun, *changes)
         await self.steps.commit(step, then=lambda: self._begin_life(record))
         return record
 

@@ -115,7 +115,10 @@ class Family(Record, frozen=True, kw_only=True):
         await call.open()
         since = self.ids.ulid()
         noted = note_child(call, child, since, reused=True)
-        await self.acts.restart_agent(child.agent_id, call.args["prompt"], besides=[noted])
+        is_fresh = call.args.get("fresh", False)
+        await self.acts.restart_agent(
+            child.agent_id, call.args["prompt"], is_fresh=is_fresh, besides=[noted]
+        )
         return await self._answer(call, child, reused=True, since=since)
 
     def _child(self, effect: Effect) -> AgentRecord:
@@ -287,10 +290,12 @@ class Family(Record, frozen=True, kw_only=True):
     async def _reuse(
         self, call: Call, child: AgentRecord, request: SpawnRequest, noted: EffectNoted
     ) -> None:
-        """Give a free child another task."""
+        """Give a free child another task; as any new child, it sees nothing but that."""
         try:
             await call.land()
-            await self.acts.restart_agent(child.agent_id, request.prompt, besides=[noted])
+            await self.acts.restart_agent(
+                child.agent_id, request.prompt, is_fresh=True, besides=[noted]
+            )
         except PrsmError:
             if child.has_ended:  # nothing has come of it
                 self.idle.put_back(child)

@@ -108,15 +108,16 @@ async def test_nothing_that_a_life_has_come_to_is_held_against_the_next(opened):
 
 @pytest.mark.requirement("E10")
 @pytest.mark.parametrize("gives_tokens", [True, False])
-async def test_a_fresh_restart_knows_nothing_of_the_lives_before(as_master, gives_tokens):
+async def test_a_child_that_is_used_again_knows_nothing_of_the_lives_before(
+    as_master, gives_tokens
+):
     """Neither by the vendor's thread nor from the ledger; the life after it knows of it alone."""
 
     async def script(agent, _):
         await agent.call("spawn_child", prompt="one", wait=True)
-        arguments = {"child_id": "w1", "wait": True}
-        answer = await agent.call("restart_child", prompt="two", fresh=True, **arguments)
-        assert (answer["name"], answer["result"]["success"]) == ("w1", True)
-        await agent.call("restart_child", prompt="three", **arguments)
+        answer = await agent.call("spawn_child", prompt="two", wait=True)
+        assert (answer["name"], answer["reused"]) == ("w1", True)
+        await agent.call("restart_child", child_id="w1", prompt="three", wait=True)
 
     async def w1(agent):
         agent.session.resume_token = f"thread-{agent.turn}" if gives_tokens else None
@@ -137,8 +138,8 @@ async def test_a_fresh_restart_knows_nothing_of_the_lives_before(as_master, give
 async def test_a_fresh_life_is_fresh_to_the_engine_that_goes_on_with_it(opened):
     async def master(agent):
         if agent.turn == 1:
-            await agent.call("spawn_child", prompt="one", name="a", wait=True)
-            await agent.call("restart_child", child_id="a", prompt="two", fresh=True, wait=True)
+            await agent.call("spawn_child", prompt="one", wait=True)
+            await agent.call("spawn_child", prompt="two", wait=True)
         await agent.complete()
 
     async with opened(check=False, gives_tokens=True) as team:
@@ -146,7 +147,7 @@ async def test_a_fresh_life_is_fresh_to_the_engine_that_goes_on_with_it(opened):
         await run_to_death(team, master=master)
     async with opened(gives_tokens=True) as again:
         assert (await go_on(again, master=master)).status == "completed"
-    [request], [context] = again.provider.requests["a"], again.provider.contexts["a"]
+    [request], [context] = again.provider.requests["w1"], again.provider.contexts["w1"]
     assert (request.resume_token, context.history) == (None, ())
     assert context.current_message.content == "two"
 

@@ -108,17 +108,14 @@ class Family(Record, frozen=True, kw_only=True):
         return Reply({"children": told})
 
     async def restart_child(self, call: Call) -> Reply:
-        """Give an ended child a new task and a new incarnation."""
+        """Give an ended child a further task in a new incarnation; its conversation goes on."""
         if (known := call.recall(CHILD)) is not None:
             return await self._answer_again(call, known)
         child = self.roster.resolve(call.args["child_id"], call.record.children)
         await call.open()
         since = self.ids.ulid()
         noted = note_child(call, child, since, reused=True)
-        is_fresh = call.args.get("fresh", False)
-        await self.acts.restart_agent(
-            child.agent_id, call.args["prompt"], is_fresh=is_fresh, besides=[noted]
-        )
+        await self.acts.restart_agent(child.agent_id, call.args["prompt"], besides=[noted])
         return await self._answer(call, child, reused=True, since=since)
 
     def _child(self, effect: Effect) -> AgentRecord:

@@ -98,14 +98,8 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         ),
     ),
     "restart_child": (
-        "Give an ended child a new task; it remembers the last, unless fresh.",
-        _object(
-            ("child_id", "prompt"),
-            child_id=_STR,
-            prompt=_STR,
-            fresh={"type": "boolean"},
-            wait={"type": "boolean"},
-        ),
+        "Give an ended child a further task.",
+        _object(("child_id", "prompt"), child_id=_STR, prompt=_STR, wait={"type": "boolean"}),
     ),
     "consult_expert": (
         "Ask an expert and wait for its answer.",

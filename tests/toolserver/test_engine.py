@@ -20,7 +20,7 @@ def told():
     return cli_plugin.answers
 
 
-@pytest.mark.requirement("E13", "E67")
+@pytest.mark.requirement("E13", "E67", "E68")
 async def test_a_team_of_command_lines_works_by_the_tools_of_its_proxies(team, told):
     child = json.dumps(
         [["report_progress", {"status": "half"}], ["task_complete", {"summary": "counted"}]]

@@ -20,7 +20,6 @@ from prsm_core.domain.writes import (
     MessageSent,
     Told,
 )
-from prsm_core.engine.agents.lives import result_within
 from prsm_core.engine.guarded.failing import is_unfit, plain_result
 from prsm_core.engine.providers.team import news_of_team, told_of_team
 from prsm_core.engine.state import AgentRecord
@@ -74,7 +73,6 @@ class AgentManager:
         enforcement: Enforcement,
         journal: Journal,
         clock: Clock,
-        patience_s: float,
     ) -> None:
         self.roster = roster
         self.lives = lives
@@ -92,7 +90,6 @@ class AgentManager:
         self._enforcement = enforcement
         self._journal = journal
         self._clock = clock
-        self._patience_s = patience_s
         self._is_closing = False
 
     def is_closing(self) -> bool:
@@ -309,17 +306,6 @@ class AgentManager:
         parent = self.lives.session_of(record.descriptor.parent_id or "")
         if parent is not None:
             parent.life.child_began()
-
-    async def wait_for_result(self, agent_id: str) -> AgentResult:
-        """Return the agent's result; a failed one where none comes in its time and a minute.
-
-        For code that drives agents; tools wait for messages instead.
-        """
-        return await result_within(self.roster.get(agent_id), self._clock, self._patience_s)
-
-    async def wait_for_multiple(self, agent_ids: Sequence[str]) -> list[AgentResult]:
-        """Return the results of several agents, in the order given."""
-        return list(await asyncio.gather(*(self.wait_for_result(a) for a in agent_ids)))
 
     async def end_agent(
         self,

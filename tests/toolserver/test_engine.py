@@ -72,7 +72,7 @@ def test_the_error_of_a_missing_proxy_names_the_program_and_what_to_do():
 
 @pytest.mark.requirement("E10")
 async def test_each_life_of_an_agent_has_a_token_of_its_own(team):
-    tokens = []
+    tokens: list[str] = []
 
     async def master(agent):
         await agent.call("spawn_child", prompt="one", name="a", wait=True)

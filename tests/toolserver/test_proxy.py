@@ -11,6 +11,7 @@ import socket
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -100,7 +101,7 @@ async def test_an_engine_that_goes_ends_the_proxy_with_a_word(tmp_path, host):
 @asynccontextmanager
 async def engine_of(path, silence_s, *said):
     """Listen as an engine that lets everybody in, says this and nothing more."""
-    greeted = asyncio.Queue()
+    greeted: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     async def accept(reader, writer):
         greeted.put_nowait(json.loads(await reader.readline()))
@@ -163,6 +164,7 @@ async def test_an_engine_that_is_stopped_is_waited_for_until_it_goes_on(endpoint
     )
     try:
         async with asyncio.timeout(DEADLINE):
+            assert engine.stdout is not None
             assert await engine.stdout.readline() == b"listens\n"
             async with proxy(endpoint, PRSM_SOCKET=path) as waiting:
                 await until(lambda: is_stopped(engine))

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 
 class MessageType(StrEnum):
-    """The kinds of message an agent can be sent."""
+    """What agents tell each other, and are told, each of it a fact of the ledger.
+
+    In mailboxes are QUESTION, ANSWER, TASK_RESULT and USER_PROMPT: an agent reads them. The others
+    have a fact of their own, and no message beside it says it again (ADR 94): PROGRESS_UPDATE is
+    `progress_reported`, SPAWN_REQUEST the `agent_spawned` of a call, EXPERT_REQUEST that of an
+    expert, whose TASK_RESULT is the EXPERT_RESPONSE, and KILL_SIGNAL the change of state to killed.
+    """
 
     QUESTION = "question"
     ANSWER = "answer"

@@ -77,8 +77,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Assembly", "EngineConfig"]
 
-WAIT_MARGIN_SECONDS = 60.0  # how much longer than its clock an agent's result is waited for
-
 
 class Assembly:
     """Puts an engine together: each part is given what it uses, and none is given this."""
@@ -264,7 +262,6 @@ class Assembly:
             enforcement=self.enforcement,
             journal=self._journal,
             clock=self._config.clock,
-            patience_s=self._config.settings.engine.agent_timeout_seconds + WAIT_MARGIN_SECONDS,
         )
 
     def resumption(self) -> Resumption:

@@ -115,9 +115,14 @@ class Acts(Protocol):
         ...
 
     async def restart_agent(
-        self, agent_id: str, new_prompt: str, *, besides: Sequence[Write] = ()
+        self,
+        agent_id: str,
+        new_prompt: str,
+        *,
+        is_fresh: bool = False,
+        besides: Sequence[Write] = (),
     ) -> AgentRecord:
-        """Give an ended agent a new life."""
+        """Give an ended agent a new life; one that `is_fresh` knows nothing of those before."""
         ...
 
     async def end_agent(

@@ -24,7 +24,7 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.record import Record
-from prsm_core.domain.writes import AgentNoted
+from prsm_core.domain.writes import AgentNoted, ThreadKept
 from prsm_core.errors import MessageRoutingError
 from prsm_core.messaging.waits import WaitFor
 
@@ -236,6 +236,11 @@ class AgentRecord(Struct, eq=False):
         """Return what the step that is built now carries besides."""
         riders, self.riders = self.riders, ()
         return riders
+
+    def forget_conversation(self) -> None:
+        """Have the next life begin a conversation: it knows what its system prompt says."""
+        self.resume_token = self.context_used = self.team = None
+        self.ride(ThreadKept(thread=None))
 
     def live_on(self) -> None:
         """Turn the record of an agent that was cut off into that of its next life."""

@@ -18,6 +18,7 @@ stdio         a protocol on stdin and stdout, to which nothing else gets
 deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
 streams       one agent's stream, and a run's, for programs  stream_events  … what is told of it
+results       how agents have ended, for programs
 local_socket  sockets in private folders, and who is at their other end
 quotation     what others have said, as text that cannot be taken for the system's
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.programs import runnable
     from prsm_core.kit.quotation import quote_conversation
     from prsm_core.kit.reading import as_object, read_object, token_count
+    from prsm_core.kit.results import wait_for_multiple, wait_for_result
     from prsm_core.kit.section import (
         Key,
         Parser,
@@ -151,6 +153,8 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "token_count",
     "version_in",
     "wait_for_exit",
+    "wait_for_multiple",
+    "wait_for_result",
     "was_killed",
     "write_private",
 ]
@@ -160,6 +164,7 @@ _HOMES = {
     "prsm_core.kit.hook_gate": ("HOOK_COMMAND", "HookAsker", "HookGate"),
     "prsm_core.kit.programs": ("runnable",),
     "prsm_core.kit.quotation": ("quote_conversation",),
+    "prsm_core.kit.results": ("wait_for_multiple", "wait_for_result"),
     "prsm_core.kit.section": (
         "Key",
         "Parser",

@@ -51,6 +51,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
             "evidence_by": ["`make` was run by w1"],
         },
     ),
+    ("conversation_begun", MASTER, {}),
     (
         "compaction_started",
         MASTER,

@@ -25,7 +25,10 @@ from prsm_core.toolserver.listening import HAS_UNIX_SOCKETS, listen_tcp, listen_
 from prsm_core.toolserver.server import load_mcp, patience_in_force, serve
 from prsm_core.toolserver.streams import open_streams
 from prsm_core.toolserver.wire import (
+    BEAT,
+    BEAT_SECONDS,
     HELLO_LIMIT,
+    SILENCE_SECONDS,
     LineReader,
     credentials,
     decode_hello,
@@ -256,10 +259,25 @@ class Bridge:
         self, door: _Door, hello: Hello, lines: LineReader, writer: asyncio.StreamWriter
     ) -> None:
         patience = patience_in_force(door.host, door.patience_s, hello.patience_s)
-        writer.write(encode({"ok": True} | ({} if patience is None else {"patience_s": patience})))
-        await load_mcp()
-        async with open_streams(lines, writer) as (read_stream, write_stream):
-            await serve(door.host, read_stream, write_stream, patience_s=patience)
+        answer = {"ok": True} | ({} if patience is None else {"patience_s": patience})
+        writer.write(encode(answer | ({"silence_s": SILENCE_SECONDS} if hello.beats else {})))
+        beats = None
+        if hello.beats:
+            beats = self._background.start(self._beat(writer), name="beats of a connection")
+        try:
+            await load_mcp()
+            async with open_streams(lines, writer) as (read_stream, write_stream):
+                await serve(door.host, read_stream, write_stream, patience_s=patience)
+        finally:
+            if beats is not None:
+                beats.cancel()
+
+    async def _beat(self, writer: asyncio.StreamWriter) -> None:
+        """Show a client that the engine works, however long its calls wait."""
+        while True:
+            await self._clock.sleep(BEAT_SECONDS)
+            if not writer.transport.get_write_buffer_size():  # else it has more to read than that
+                writer.write(BEAT)
 
 
 def _drop(writer: asyncio.StreamWriter) -> None:

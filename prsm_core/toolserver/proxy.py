@@ -4,18 +4,26 @@ It stands between them for as long as the command line runs, once per agent, hen
 small and quick to start: nothing of PRSM, no MCP, no JSON. PRSM_SOCKET, PRSM_AGENT and PRSM_TOKEN
 come by the environment, since anybody may read a process's arguments.
 
+A call may wait for hours, so an engine that hangs would keep a command line waiting for good. One
+that works sends a beat now and then, which goes no further; how long it is silent at most it says
+as it answers. After that the connection is given up, unless its process is stopped: nothing of that
+is lost, and it goes on.
+
 Exit codes: 0 the command line has closed its side · 2 the environment is not set · 3 the engine
-refused · 4 the engine cannot be reached, or has gone.
+refused · 4 the engine cannot be reached, has gone, or says nothing any more.
 """
 
 import os
 import select
 import socket
 import sys
+from time import monotonic
 
 TCP_PREFIX = "tcp:"
 HELLO_SECONDS = 30.0  # an engine that works does not keep anybody waiting
 ANSWER_LIMIT = 4096
+BEAT = b"\0"  # comes between two lines; no JSON has it
+SILENCE = b'"silence_s":'
 ADDRESS_LIMIT = 100  # bytes; a socket's address holds 107, and 103 on some systems
 CHUNK = 1 << 16
 PIPE_CHUNK = select.PIPE_BUF  # what a pipe that is ready takes without blocking
@@ -24,11 +32,13 @@ PIPE_CHUNK = select.PIPE_BUF  # what a pipe that is ready takes without blocking
 class Pump:
     """One direction; what was read is written before more is read."""
 
-    def __init__(self, source: int, target: int, chunk: int) -> None:
+    def __init__(self, source: int, target: int, chunk: int, *, has_beats: bool = False) -> None:
         self.source = source
         self.target = target
         self.chunk = chunk
+        self.has_beats = has_beats
         self.held = b""
+        self.moves = 0
         self.is_open = True  # more may come from the source
         self.is_heard = True  # somebody reads at the target
 
@@ -43,13 +53,15 @@ class Pump:
         return (self.target, select.POLLOUT) if self.held else (self.source, select.POLLIN)
 
     def move(self) -> None:
-        """Write or read once, whichever it waited for."""
+        """Write or read once, whichever it waited for; beats are left out."""
+        self.moves += 1
         try:
             if self.held:
                 self.held = self.held[os.write(self.target, self.held[: self.chunk]) :]
                 return
-            self.held = os.read(self.source, CHUNK)
-            self.is_open = bool(self.held)
+            came = os.read(self.source, CHUNK)
+            self.is_open = bool(came)
+            self.held = came.replace(BEAT, b"") if self.has_beats else came
         except BlockingIOError:
             pass  # somebody else shares the pipe and was quicker
         except ConnectionError:
@@ -76,10 +88,33 @@ def connect(address: str) -> socket.socket:
     return connection
 
 
-def greet(connection: socket.socket, agent: str, token: str) -> str:
-    """Say who this is; return what the engine has against it, or nothing."""
-    hello = '{"agent":"%s","token":"%s","pid":%d}\n' % (agent, token, os.getpid())  # noqa: UP031
-    connection.sendall(hello.encode())
+class Silence:
+    """How long the engine has said nothing, while it was listened to."""
+
+    def __init__(self, most: float | None) -> None:
+        self._most = most  # of one that works, in seconds; None: nobody knows
+        self._moves = 0
+        self._since = monotonic()
+
+    def left(self) -> float | None:
+        """Return the seconds until it has been silent for too long."""
+        return None if self._most is None else max(0.0, self._since + self._most - monotonic())
+
+    def heard(self, inward: Pump) -> None:
+        """Take note of what came, or that what came before is not passed on yet."""
+        if inward.held or inward.moves != self._moves:
+            self.begin()
+        self._moves = inward.moves
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._since = monotonic()
+
+
+def greet(connection: socket.socket, agent: str, token: str) -> tuple[str, float | None]:
+    """Say who this is; return what the engine has against it, or nothing, and how silent it is."""
+    hello = '{"agent":"%s","token":"%s","pid":%d,"beats":true}\n'
+    connection.sendall((hello % (agent, token, os.getpid())).encode())
     answer = b""
     while not answer.endswith(b"\n") and len(answer) < ANSWER_LIMIT:
         byte = connection.recv(1)  # what follows the line is not ours
@@ -87,18 +122,25 @@ def greet(connection: socket.socket, agent: str, token: str) -> str:
             break
         answer += byte
     if answer.startswith(b'{"ok":true'):
-        return ""
-    return answer.decode(errors="replace").strip() or "it closed the connection"
+        _, is_told, rest = answer.partition(SILENCE)
+        return "", float(rest.split(b",")[0].rstrip(b"}\n")) if is_told else None
+    return answer.decode(errors="replace").strip() or "it closed the connection", None
 
 
-def pump(connection: socket.socket) -> int:
+def pump(connection: socket.socket, most_silent: float | None) -> int:
     """Pump until the engine or the command line has closed its side; return the exit code."""
     connection.setblocking(False)
     wire = connection.fileno()
-    outward, inward = Pump(0, wire, CHUNK), Pump(wire, 1, PIPE_CHUNK)
+    outward, inward = Pump(0, wire, CHUNK), Pump(wire, 1, PIPE_CHUNK, has_beats=True)
+    silence = Silence(most_silent)
     has_hung_up = False
     while not inward.is_done:
-        move_once([one for one in (outward, inward) if not one.is_done])
+        move_once([one for one in (outward, inward) if not one.is_done], silence.left())
+        silence.heard(inward)
+        if silence.left() == 0.0:
+            if not is_stopped(connection):
+                return fail(4, f"the engine has said nothing for {most_silent:g} s: it hangs")
+            silence.begin()
         if outward.is_done and not has_hung_up:
             has_hung_up = True
             hang_up(connection)
@@ -107,8 +149,8 @@ def pump(connection: socket.socket) -> int:
     return fail(4, "the engine has closed the connection")
 
 
-def move_once(pumps: list[Pump]) -> None:
-    """Wait until one of the pumps can move something, and let it."""
+def move_once(pumps: list[Pump], seconds: float | None) -> None:
+    """Wait for so many seconds at most until one of the pumps can move something, and let it."""
     wanted: dict[int, int] = {}
     for one in pumps:
         fd, event = one.watched
@@ -116,12 +158,24 @@ def move_once(pumps: list[Pump]) -> None:
     poll = select.poll()
     for fd, events in wanted.items():
         poll.register(fd, events)
-    ready = dict(poll.poll())
+    ready = dict(poll.poll(None if seconds is None else seconds * 1000 + 1))  # not too early
     ended = select.POLLERR | select.POLLHUP | select.POLLNVAL
     for one in pumps:
         fd, event = one.watched
         if ready.get(fd, 0) & (event | ended):
             one.move()
+
+
+def is_stopped(connection: socket.socket) -> bool:
+    """Return whether the engine's process is stopped, as by Ctrl-Z or a debugger."""
+    if connection.family != socket.AF_UNIX:
+        return False
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    try:
+        with open(f"/proc/{int.from_bytes(peer[:4], sys.byteorder)}/stat", "rb") as file:  # noqa: PTH123
+            return file.read().rpartition(b") ")[2][:1] in {b"T", b"t"}
+    except OSError:  # it has ended, or cannot be seen
+        return False
 
 
 def hang_up(connection: socket.socket) -> None:
@@ -146,9 +200,10 @@ def main() -> int:
         return fail(2, "PRSM_SOCKET, PRSM_AGENT and PRSM_TOKEN must be set: the engine sets them")
     try:
         with connect(address) as connection:
-            if refusal := greet(connection, agent, token):
+            refusal, most_silent = greet(connection, agent, token)
+            if refusal:
                 return fail(3, f"the engine refused this agent's token: {refusal}")
-            return pump(connection)
+            return pump(connection, most_silent)
     except (OSError, ValueError) as error:
         return fail(4, f"the engine cannot be reached: {error}")
 

@@ -3,6 +3,11 @@
 The first line is `{"agent", "token", "pid"}`, with `patience_s` from a client that cuts calls off.
 Its answer is `{"ok": true}`, with the `patience_s` in force where there is one, or
 `{"error": TEXT}` before the connection ends. Every line after that is MCP's.
+
+A call may wait for hours, so silence alone says nothing of an engine. To a client that says
+`"beats": true` it is told how long the engine is silent at most, `silence_s`, and between two lines
+there may be beats then: a byte that no JSON has. The engine's loop sends them, so that one which
+stands still sends none.
 """
 
 from __future__ import annotations
@@ -19,6 +24,9 @@ if TYPE_CHECKING:
 
 HELLO_LIMIT = 4096  # bytes: nobody has said yet who they are
 LINE_LIMIT = 16 << 20
+BEAT = b"\0"
+BEAT_SECONDS = 60.0
+SILENCE_SECONDS = 300.0  # of an engine that beats: beyond that it hangs
 _CHUNK = 1 << 16
 _MAX_SECONDS = 1e9
 
@@ -33,6 +41,7 @@ class Hello:
     token: str = field(repr=False)
     pid: int
     patience_s: float | None = None
+    beats: bool = False  # it wants to know whether the engine still works
 
     @property
     def key(self) -> bytes:
@@ -59,7 +68,8 @@ def decode_hello(line: bytes) -> Hello | None:
         return None
     if patience is not None and not (_is_number(patience) and 0 < patience < _MAX_SECONDS):
         return None
-    return Hello(agent=agent, token=token, pid=pid, patience_s=patience)
+    beats = said.get("beats") is True
+    return Hello(agent=agent, token=token, pid=pid, patience_s=patience, beats=beats)
 
 
 def _is_number(value: object) -> bool:

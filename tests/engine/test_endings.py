@@ -10,7 +10,6 @@ import pytest
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, StopReason
 from prsm_core.errors import MessageRoutingError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import Actor, failed
 
 
@@ -418,30 +417,6 @@ async def test_a_failing_agents_children_are_killed_before_it_fails(as_master):
     moves = team.ledger.events("agent_state_changed")
     ends = [(m["agent"], m["to"]) for m in moves if m["to"] in {"killed", "failed"}]
     assert ends == [("b", "killed"), ("a", "failed")]
-
-
-async def test_waiting_for_a_result_ends_a_minute_after_the_agents_clock(as_master):
-    async def script(agent, team):
-        await agent.spawn(name="a")
-        await agent.spawn(name="b")
-        await agent.start_tool()  # the master's own clock stands still meanwhile
-        ids = [team[name].agent_id for name in "ab"]
-        quick, late = await team.manager.wait_for_multiple(ids)
-        assert (quick.success, quick.summary) == (True, "a is done")
-        assert (late.success, late.error_kind) == (False, "timeout")
-        assert late.error == "no result within 160 s"
-        assert team.clock.now() == pytest.approx(160, abs=1)
-        await agent.end_tool()
-        await agent.collect(2)
-
-    async def b(agent):
-        await agent.start_tool()
-        await agent.session.provider.services.clock.sleep(1000)
-        await agent.end_tool()
-        await agent.complete()
-
-    limits = {"agent_timeout_seconds": 100.0}
-    await as_master(script, team={"b": b}, clock=FakeClock(), engine=limits)
 
 
 async def test_a_claim_and_its_answer_are_one_act(team):

@@ -205,7 +205,7 @@ async def test_a_peer_gives_a_second_opinion_on_its_own_model(as_master):
     assert team["e1"].descriptor.tools == {"Read", "Glob", "Grep"}
 
 
-@pytest.mark.requirement("E54")
+@pytest.mark.requirement("E54", "E68")
 async def test_a_thread_with_a_peer_goes_on_where_it_stopped(as_master):
     async def script(agent, team):
         first = await agent.call("consult_peer", question="one")

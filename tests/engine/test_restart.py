@@ -6,12 +6,14 @@ import asyncio
 
 import pytest
 
+from prsm_core.domain.writes import AgentRestarted
 from prsm_core.errors import FencedError, ProviderNotAvailableError
 from prsm_core.testing.fake_clock import FakeClock
+from tests.engine.deaths import dies_after, go_on, run_to_death
 from tests.engine.harness import NOT_ENDED, complete, failed
 
 
-@pytest.mark.requirement("E52")
+@pytest.mark.requirement("E10", "E52")
 async def test_a_restart_keeps_the_identity_and_begins_a_new_life(as_master):
     async def script(agent, team):
         await agent.spawn("one", name="a", tools=["Read"])
@@ -37,6 +39,7 @@ async def test_a_restart_keeps_the_identity_and_begins_a_new_life(as_master):
     assert team.ledger.one("SELECT next_turn FROM agents WHERE name = 'a'") == 3
 
 
+@pytest.mark.requirement("E10")
 async def test_a_restart_begins_with_a_clock_and_reports_of_its_own(as_master):
     """The agent of a life that was all but used up has all of its time again."""
 
@@ -68,6 +71,85 @@ async def test_a_restart_begins_with_a_clock_and_reports_of_its_own(as_master):
     limits = {"agent_timeout_seconds": 100.0}
     team = await as_master(script, team={"a": a, "b": b}, clock=FakeClock(), engine=limits)
     assert team["a"].result.success
+
+
+@pytest.mark.requirement("E10")
+async def test_nothing_that_a_life_has_come_to_is_held_against_the_next(opened):
+    """Its end, what it repeated, and how often it was tried again are of the life before."""
+
+    async def master(agent):
+        answer = await agent.call("spawn_child", prompt="one", name="a", wait=True)
+        record = team["a"]
+        assert (answer["state"], answer["result"]["error"]) == ("failed", "no luck")
+        assert (record.result.success, record.is_condemned, record.has_ended) == (False, True, True)
+        answer = await agent.call("restart_child", child_id="a", prompt="two", wait=True)
+        assert answer["result"]["success"]
+        await agent.complete()
+
+    async def a(agent):
+        record, number = team["a"], agent.turn
+        for call in ("x", "y", "z"):  # in both lives together it would be stuck
+            await agent.start_tool(f"{call}{number}", "Read", path="x.py")
+            await agent.end_tool(f"{call}{number}")
+        if number == 1:
+            raise failed("busy", retryable=True)
+        if number == 2:
+            raise failed("no luck")
+        assert (record.result, record.is_condemned, record.has_ended) == (None, False, False)
+        if number == 3:
+            raise failed("busy", retryable=True)
+        await agent.complete()
+
+    async with opened(clock=FakeClock()) as team:
+        assert (await team.run("do it", master=master, a=a)).status == "completed"
+    attempts = [event["attempt"] for event in team.ledger.events("retry_scheduled", "a")]
+    assert attempts == [1, 1]
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize("gives_tokens", [True, False])
+async def test_a_child_that_is_used_again_knows_nothing_of_the_lives_before(
+    as_master, gives_tokens
+):
+    """Neither by the vendor's thread nor from the ledger; the life after it knows of it alone."""
+
+    async def script(agent, _):
+        await agent.call("spawn_child", prompt="one", wait=True)
+        answer = await agent.call("spawn_child", prompt="two", wait=True)
+        assert (answer["name"], answer["reused"]) == ("w1", True)
+        await agent.call("restart_child", child_id="w1", prompt="three", wait=True)
+
+    async def w1(agent):
+        agent.session.resume_token = f"thread-{agent.turn}" if gives_tokens else None
+        await agent.say(f"said in turn {agent.turn}")
+        await agent.complete()
+
+    team = await as_master(script, team={"w1": w1})
+    requests, contexts = team.provider.requests["w1"], team.provider.contexts["w1"]
+    threads = [request.resume_token for request in requests]
+    assert threads == ([None, None, "thread-2"] if gives_tokens else [None] * 3)
+    assert [context.current_message.content for context in contexts] == ["one", "two", "three"]
+    assert (contexts[0].history, contexts[1].history) == ((), ())
+    told = [message.content for message in contexts[2].history][:2]
+    assert told == ([] if gives_tokens else ["two", "said in turn 2"])
+    assert len(team.ledger.events("conversation_begun", "w1")) == 1
+
+
+async def test_a_fresh_life_is_fresh_to_the_engine_that_goes_on_with_it(opened):
+    async def master(agent):
+        if agent.turn == 1:
+            await agent.call("spawn_child", prompt="one", wait=True)
+            await agent.call("spawn_child", prompt="two", wait=True)
+        await agent.complete()
+
+    async with opened(check=False, gives_tokens=True) as team:
+        dies_after(team, AgentRestarted)
+        await run_to_death(team, master=master)
+    async with opened(gives_tokens=True) as again:
+        assert (await go_on(again, master=master)).status == "completed"
+    [request], [context] = again.provider.requests["w1"], again.provider.contexts["w1"]
+    assert (request.resume_token, context.history) == (None, ())
+    assert context.current_message.content == "two"
 
 
 async def test_a_restart_without_a_vendors_thread_is_given_the_conversation(as_master):

@@ -329,7 +329,8 @@ async def test_a_child_of_another_provider_that_cannot_start_fails_and_its_paren
 
 
 @pytest.mark.requirement("E50")
-async def test_a_finished_child_that_fits_is_used_again(as_master):
+@pytest.mark.parametrize("gives_tokens", [True, False])
+async def test_a_finished_child_that_fits_is_used_again(as_master, gives_tokens):
     async def script(agent, team):
         first = await agent.call("spawn_child", prompt="one")
         await agent.collect()
@@ -343,10 +344,12 @@ async def test_a_finished_child_that_fits_is_used_again(as_master):
         assert names == [("w1", True), ("w2", False)]
         await agent.collect(2)
 
-    team = await as_master(script)
+    team = await as_master(script, gives_tokens=gives_tokens)
     assert team["w1"].descriptor.incarnation == 3
-    texts = [context.current_message.content for context in team.provider.contexts["w1"]]
-    assert texts == ["one", "two", "three"]
+    contexts = team.provider.contexts["w1"]
+    assert [one.current_message.content for one in contexts] == ["one", "two", "three"]
+    assert [one.history for one in contexts] == [(), (), ()], "each sees its own task alone"
+    assert [one.resume_token for one in team.provider.requests["w1"]] == [None] * 3
 
 
 DIFFERENT: dict[str, dict[str, Any]] = {

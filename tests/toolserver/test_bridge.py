@@ -20,7 +20,7 @@ from prsm_core.errors import ConfigError, ControlError
 from prsm_core.testing.doubles import RecordingHost, answers, until
 from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.toolserver.bridge import HELLO_SECONDS, MAX_CONNECTIONS, MAX_STRANGERS, Bridge
-from prsm_core.toolserver.wire import LINE_LIMIT
+from prsm_core.toolserver.wire import BEAT, BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS
 from tests.foreign_user import needs_root, said_to_nobody
 from tests.toolserver.peers import (
     DEADLINE,
@@ -252,6 +252,27 @@ async def test_who_does_not_say_who_it_is_is_turned_away_in_time(tmp_path, host)
         await clock.advance(HELLO_SECONDS)
         assert b"did not say who it is" in await reader.read()
         writer.close()
+
+
+@pytest.mark.requirement("E77")
+async def test_an_engine_beats_while_a_call_waits_for_hours(tmp_path, host):
+    """What reads may so have a limit, though no call has one."""
+    clock = FakeClock(autojump=False)
+    async with (
+        Bridge(tmp_path / "s", clock) as bridge,
+        bridge.endpoint(host, "a1") as endpoint,
+        connection(endpoint, beats=True) as (answer, frames),
+    ):
+        assert answer == {"ok": True, "silence_s": SILENCE_SECONDS}
+        await frames.shake_hands()
+        number = frames.begin_call("wait", text="hours")
+        await host.began.get()
+        for _ in range(120):
+            await clock.advance(BEAT_SECONDS)
+            assert await frames.reader.readexactly(len(BEAT)) == BEAT
+        host.release.set()
+        assert (await frames.receive())["id"] == number
+    assert SILENCE_SECONDS >= 3 * BEAT_SECONDS, "one that is late is no silence"
 
 
 async def test_strangers_are_limited(bridge, endpoint):

@@ -68,6 +68,7 @@ async def test_a_call_that_nobody_waits_for_any_more_is_cancelled(endpoint, host
         assert (await client.call("note", {})).text == "noted"
 
 
+@pytest.mark.requirement("E77")
 async def test_five_minutes_of_silence_reset_the_connection_and_are_an_error(bridge):
     """With a tool that takes tokens, the engine has promised to answer before that."""
     host, clock = WaitingHost(wait_for_message=answers("{}")), FakeClock(autojump=False)

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from prsm_core.errors import ControlError
 from prsm_core.kit.starting import proxy_missing
+from prsm_core.toolserver.client import BridgeClient
 from tests.toolserver import cli_plugin
 
 
@@ -18,7 +20,7 @@ def told():
     return cli_plugin.answers
 
 
-@pytest.mark.requirement("E13", "E67")
+@pytest.mark.requirement("E13", "E67", "E68")
 async def test_a_team_of_command_lines_works_by_the_tools_of_its_proxies(team, told):
     child = json.dumps(
         [["report_progress", {"status": "half"}], ["task_complete", {"summary": "counted"}]]
@@ -66,3 +68,29 @@ def test_the_error_of_a_missing_proxy_names_the_program_and_what_to_do():
     assert error.message.startswith("gemini did not start")
     assert "gemini" in str(error.hint)
     assert (error.code, error.exit_code) == ("provider_not_available", 3)
+
+
+@pytest.mark.requirement("E10")
+async def test_each_life_of_an_agent_has_a_token_of_its_own(team):
+    tokens: list[str] = []
+
+    async def master(agent):
+        await agent.call("spawn_child", prompt="one", name="a", wait=True)
+        await agent.call("restart_child", child_id="a", prompt="two", wait=True)
+        await agent.complete()
+
+    async def a(agent):
+        async with agent.host.mcp_endpoint() as endpoint:
+            address, token = endpoint.env["PRSM_SOCKET"], endpoint.env["PRSM_TOKEN"]
+            for old in tokens:
+                async with BridgeClient(address, endpoint.env["PRSM_AGENT"], old) as late:
+                    with pytest.raises(ControlError, match="wrong token"):
+                        await late.list_tools()
+            tokens.append(token)
+            async with BridgeClient(address, endpoint.env["PRSM_AGENT"], token) as client:
+                assert await client.list_tools()
+        await agent.complete()
+
+    result, _ = await team.run(master=master, a=a)
+    assert result.status == "completed", result
+    assert len(set(tokens)) == 2

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
+import signal
 import socket
+import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.testing.doubles import answers
+from prsm_core.testing.doubles import answers, until
 from prsm_core.toolserver.bridge import PROXY, Bridge
-from prsm_core.toolserver.proxy import Pump
+from prsm_core.toolserver.proxy import Pump, Silence
+from prsm_core.toolserver.wire import BEAT
 from tests.toolserver.peers import DEADLINE, LINE_LIMIT, WaitingHost, proxy
 
 RSS_LIMIT_KB = 12 * 1024
@@ -90,6 +96,124 @@ async def test_an_engine_that_goes_ends_the_proxy_with_a_word(tmp_path, host):
     code, said = await left.ended()
     assert (code, said) == (4, "prsm: the engine has closed the connection\n")
     await opened.__aexit__(None, None, None)
+
+
+@asynccontextmanager
+async def engine_of(path, silence_s, *said):
+    """Listen as an engine that lets everybody in, says this and nothing more."""
+    greeted: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def accept(reader, writer):
+        greeted.put_nowait(json.loads(await reader.readline()))
+        writer.write(
+            json.dumps({"ok": True, "silence_s": silence_s}, separators=(",", ":")).encode()
+        )
+        writer.write(b"\n" + b"".join(said))
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_unix_server(accept, path)
+    try:
+        yield greeted
+    finally:
+        server.close()
+
+
+@pytest.mark.requirement("E77")
+async def test_an_engine_that_hangs_is_given_up_with_a_word(endpoint, tmp_path):
+    """Its process is there and its socket is open, so that nothing else would ever tell."""
+    path = str(tmp_path / "hangs")
+    async with engine_of(path, 0.05) as greeted, proxy(endpoint, PRSM_SOCKET=path) as waiting:
+        waiting.begin_call("wait")
+        assert (await greeted.get())["beats"] is True
+        code, said = await waiting.ended()
+    assert (code, said) == (4, "prsm: the engine has said nothing for 0.05 s: it hangs\n")
+
+
+_STOPPED = """
+import os, signal, socket, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+listening.listen()
+print("listens", flush=True)
+connection, _ = listening.accept()
+connection.recv(4096)
+connection.sendall(b'{"ok":true,"silence_s":0.02}\\n')
+os.kill(os.getpid(), signal.SIGSTOP)
+connection.sendall(b'{"goes": "on"}\\n')
+"""
+
+
+def is_stopped(process):
+    """Whether a process is stopped by a signal."""
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0] == "T"
+
+
+def waits_of(process):
+    """Return how often a process has waited for something."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    [count] = re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)
+    return int(count)
+
+
+@pytest.mark.requirement("E77")
+async def test_an_engine_that_is_stopped_is_waited_for_until_it_goes_on(endpoint, tmp_path):
+    path = str(tmp_path / "stopped")
+    engine = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _STOPPED, path), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(DEADLINE):
+            assert engine.stdout is not None
+            assert await engine.stdout.readline() == b"listens\n"
+            async with proxy(endpoint, PRSM_SOCKET=path) as waiting:
+                await until(lambda: is_stopped(engine))
+                soon = waits_of(waiting.process) + 20  # it was silent for too long as often
+                await until(lambda: waits_of(waiting.process) >= soon)
+                engine.send_signal(signal.SIGCONT)
+                assert await waiting.receive() == {"goes": "on"}
+                assert (await waiting.ended())[1] == "prsm: the engine has closed the connection\n"
+    finally:
+        if engine.returncode is None:
+            engine.kill()
+        await engine.wait()
+
+
+async def test_the_beats_of_an_engine_go_no_further(endpoint, tmp_path):
+    path, said = str(tmp_path / "beats"), (BEAT, b'{"id":1}\n', BEAT + BEAT, b'{"id":2}\n', BEAT)
+    async with engine_of(path, 300, *said), proxy(endpoint, PRSM_SOCKET=path) as hearing:
+        assert [await hearing.reader.readline() for _ in "12"] == [b'{"id":1}\n', b'{"id":2}\n']
+        await hearing.end()
+        assert await hearing.reader.read() == b""
+
+
+def test_what_comes_and_what_is_not_passed_on_yet_is_no_silence():
+    reading, writing = os.pipe()
+    try:
+        pump, silence = Pump(reading, writing, 1, has_beats=True), Silence(100.0)
+
+        def listened():
+            """Return the seconds that are left, before it is told what the pump did and after."""
+            before = silence.left()
+            silence.heard(pump)
+            return before, silence.left()
+
+        os.write(writing, BEAT)
+        pump.move()
+        before, after = listened()
+        assert (pump.held, before < after) == (b"", True), "a beat came"
+        before, after = listened()
+        assert before >= after, "nothing did"
+        pump.held = b"x"
+        before, after = listened()
+        assert before < after, "nobody was listened to: the command line does not read"
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_who_does_not_know_how_long_an_engine_is_silent_waits():
+    assert Silence(None).left() is None
 
 
 async def test_a_proxy_that_is_killed_takes_its_calls_with_it(endpoint, host):

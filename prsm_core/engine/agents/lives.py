@@ -9,7 +9,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.record import Record
 from prsm_core.errors import AgentSpawnError
 from prsm_core.kit.clocks import first_of
@@ -132,16 +131,3 @@ class Lives(Generic[SessionT]):
         alive = [record for record, task in lives if task is not None and not task.done()]
         if alive:  # most have ended: they get no task
             await asyncio.gather(*map(self.stop, alive))
-
-
-async def result_within(record: AgentRecord, clock: Clock, seconds: float) -> AgentResult:
-    """Return an agent's result; a failed one if it has none within so many seconds."""
-    if await first_of(clock, seconds, record.wait_ended) and record.result:
-        return record.result
-    return AgentResult(
-        agent_id=record.agent_id,
-        success=False,
-        summary="",
-        error=f"no result within {seconds:.0f} s",
-        error_kind="timeout",
-    )

@@ -20,7 +20,6 @@ from prsm_core.domain.writes import (
     MessageSent,
     Told,
 )
-from prsm_core.engine.agents.lives import result_within
 from prsm_core.engine.guarded.failing import is_unfit, plain_result
 from prsm_core.engine.providers.team import news_of_team, told_of_team
 from prsm_core.engine.state import AgentRecord
@@ -74,7 +73,6 @@ class AgentManager:
         enforcement: Enforcement,
         journal: Journal,
         clock: Clock,
-        patience_s: float,
     ) -> None:
         self.roster = roster
         self.lives = lives
@@ -92,7 +90,6 @@ class AgentManager:
         self._enforcement = enforcement
         self._journal = journal
         self._clock = clock
-        self._patience_s = patience_s
         self._is_closing = False
 
     def is_closing(self) -> bool:
@@ -225,13 +222,19 @@ class AgentManager:
         return births
 
     async def restart_agent(
-        self, agent_id: str, new_prompt: str, *, besides: Sequence[Write] = ()
+        self,
+        agent_id: str,
+        new_prompt: str,
+        *,
+        is_fresh: bool = False,
+        besides: Sequence[Write] = (),
     ) -> AgentRecord:
         """Give an ended agent a new life: same identity, place, model and tools.
 
         Its step has what is written `besides` in front.
 
-        Where the provider can, the conversation goes on in the vendor's thread.
+        The conversation goes on, where the provider can in the vendor's thread; or it `is_fresh`,
+        and nothing that was said in the lives before is told to the model.
         """
         record = self.roster.get(agent_id)
         self._check_restart(record)
@@ -242,11 +245,15 @@ class AgentManager:
         source = record.state
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
         changes = self.steps.move(record, target, "restarted", trigger=RESTART)
+        begun: tuple[Write, ...] = ()
+        if is_fresh:
+            record.forget_conversation()
+            begun = (Told(kind="conversation_begun", data={}),)
         new_prompt = self._with_news(record, new_prompt)
         record.begin_incarnation(new_prompt, target, self._clock.time())
         self.roster.revive(record)
         anew = AgentRestarted(prompt=new_prompt)
-        step = self.steps.build(record, *besides, anew, *changes)
+        step = self.steps.build(record, *besides, anew, *begun, *changes)
         await self.steps.commit(step, then=lambda: self._begin_life(record))
         return record
 
@@ -299,17 +306,6 @@ class AgentManager:
         parent = self.lives.session_of(record.descriptor.parent_id or "")
         if parent is not None:
             parent.life.child_began()
-
-    async def wait_for_result(self, agent_id: str) -> AgentResult:
-        """Return the agent's result; a failed one where none comes in its time and a minute.
-
-        For code that drives agents; tools wait for messages instead.
-        """
-        return await result_within(self.roster.get(agent_id), self._clock, self._patience_s)
-
-    async def wait_for_multiple(self, agent_ids: Sequence[str]) -> list[AgentResult]:
-        """Return the results of several agents, in the order given."""
-        return list(await asyncio.gather(*(self.wait_for_result(a) for a in agent_ids)))
 
     async def end_agent(
         self,

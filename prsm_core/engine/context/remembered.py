@@ -1,4 +1,4 @@
-"""A conversation as the log has it, since it was last compacted."""
+"""A conversation as the log has it, since it began, or was last compacted."""
 
 from __future__ import annotations
 
@@ -40,9 +40,12 @@ class Remembered(Record, frozen=True):
 def remember(events: Sequence[Event], new_id: Callable[[], str]) -> Remembered:
     """Return what the events of one agent tell of its conversation, oldest first.
 
+    It begins with the agent, or with a life that was to know nothing of those before.
+
     A compaction says how many messages before it were kept as they are (`kept`): it does not name
     them, so that a copy of a session, whose events and turns have other names, reads the same.
     """
+    events = _since_it_began(events)
     entries = [e for e in conversation(events, numbered=True) if not e.get("again")]
     newest = next((e for e in reversed(events) if is_compaction(e)), None)
     told: Mapping[str, Any] = {} if newest is None else newest.data
@@ -59,6 +62,11 @@ def remember(events: Sequence[Event], new_id: Callable[[], str]) -> Remembered:
         told.get("summary"),
         prompts[-1] if prompts else prompt,
     )
+
+
+def _since_it_began(events: Sequence[Event]) -> Sequence[Event]:
+    begins = (n for n in range(len(events) - 1, -1, -1) if events[n].type == "conversation_begun")
+    return events[next(begins, 0) :]
 
 
 def is_compaction(event: Event) -> bool:

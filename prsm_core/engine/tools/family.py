@@ -108,7 +108,7 @@ class Family(Record, frozen=True, kw_only=True):
         return Reply({"children": told})
 
     async def restart_child(self, call: Call) -> Reply:
-        """Give an ended child a new task and a new incarnation."""
+        """Give an ended child a further task in a new incarnation; its conversation goes on."""
         if (known := call.recall(CHILD)) is not None:
             return await self._answer_again(call, known)
         child = self.roster.resolve(call.args["child_id"], call.record.children)
@@ -287,10 +287,12 @@ class Family(Record, frozen=True, kw_only=True):
     async def _reuse(
         self, call: Call, child: AgentRecord, request: SpawnRequest, noted: EffectNoted
     ) -> None:
-        """Give a free child another task."""
+        """Give a free child another task; as any new child, it sees nothing but that."""
         try:
             await call.land()
-            await self.acts.restart_agent(child.agent_id, request.prompt, besides=[noted])
+            await self.acts.restart_agent(
+                child.agent_id, request.prompt, is_fresh=True, besides=[noted]
+            )
         except PrsmError:
             if child.has_ended:  # nothing has come of it
                 self.idle.put_back(child)

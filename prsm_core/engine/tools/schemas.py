@@ -98,7 +98,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         ),
     ),
     "restart_child": (
-        "Give an ended child a new task.",
+        "Give an ended child a further task.",
         _object(("child_id", "prompt"), child_id=_STR, prompt=_STR, wait={"type": "boolean"}),
     ),
     "consult_expert": (

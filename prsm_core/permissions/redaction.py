@@ -60,10 +60,11 @@ _HOOK = (
     r"(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"
     r"|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)[\w/-]{8,}"
 )
-# The token beside the account that it is of.
-_TWILIO = r"""(?x)
-    (AC[0-9a-f]{32}\\{0,3}["']?[\s:,;=@]{1,4}(?:["']?\w{1,24}\\{0,3}["']?[=:][ ]?)?\\{0,3}["']?)
-    [0-9a-f]{32}(?![0-9a-f])"""
+_TWILIO = re.compile(  # the token beside the account that it is of
+    r"""(AC[0-9a-f]{32}\\{0,3}["']?[\s:,;=@]{1,4}(?:["']?\w{1,24}\\{0,3}["']?[=:][ ]?)?\\{0,3}["']?)
+    [0-9a-f]{32}(?![0-9a-f])""",
+    re.VERBOSE,
+)
 _BASIC = r"""(?x)
     (?i:(authorization\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?
     (?:basic|token|apikey|key|negotiate|ntlm)[ \t]+))[A-Za-z0-9._~+/=:-]{6,}"""
@@ -314,7 +315,7 @@ def _without_shapes(text: str) -> str:
     if ".com/" in text:
         text = _compiled(_HOOK).sub(rf"\1{MARK}", text)
     if "AC" in text:
-        text = _compiled(_TWILIO).sub(rf"\1{MARK}", text)
+        text = _TWILIO.sub(rf"\1{MARK}", text)
     return _compiled(_DISCORD).sub(MARK, text) if _DISCORD_MIDDLE.search(text) else text
 
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import ledger_path, private_dir
 from prsm_core.config.own_rules import OwnRules
@@ -17,6 +17,7 @@ from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.ids import Ids
+from prsm_core.domain.record import Record
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
@@ -126,7 +127,7 @@ def _tools(external: ProviderSpec | None) -> ToolTable:
     return tools if external is None else tools.without("task_complete", AgentRole.MASTER)
 
 
-class _Owned(NamedTuple):
+class _Owned(Record, frozen=True):
     """What the owner of a session holds open while its engine runs."""
 
     lock: SessionLock

@@ -5,10 +5,11 @@ The only module that knows all the others.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import ledger_path, private_dir
 from prsm_core.config.own_rules import OwnRules
@@ -16,6 +17,7 @@ from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.ids import Ids
+from prsm_core.domain.record import Record
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
@@ -38,7 +40,6 @@ from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor, build_broker
 from prsm_core.store import SqliteStore
-from prsm_core.toolserver.bridge import Bridge
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow.opening import Shadows
 
@@ -48,14 +49,18 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Paths, Settings
     from prsm_core.config.snapshot import Snapshot
+    from prsm_core.domain.tools import McpEndpoint
     from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.engine.providers.configured_names import NameFinding
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.survey import ProviderReport
+    from prsm_core.engine.turns.host import OpenEndpoint
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+    from prsm_core.interfaces.provider import AgentHost
     from prsm_core.permissions import PermissionBroker
     from prsm_core.plugins import PluginManager
+    from prsm_core.toolserver.bridge import Bridge
 
 _log = logging.getLogger("prsm.app")
 
@@ -122,13 +127,13 @@ def _tools(external: ProviderSpec | None) -> ToolTable:
     return tools if external is None else tools.without("task_complete", AgentRole.MASTER)
 
 
-class _Owned(NamedTuple):
+class _Owned(Record, frozen=True):
     """What the owner of a session holds open while its engine runs."""
 
     lock: SessionLock
     store: SqliteStore
     launcher: ProcessLauncher
-    bridge: Bridge
+    open_endpoint: OpenEndpoint
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -137,7 +142,7 @@ class _Owned(NamedTuple):
             "session_id": self.lock.session,
             "store": self.store,
             "launcher": self.launcher,
-            "open_endpoint": self.bridge.endpoint,
+            "open_endpoint": self.open_endpoint,
         }
 
 
@@ -153,9 +158,33 @@ async def _open_owned(
         async with (
             await SqliteStore.open(_ledger(paths), late=True) as store,
             ProcessLauncher(clock, on_start=processes.add) as launcher,
-            Bridge(paths.state / "bridge" / f"{session}.sock", clock) as bridge,
+            _bridge(paths.state / "bridge" / f"{session}.sock", clock) as open_endpoint,
         ):
-            yield _Owned(lock=lock, store=store, launcher=launcher, bridge=bridge)
+            yield _Owned(lock, store, launcher, open_endpoint)
+
+
+@asynccontextmanager
+async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
+    """Yield what opens endpoints of a bridge, which is there from the first of them on."""
+    bridge: Bridge | None = None
+    opening = asyncio.Lock()
+    async with AsyncExitStack() as stack:
+
+        @asynccontextmanager
+        async def open_endpoint(
+            host: AgentHost, agent: str, *, patience_s: float | None = None
+        ) -> AsyncIterator[McpEndpoint]:
+            nonlocal bridge
+            async with opening:
+                if bridge is None:
+                    # Imported late: some vendors take tools otherwise than by MCP.
+                    from prsm_core.toolserver.bridge import Bridge
+
+                    bridge = await stack.enter_async_context(Bridge(path, clock))
+            async with bridge.endpoint(host, agent, patience_s=patience_s) as endpoint:
+                yield endpoint
+
+        yield open_endpoint
 
 
 def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManager) -> None:

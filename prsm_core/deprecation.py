@@ -14,7 +14,7 @@ used. A hook that got another name is in `OLD` of hookspecs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 TYPE_CHECKING = False  # this is imported by modules that cost nothing
 
@@ -30,8 +30,7 @@ _MISSING = object()
 _told: set[tuple[str, str]] = set()  # what, and the top package of who uses it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deprecated:
+class Deprecated(Struct, frozen=True, kw_only=True):
     """Something public that goes.
 
     what: Its whole name: prsm_core.kit.section.read_section.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prsm_core.version import __version__
 
@@ -23,8 +24,7 @@ def entry_points_of_plugins() -> EntryPoints:
     return entry_points(group=GROUP)
 
 
-@dataclass(frozen=True, slots=True)
-class Packaged:
+class Packaged(Struct, frozen=True):
     """What a distribution says of itself; `problem` where that cannot be read."""
 
     name: str

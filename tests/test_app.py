@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any
 
 import pytest
 
-from prsm_core.app import open_app, survey_providers
+from prsm_core.app import _bridge, open_app, survey_providers
 from prsm_core.builtin import BUILTINS
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
@@ -15,6 +16,7 @@ from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest
 from prsm_core.errors import ConfigError, MessageRoutingError, PrsmError
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.plugins import PluginManager
 from tests import scripted_plugin
 from tests.engine.harness import DEADLINE, complete
@@ -370,3 +372,15 @@ async def test_the_model_scorers_of_plugins_decide_what_agents_are_recommended(o
     [answer] = answers
     assert [entry["model"] for entry in answer["models"]] == ["script/b", "script/a"]
     assert [entry["score"] for entry in answer["models"]] == [0.74, 0.5]
+
+
+async def test_endpoints_that_are_opened_at_once_share_a_bridge_which_goes_with_its_owner(tmp_path):
+    path = tmp_path / "bridge.sock"
+    nobody: Any = None  # comes
+    async with _bridge(path, SystemClock()) as open_endpoint, AsyncExitStack() as stack:
+        assert not path.exists()
+        ends = [stack.enter_async_context(open_endpoint(nobody, name)) for name in ("a", "b")]
+        first, second = await asyncio.gather(*ends)
+        assert first.env["PRSM_SOCKET"] == second.env["PRSM_SOCKET"] == str(path)
+        assert path.exists()
+    assert not path.exists()

@@ -10,10 +10,11 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from prsm_core.builtin.cells import cut, rows_of, tail, text_width
 from prsm_core.builtin.screen import Screen
+from prsm_core.domain.record import Record
 from prsm_core.kit.text import escape_exact
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _LEAST_ROWS = 6
 _HEAD = 2  # rows of a request that does not fit
 
 
-class Size(NamedTuple):
+class Size(Record, frozen=True):
     """A terminal's size in cells."""
 
     columns: int

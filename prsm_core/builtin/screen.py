@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, TextIO
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-class Shown(NamedTuple):
+class Shown(Record, frozen=True):
     """A request as a person sees it."""
 
     request: str  # its id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import field
 
@@ -42,7 +42,7 @@ git "$@" ls-files -z --others --exclude-standard
 """
 
 
-class Changed(NamedTuple):
+class Changed(Record, frozen=True):
     """How a file differs from a commit; without counts it is binary, or not known to git."""
 
     added: int | None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field
 
 from prsm_core.config.document import Document, KeyPath
 from prsm_core.config.old_keys import renewed
@@ -67,8 +68,7 @@ class Layer(Record, frozen=True, kw_only=True):
         return nearest_origin(self.origins, path)
 
 
-@dataclass(slots=True)
-class Layers:
+class Layers(Struct):
     """All layers so far as one."""
 
     values: dict[str, Any] = field(default_factory=dict)

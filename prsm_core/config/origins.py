@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+from prsm_core.domain.record import Labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,8 +12,9 @@ if TYPE_CHECKING:
     from prsm_core.config.document import KeyPath
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Labelled, frozen=True, eq=False):
     """Where values stand; that two settings were written in different files makes no difference."""
 
-    origin: Callable[[KeyPath], str] = field(default=lambda _: "", compare=False)
+    origin: Callable[[KeyPath], str] = lambda _: ""
+
+    _labels: ClassVar[frozenset[str]] = frozenset({"origin"})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import field
+
+from prsm_core.domain.record import Labelled, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +31,7 @@ RULE_CLASSES: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionRequest:
+class PermissionRequest(Labelled, frozen=True, eq=False, kw_only=True):
     """One thing an agent wants to do.
 
     `tool` is the canonical name (Bash, Read, Edit …). Only a request with a `command` is shell;
@@ -43,18 +45,18 @@ class PermissionRequest:
     cwd: str = "."
     command: str | None = None
     paths: tuple[str, ...] = ()
-    call_id: str | None = field(default=None, compare=False)
+    call_id: str | None = None
+
+    _labels: ClassVar[frozenset[str]] = frozenset({"call_id"})
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(Record, frozen=True):
     """It may run."""
 
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Labelled, frozen=True, eq=False):
     """A person decides; `options` is a subset of ASK_OPTIONS.
 
     `parts` are the parts of the command that it is about. With `allow_rule` or `deny_rule` among
@@ -67,26 +69,28 @@ class Ask:
     parts: tuple[str, ...] = ()
     allow_rules: tuple[tuple[str, ...], ...] = ()
     deny_rules: tuple[tuple[str, ...], ...] = ()
-    check: str | None = field(default=None, compare=False)
+    check: str | None = None
+
+    _labels: ClassVar[frozenset[str]] = frozenset({"check"})
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Labelled, frozen=True, eq=False):
     """It may not run; the reason is told to the agent.
 
     `check` names the check of a plugin that forbids it; the broker sets it.
     """
 
     reason: str
-    check: str | None = field(default=None, compare=False)
+    check: str | None = None
+
+    _labels: ClassVar[frozenset[str]] = frozenset({"check"})
 
 
 Verdict = Allow | Ask | Deny
 """What a check answers; the strongest of all wins, and a denial is the strongest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionContext:
+class PermissionContext(Record, frozen=True, kw_only=True):
     """What a decision may depend on beside the request itself."""
 
     mode: PermissionMode
@@ -104,8 +108,7 @@ class PermissionContext:
     sandboxed: bool = False  # it runs in the sandbox, which writes in no region of others
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Labelled, frozen=True, eq=False, kw_only=True):
     """A question to a person; with options they are offered as choices, one or `multiple`.
 
     `call_id` is that of the call it is asked by, where the provider knows it.
@@ -114,11 +117,12 @@ class Question:
     text: str
     options: tuple[str, ...] = ()
     multiple: bool = False
-    call_id: str | None = field(default=None, compare=False)
+    call_id: str | None = None
+
+    _labels: ClassVar[frozenset[str]] = frozenset({"call_id"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Record, frozen=True, kw_only=True):
     """A person's answer: the chosen options, or free text, or both."""
 
     choices: tuple[str, ...] = ()

@@ -44,6 +44,27 @@ class Record(msgspec.Struct, frozen=True, metaclass=_Kind):
     __dataclass_fields__: ClassVar[Any] = _Fields()
 
 
+class Labelled(Record, frozen=True, eq=False):
+    """A record with fields that only label it: whether it equals another one is told without them.
+
+    A subclass says `eq=False` again, and names these fields.
+    """
+
+    _labels: ClassVar[frozenset[str]] = frozenset()
+
+    def _compared(self) -> tuple[Any, ...]:
+        names = (name for name in self.__struct_fields__ if name not in self._labels)
+        return tuple(getattr(self, name) for name in names)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
+
+
 @cache
 def _twin(kind: Any) -> type:
     """Return the dataclass with a record's fields; made once somebody asks, as few ever do."""
@@ -55,17 +76,16 @@ def _twin(kind: Any) -> type:
         for one in kind.__mro__
         for name, hint in vars(one).get("__annotations__", {}).items()
     }
-    shape = [
-        (name, hints[name], _field(default, is_named=name not in by_place))
-        for name, default in zip(names, given, strict=True)
-    ]
+    labels = kind._labels if issubclass(kind, Labelled) else frozenset()
+    shape = []
+    for name, default in zip(names, given, strict=True):
+        one = _field(default, kw_only=name not in by_place, compare=name not in labels)
+        shape.append((name, hints[name], one))
     return make_dataclass(kind.__name__, shape)
 
 
-def _field(default: Any, *, is_named: bool) -> Any:
+def _field(default: Any, **told: Any) -> Any:
     factory = getattr(default, "factory", MISSING)  # how a struct keeps a default_factory
     if factory is not MISSING:
-        return field(default_factory=factory, kw_only=is_named)
-    if default is msgspec.NODEFAULT:
-        return field(kw_only=is_named)
-    return field(default=default, kw_only=is_named)
+        return field(default_factory=factory, **told)
+    return field(**told) if default is msgspec.NODEFAULT else field(default=default, **told)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.writes import RunFinished, RunResumed

@@ -15,7 +15,7 @@ from collections import Counter
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -82,7 +82,7 @@ class OpenQuestion(Struct):
     delivered: bool = False  # the model has seen it
 
 
-class UsedByTurn(NamedTuple):
+class UsedByTurn(Record, frozen=True):
     """What a turn has used, as far as its provider has told by now; no row has it."""
 
     agent_id: str

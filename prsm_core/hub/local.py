@@ -10,9 +10,10 @@ import asyncio
 import logging
 import os
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
 
 from prsm_core.app import open_app
 from prsm_core.config import resolve_paths

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderCapabilities:
+class ProviderCapabilities(Record, frozen=True, kw_only=True):
     """What this instance can do; it may depend on backend and settings.
 
     enforcement: pre_tool | approval | sandbox | none — how far the permission function reaches.
@@ -67,8 +66,7 @@ class ProviderCapabilities:
     own_process: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderStatus:
+class ProviderStatus(Record, frozen=True, kw_only=True):
     """What `probe` found: usable or not, and if not why and how to mend it."""
 
     available: bool
@@ -80,8 +78,7 @@ class ProviderStatus:
     gaps: tuple[str, ...] = ()  # what the provider cannot enforce
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CarriedCall:
+class CarriedCall(Record, frozen=True, kw_only=True):
     """A call of the turn that goes on, whose answer the vendor's thread may lack.
 
     `outcome` is None for a call of the vendor's own whose end nobody saw: it may have run. `heard`
@@ -97,8 +94,7 @@ class CarriedCall:
     heard: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class Carried(Record, frozen=True, kw_only=True):
     """What a session that goes on with a turn is given, for its vendor may have lost it.
 
     That is the prompts that the turn was begun with or was sent, by the ids that
@@ -107,7 +103,7 @@ class Carried:
     """
 
     turn_id: str
-    prompts: Mapping[str, str] = field(default_factory=dict)  # text by id, in order
+    prompts: Mapping[str, str] = msgspec.field(default_factory=dict)  # text by id, in order
     calls: tuple[CarriedCall, ...] = ()  # in the order they began
 
 

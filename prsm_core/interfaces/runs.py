@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import field
+
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Spent, TokenUsage
 
 if TYPE_CHECKING:
@@ -14,8 +16,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(Record, frozen=True, kw_only=True):
     """What the command line asked for; without a task the frontend starts one, or none."""
 
     task: str | None = None
@@ -38,8 +39,7 @@ class RunOptions:
     # goes on with it: options by name, JSON values without secrets
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
+class RunResult(Record, frozen=True, kw_only=True):
     """How a run ended: status completed | failed | killed | interrupted.
 
     `spent` is what it used, and what of that nobody told; `usage` is its tokens alone.

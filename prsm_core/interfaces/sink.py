@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.record import Record
 from prsm_core.interfaces.records import check_name
 
 if TYPE_CHECKING:
     from prsm_core.domain.events import Event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInfo:
+class RunInfo(Record, frozen=True, kw_only=True):
     """The run a sink is opened for."""
 
     run_id: str

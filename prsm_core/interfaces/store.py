@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Committed, HumanRequest, Step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionInfo:
+class SessionInfo(Record, frozen=True, kw_only=True):
     """A session as listed."""
 
     session_id: str
@@ -93,8 +93,7 @@ class OpenTurn(Record, frozen=True, gc=False, kw_only=True):
     calls: tuple[OpenCall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
+class RunRow(Record, frozen=True, kw_only=True):
     """A run as the ledger knows it."""
 
     run_id: str
@@ -104,8 +103,7 @@ class RunRow:
     finished_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class Picture(Record, frozen=True, kw_only=True):
     """A session as it was when event `seq` was its last."""
 
     seq: int

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from prsm_core.domain.record import Record
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.quotation import encode_data
@@ -14,7 +15,7 @@ from prsm_core.kit.quotation import encode_data
 CUT = "… [cut by prsm]"
 
 
-class _Shape(NamedTuple):
+class _Shape(Record, frozen=True):
     """How many characters of each text are kept, and how many items of each list."""
 
     text: int

@@ -12,6 +12,8 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import structs
+
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import UsageReported
 from prsm_core.domain.usage import TokenUsage
@@ -105,7 +107,10 @@ def _record(record: Any, names: Iterable[str], depth: int) -> Any:
             changed[name] = kept
     if isinstance(record, _COUNTED):
         changed |= _odd_counts(record, changed)
-    return replace(record, **changed) if changed else record
+    if not changed:
+        return record
+    changing = structs.replace if isinstance(record, Record) else replace
+    return changing(record, **changed)
 
 
 def _odd_counts(record: TokenUsage | UsageReported, changed: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ Only what has gone wrong is looked at, so that nothing has to be noted while all
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from prsm_core.distributions import (
     CORE_ROOT,
@@ -34,8 +35,7 @@ def note_module(module: str) -> None:
         _roots.add(root)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A line of code, and the distribution of the plugin it belongs to; None: it is no plugin's."""
 
     code: CodeType

@@ -13,8 +13,9 @@ on an agent that becomes blocked need another look, and most find a runnable tar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from prsm_core.domain.record import Record
 
@@ -44,8 +45,7 @@ class _Watch:
         self.position = 0  # where the next search for a runnable target begins
 
 
-@dataclass(slots=True)
-class WaitGraph:
+class WaitGraph(Struct):
     """Owns the waits of blocked agents.
 
     `is_ready(agent, wait)` tells whether something is there that ends the wait now; `is_over`

@@ -6,11 +6,12 @@ first that has an opinion decides; a deny rule therefore holds in every mode.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import SHELL_READERS, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny

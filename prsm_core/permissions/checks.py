@@ -7,9 +7,10 @@ thread, or has kept to itself that it was cancelled.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, RULE_ANSWERS, Allow, Ask, Deny
@@ -18,7 +19,7 @@ from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError
 from prsm_core.plugins.values import TEXT, TEXTS, Kind, first_problem, many, one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from prsm_core.domain.permissions import PermissionContext, PermissionRequest, Verdict
     from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -105,7 +106,7 @@ async def _ask(
 
 
 _RULES = many(TEXTS)
-_VERDICTS = {
+_VERDICTS: Mapping[type, Mapping[str, Kind]] = {
     Allow: {"reason": TEXT},
     Deny: {"reason": TEXT},
     Ask: {

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from prsm_core.domain.record import Record
 from prsm_core.permissions.changes import Change, change_of, compared
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _of_edits(
     return change_of([line for lines in told for line in lines])
 
 
-class _Replacement(NamedTuple):
+class _Replacement(Record, frozen=True):
     old: str
     new: str
     is_everywhere: bool

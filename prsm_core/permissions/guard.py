@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter, OrderedDict, defaultdict
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from os.path import normpath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from prsm_core.domain.record import Record
 from prsm_core.permissions.polling import looks_up, only_reads
@@ -54,8 +55,7 @@ class _Run(Record, frozen=True):
     changes: bool
 
 
-@dataclass(slots=True)
-class _Past:
+class _Past(Struct):
     """What became of the runs of one command since something changed: the same each time."""
 
     outcome: Outcome | None = None
@@ -64,14 +64,12 @@ class _Past:
     made_at: float | None = None  # seconds: the last one that was let through, whatever came of it
 
 
-@dataclass(slots=True)
-class _Agent:
+class _Agent(Struct):
     pasts: OrderedDict[bytes, _Past] = field(default_factory=OrderedDict)
     running: list[_Run] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Tree:
+class _Tree(Struct):
     """When something last changed a tree: by whatever came last, and by anything else."""
 
     last: int = 0

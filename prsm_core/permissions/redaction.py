@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from functools import cache
 from string import hexdigits
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
@@ -19,7 +20,7 @@ _EACH = 100  # bytes of a text beside its characters
 _SHORT = 64  # characters of a text by itself that is worth that: an id, a name, a state
 _TEXTLESS = frozenset({type(None), bool, int, float})
 
-_SHAPES = re.compile(
+_SHAPES = (
     # At the beginning of a word, also behind the \n or \u000a of a JSON text.
     r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))(?:"
     r"sk-[A-Za-z0-9_-]{16,}"
@@ -50,12 +51,12 @@ _SHAPES = re.compile(
 _TWILIO_KEY = re.compile(r"SK[0-9a-f]{32}")
 _AFTER_DASH = re.compile(r"-[A-Za-z0-9_-]{10}")
 _AFTER_UNDERSCORE = re.compile(r"_[A-Za-z0-9+/=_-]{16}")
-_DISCORD = re.compile(
+_DISCORD = (
     r"(?:(?<![A-Za-z0-9_.-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))"
     r"[MNO][\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,}"
 )
 _DISCORD_MIDDLE = re.compile(r"\.[\w-]{6,7}\.")  # begins with one character: found fast
-_HOOK = re.compile(
+_HOOK = (
     r"(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"
     r"|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)[\w/-]{8,}"
 )
@@ -64,28 +65,22 @@ _TWILIO = re.compile(  # the token beside the account that it is of
     [0-9a-f]{32}(?![0-9a-f])""",
     re.VERBOSE,
 )
-_BASIC = re.compile(
-    r"""(?i:(authorization\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?
-    (?:basic|token|apikey|key|negotiate|ntlm)[ \t]+))[A-Za-z0-9._~+/=:-]{6,}""",
-    re.VERBOSE,
-)
-_HEADER = re.compile(
-    r"""(?i:(\bx-[a-z-]{0,32}(?:key|token|secret)\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?))
-    [^\s"',;$<>{}()\\]{8,}""",
-    re.VERBOSE,
-)
-_AZURE = re.compile(
+_BASIC = r"""(?x)
+    (?i:(authorization\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?
+    (?:basic|token|apikey|key|negotiate|ntlm)[ \t]+))[A-Za-z0-9._~+/=:-]{6,}"""
+_HEADER = r"""(?x)
+    (?i:(\bx-[a-z-]{0,32}(?:key|token|secret)\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?))
+    [^\s"',;$<>{}()\\]{8,}"""
+_AZURE = (
     r"(?i:((?:account|shared_?access)_?key(?:name)?[ \t]{0,4}[=:][ \t]{0,4}[\"']?))"
     r"[A-Za-z0-9+/]{40,}={0,2}"
 )
-_BEARER = re.compile(r"(?i:(?<=bearer)|(?<=bearer:))([ \t]+)[A-Za-z0-9._~+/=-]{16,}")
-_IN_A_URL = re.compile(r"(?<=://)([^\s/:@\"'<>]{0,64}):[^\s/@\"'<>]{3,256}(?=@)")
-_ASSIGNED = re.compile(
-    r"""(?i:((?:api_?key|secret(?:_?access)?_?key|access_?token|auth_?token|client_?secret|password)
-    ["']?[ \t]{0,4}[=:][ \t]{0,4}["']?))(?=[^\s"',;]*[0-9])[^\s"',;$<>{}()]{12,}""",
-    re.VERBOSE,
-)
-_PRIVATE_KEY = re.compile(
+_BEARER = r"(?i:(?<=bearer)|(?<=bearer:))([ \t]+)[A-Za-z0-9._~+/=-]{16,}"
+_IN_A_URL = r"(?<=://)([^\s/:@\"'<>]{0,64}):[^\s/@\"'<>]{3,256}(?=@)"
+_ASSIGNED = r"""(?x)
+    (?i:((?:api_?key|secret(?:_?access)?_?key|access_?token|auth_?token|client_?secret|password)
+    ["']?[ \t]{0,4}[=:][ \t]{0,4}["']?))(?=[^\s"',;]*[0-9])[^\s"',;$<>{}()]{12,}"""
+_PRIVATE_KEY = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\]*(?:-----END [A-Z ]*PRIVATE KEY-----)?"
 )
 
@@ -103,6 +98,12 @@ _PER_DIGIT = 6  # characters at most
 _CONTEXT = 64  # characters that tell what the text behind them is: "password = "
 _LONGEST_WORD = 8 * 1024
 _LONGEST_KEY = 64 * 1024
+
+
+@cache
+def _compiled(shape: str) -> re.Pattern[str]:
+    """Return a pattern, made with the first text that may hold its shape: few runs see any."""
+    return re.compile(shape)
 
 
 class Redactor:
@@ -306,28 +307,28 @@ class StreamRedactor:
 def _without_shapes(text: str) -> str:
     """Return a text without what has the shape of a key; looks for beginnings, which is faster."""
     if _may_hold_key(text):
-        text = _SHAPES.sub(MARK, text)
+        text = _compiled(_SHAPES).sub(MARK, text)
     if "PRIVATE KEY-----" in text:
-        text = _PRIVATE_KEY.sub(MARK, text)
+        text = _compiled(_PRIVATE_KEY).sub(MARK, text)
     if "://" in text:
-        text = _IN_A_URL.sub(rf"\1:{MARK}", text)
+        text = _compiled(_IN_A_URL).sub(rf"\1:{MARK}", text)
     if ".com/" in text:
-        text = _HOOK.sub(rf"\1{MARK}", text)
+        text = _compiled(_HOOK).sub(rf"\1{MARK}", text)
     if "AC" in text:
         text = _TWILIO.sub(rf"\1{MARK}", text)
-    return _DISCORD.sub(MARK, text) if _DISCORD_MIDDLE.search(text) else text
+    return _compiled(_DISCORD).sub(MARK, text) if _DISCORD_MIDDLE.search(text) else text
 
 
 def _without_named(text: str) -> str:
     """Return a text without what is said to be a secret by the words before it."""
     lowered = text.lower()
     if "bearer" in lowered:
-        text = _BEARER.sub(rf"\1{MARK}", text)
+        text = _compiled(_BEARER).sub(rf"\1{MARK}", text)
     if "authorization" in lowered:
-        text = _BASIC.sub(rf"\1{MARK}", text)
+        text = _compiled(_BASIC).sub(rf"\1{MARK}", text)
     if "key" in lowered or "token" in lowered or "secret" in lowered or "password" in lowered:
         for shape in (_HEADER, _AZURE, _ASSIGNED):
-            text = shape.sub(rf"\1{MARK}", text)
+            text = _compiled(shape).sub(rf"\1{MARK}", text)
     return text
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
+from typing import ClassVar
+
+from prsm_core.domain.record import Labelled
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _UNIT = r"(?:ns|[µu]s|ms|s|secs?|seconds?|mins?|minutes?|hrs?|hours?|m|h|d|days?)"
@@ -42,12 +44,13 @@ _CODE = re.compile(r"exit code:? (-?\d+)", re.IGNORECASE)
 _NOTHING = re.compile(r"\((?:\w+ completed with )?no output\)|\(empty\)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Labelled, frozen=True, eq=False):
     """How a command ended, in a form that is equal for equal results; `label` says it in words."""
 
     digest: bytes
-    label: str = field(compare=False)
+    label: str
+
+    _labels: ClassVar[frozenset[str]] = frozenset({"label"})
 
 
 DENIED = Outcome(b"denied", "was refused")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-from dataclasses import dataclass, field, replace
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pluggy
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from prsm_core.distributions import CORE
 from prsm_core.errors import PluginError
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, kw_only=True)
-class Candidate:
+class Candidate(Struct, kw_only=True):
     """A plugin that was found; it counts as active until something speaks against it."""
 
     name: str

@@ -6,10 +6,11 @@ the ids of the fork. Their numbers are the same in both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.events import LIVE_TYPES, Event
 from prsm_core.domain.projection import kind_of
+from prsm_core.domain.record import Record
 from prsm_core.domain.steps import Committed
 from prsm_core.errors import StoreError
 from prsm_core.store.codec import decode, encode
@@ -35,7 +36,7 @@ _RECORD = (
 _SELECT = "SELECT session_id, seq, ts, run_id, agent_id, type, data FROM events"
 
 
-class Stretch(NamedTuple):
+class Stretch(Record, frozen=True):
     """Part of a session's log: where it lies, and up to which event it is read."""
 
     session_id: str  # in whose log

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from prsm_core.config import private_dir
+from prsm_core.domain.record import Record
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
@@ -35,7 +36,7 @@ T = TypeVar("T")
 _NOTHING = Picture(seq=0, run=None, agents=(), requests=(), unread=(), turns=(), contexts={})
 
 
-class _Threads(NamedTuple):
+class _Threads(Record, frozen=True):
     """What an open ledger runs."""
 
     reader: Reader

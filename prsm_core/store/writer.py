@@ -12,8 +12,9 @@ import logging
 import queue
 import sqlite3
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from msgspec import Struct
 
 from prsm_core.errors import PrsmError, StoreError
 from prsm_core.store.connection import LedgerLock, open_writer, to_store_error
@@ -32,8 +33,7 @@ T = TypeVar("T")
 W = TypeVar("W")
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     apply: Callable[[WritingConnection, Any], Any]
     what: Any
     future: asyncio.Future[Any]

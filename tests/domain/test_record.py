@@ -5,14 +5,15 @@ import gc
 import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
+from typing import ClassVar
 
 import pytest
 from msgspec import field
 
-from prsm_core import TokenUsage, TurnEnded
+from prsm_core import Deny, TokenUsage, TurnEnded
 from prsm_core.domain import writes
 from prsm_core.domain.events import Event
-from prsm_core.domain.record import Record
+from prsm_core.domain.record import Labelled, Record
 from prsm_core.domain.steps import Committed, Step
 from prsm_core.domain.turns import StopReason
 from prsm_core.domain.writes import Told
@@ -33,6 +34,25 @@ def test_a_record_is_equal_to_another_one_of_its_kind_with_the_same_fields():
     assert Point(x=1) == Point(x=1, names={})
     assert Point(x=1) != Point(x=2)
     assert Point(x=1) != Named(x=1, name="a")
+
+
+class Sample(Labelled, frozen=True, eq=False):
+    value: int
+    label: str = ""
+
+    _labels: ClassVar[frozenset[str]] = frozenset({"label"})
+
+
+def test_what_only_labels_a_record_makes_no_difference():
+    one, same = Sample(1, "a"), Sample(1, "b")
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != Sample(2, "a")
+    assert one != (1, "a")
+    assert Sample(1) != Deny("r")
+    assert (one.label, replace(one, value=2).label) == ("a", "a")
+    assert repr(one) == "Sample(value=1, label='a')"
+    assert [field.compare for field in fields(Sample)] == [True, False]
 
 
 def test_a_record_cannot_be_changed():

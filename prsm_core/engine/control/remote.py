@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prsm_core import errors
+from prsm_core.domain.record import Record
 from prsm_core.errors import ControlError, PrsmError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _CLASSES: Mapping[str, type[PrsmError]] = {
 }
 
 
-class Request(NamedTuple):
+class Request(Record, frozen=True):
     """What a peer asks for; nothing in it has been checked but its shape."""
 
     op: str
@@ -77,7 +78,7 @@ def decode_request(line: bytes) -> Request:
     return Request(request["op"], args, key)
 
 
-class End(NamedTuple):
+class End(Record, frozen=True):
     """There are no more values, and why."""
 
     why: str

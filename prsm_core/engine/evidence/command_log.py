@@ -6,9 +6,10 @@ What the agents below it ran for it counts as its own.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import AgentState
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ class _End(StrEnum):
     UNKNOWN = "ended, but its exit code is not known"
 
 
-class _Run(NamedTuple):
+class _Run(Record, frozen=True):
     """A run of a command: when it was last heard of, who ran it, and how it ended."""
 
     seq: int

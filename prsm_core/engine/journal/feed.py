@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prsm_core.domain.events import Event
 from prsm_core.engine.journal.spoken import Piece, Spoken
@@ -105,8 +106,7 @@ def no_such_event(session_id: str, after: int) -> ConfigError:
     )
 
 
-@dataclass(slots=True, eq=False)
-class _Newest:
+class _Newest(Struct, eq=False):
     """The last live text that is buffered of an agent; more of it may join it there."""
 
     piece: Piece

@@ -11,8 +11,9 @@ import hashlib
 import json
 import logging
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core.config.atomic import replace_file
 from prsm_core.domain.models import ModelInfo

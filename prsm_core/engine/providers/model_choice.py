@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -58,7 +58,7 @@ def inherited_model(parent: AgentDescriptor, names: ModelNames) -> ModelChoice:
     return replace(handed, reasoning_effort=parent.reasoning_effort)
 
 
-class Peers(NamedTuple):
+class Peers(Record, frozen=True):
     """The models that agents may use, and the configured ones that nobody can use here."""
 
     names: frozenset[str] | None  # "provider/model"; None: none are configured, all may be used

@@ -7,12 +7,12 @@ the names that come nearest, unless its provider cannot say which models it has.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import field
+from msgspec.structs import replace
 
 from prsm_core.catalog.packages import OWN_PROVIDERS
 from prsm_core.domain.record import Record

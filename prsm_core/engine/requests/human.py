@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from msgspec import Struct, field
 
 from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.record import Record
@@ -80,8 +81,7 @@ class HumanPolicy(Record, frozen=True, kw_only=True):
     unattended_s: float | None = None
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     record: AgentRecord
     kind: str
     options: tuple[str, ...] = ()  # verdicts that may be given

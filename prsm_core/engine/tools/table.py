@@ -6,9 +6,10 @@ transport does.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.record import Record

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 WAIT_TOOL = "wait_for_message"
 
 
-@dataclass(slots=True, eq=False)
-class _LongCall:
+class _LongCall(Struct, eq=False):
     """A call that outlives the client's patience; `outcome` is set once it has ended."""
 
     token: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -33,7 +33,7 @@ class Finding(Record, frozen=True, kw_only=True):
     is_final: bool
 
 
-class _Call(NamedTuple):
+class _Call(Record, frozen=True):
     tool: str
     arguments: int
     result: int

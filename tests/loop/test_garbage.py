@@ -63,6 +63,7 @@ def test_what_goes_with_the_process_is_not_looked_through_again(told):
 
 
 def test_a_program_that_calls_the_command_line_keeps_its_own_ways():
-    before = gc.get_threshold(), gc.get_freeze_count()
+    threshold, frozen = gc.get_threshold(), gc.get_freeze_count()
     assert main(["--help"]) == 0
-    assert (gc.get_threshold(), gc.get_freeze_count()) == before
+    assert gc.get_threshold() == threshold
+    assert gc.get_freeze_count() <= frozen, "what was frozen before may go, nothing is added"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.aborting import RunAbort
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.inbox import Inbox
@@ -93,6 +94,7 @@ class Assembly:
         """
         self._config, self._background, self._journal = config, background, journal
         settings, clock = config.settings, config.clock
+        self.abort = RunAbort(background)
         self._workspaces = make_workspaces(config)
         self.sandbox = make_sandbox(config, self._workspaces)
         self.quiet = QuietMoment(clock)
@@ -420,6 +422,7 @@ class Assembly:
             budgets=self.budgets,
             watch=TurnWatch(clock, self._background),
             window=self.providers.context_window,
+            abort=self.abort,
         )
 
     def _handlers(self) -> Mapping[str, Handler]:

@@ -260,6 +260,7 @@ KEPT = {
         " costs a request, and a person who resumes may have mended it",
         "listings": "derived: asked for again",
         "sandbox": "derived: prepared again",
+        "abort": "lost: its signal is of a program that has died; who resumes gives another",
         **dict.fromkeys(
             (
                 *("_background", "_journal", "conversations", "enforcement", "workforce", "_steps"),

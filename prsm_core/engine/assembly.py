@@ -132,6 +132,7 @@ class Assembly:
             self.listings.names,
             lambda: self.enforcement.usable_now & self.providers.names,
             self.providers.summaries,
+            self.enforcement.is_gone,
         )
 
     def _make_detector(self) -> DeadlockDetector:

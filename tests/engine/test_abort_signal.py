@@ -1,6 +1,7 @@
 """An abort signal: what it does to a run before, during and after, and what is left behind."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ async def test_a_signal_set_before_keeps_the_run_from_starting_and_nothing_is_wr
 ):
     abort = asyncio.Event()
     async with opened() as team:
-        app = app_of(team)
+        app = app_of(team, abort_signal=abort)
         if continues:
             await (await app.start_run("first")).result()
         before = team.ledger.events()
@@ -89,11 +90,11 @@ async def test_a_signal_set_before_keeps_the_run_from_starting_and_nothing_is_wr
         abort.set()
         begin = app.continue_run if continues else app.start_run
         with pytest.raises(RunAbortedError) as refused:
-            await begin("x", abort_signal=abort)
+            await begin("x")
         assert (refused.value.code, refused.value.exit_code) == ("aborted", 130)
         assert team.ledger.events() == before
         assert len(team.provider.requests["master"]) == opened_before
-        again = await app.start_run("y")
+        again = await app.start_run("y", abort_signal=None)
         assert (await again.result()).status == "completed"
 
 
@@ -154,6 +155,20 @@ async def test_a_signal_of_the_options_holds_for_a_follow_up_too(opened):
         assert (await run.result()).status == "interrupted"
 
 
+async def test_a_signal_of_a_start_that_goes_on_with_the_last_master_is_heeded_too(opened):
+    abort = asyncio.Event()
+    async with opened() as team:
+        app = app_of(team)
+        await (await app.start_run("x")).result()
+        team.provider.behaviours["master"] = hang
+        app.options = replace(app.options, continues=True)
+        run = await app.start_run("more", abort_signal=abort)
+        await until(lambda: len(team.provider.contexts["master"]) == 2)
+        abort.set()
+        assert (await run.result()).status == "interrupted"
+        assert app.options.abort_signal is None  # it was of the one run
+
+
 async def test_a_signal_that_breaks_is_told_and_the_run_goes_on(opened):
     class Broken:
         def is_set(self):
@@ -176,7 +191,7 @@ async def test_a_signal_that_breaks_is_told_and_the_run_goes_on(opened):
 
 
 async def test_a_run_without_a_signal_has_no_task_that_waits_for_one(opened):
-    names = []
+    names: list[str] = []
     async with opened() as team:
 
         async def master(agent):

@@ -113,7 +113,7 @@ class LocalApp:
         options = replace(self.options, task=task, **overrides)
         if options.continues:
             self.options = replace(self.options, continues=False)
-            return await self.continue_run(task, options.images, **_controls(options))
+            return await self._continue(task, options.images, options)
         run = await self._start(
             lambda on_start: self._engine.run(
                 task,
@@ -131,10 +131,7 @@ class LocalApp:
         return run
 
     async def resume_run(self, **overrides: Any) -> RunHandle:
-        """Go on with the session's newest run as its engine has left it.
-
-        Of one that is finished the handle has the result. Raises what keeps it from going on.
-        """
+        """Go on with the newest run, or tell how it has ended; raises what keeps it from that."""
         options = replace(self.options, **overrides)
         known = {info.session_id: info.last_seq for info in await self._store.sessions()}
         return await self._start(
@@ -142,8 +139,11 @@ class LocalApp:
             since=known.get(self._session, 0),
         )
 
-    async def continue_run(self, task: str, images: Sequence[str] = (), **limits: Any) -> RunHandle:
+    async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:
         """Give the last run's master a follow-up task; raises what keeps it from starting."""
+        return await self._continue(task, images, self.options)
+
+    async def _continue(self, task: str, images: Sequence[str], options: RunOptions) -> RunHandle:
         master = self._last_master() or await self._adopt_master(task)
         if master is None:
             raise ConfigError(
@@ -155,7 +155,6 @@ class LocalApp:
                 hint="start a run: its master begins in the mode that was set since",
                 code="mode_differs",
             )
-        options = replace(self.options, **limits)
         return await self._start(
             lambda on_start: self._engine.run_continuation(
                 task, master.agent_id, images=images, on_start=on_start, **_controls(options)

@@ -5,11 +5,10 @@ config      what an engine is made of; `making` those parts that are made of it
 forking     a session that goes on from another one
 undoing     what a person said, taken back
 going_back  where a conversation goes as files go back
-aborting    an embedder's signal that ends a run
 starting    what a run begins with: its model, its master
 ports       what the parts need of those above them
 state       what is held of each agent beside the ledger
-outcome     how a run ends
+outcome     how a run ends, also by an embedder's signal
 time_limit  how long it may take, over all its engines
 agents/     the registry of agents, their sessions, deadlocks, a person's prompts
 spawn/      what a new agent is: decided once, before anything is written

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.aborting import RunAbort
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.inbox import Inbox
@@ -34,6 +33,7 @@ from prsm_core.engine.making import (
     make_witness,
     make_workspaces,
 )
+from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings

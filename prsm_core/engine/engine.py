@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.writes import RunFinished, RunResumed
-from prsm_core.engine.aborting import check_wanted
 from prsm_core.engine.assembly import Assembly, EngineConfig
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
 from prsm_core.engine.journal.feed import Feed
 from prsm_core.engine.journal.sinks import RunSinks
 from prsm_core.engine.journal.unit import Journal
-from prsm_core.engine.outcome import FINISHED, INTERRUPTED, outcome_of, result_of
+from prsm_core.engine.outcome import FINISHED, INTERRUPTED, check_wanted, outcome_of, result_of
 from prsm_core.engine.providers.model_choice import ModelChoice
 from prsm_core.engine.starting import Starting, notices, own_process
 from prsm_core.errors import ConfigError, FencedError

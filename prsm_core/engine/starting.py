@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.catalog.registry import build_model_registry
 from prsm_core.domain.agents import AgentRole, SpawnRequest
 from prsm_core.domain.writes import RunStarted, Told
 from prsm_core.engine.processes.table import process_identity
@@ -17,7 +16,6 @@ from prsm_core.engine.providers.configured_names import (
 )
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
-from prsm_core.engine.providers.standing_in import describe_stand_in, missing_model, stand_ins
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.engine.spawn.plan import default_cwd, describe_master
 from prsm_core.errors import ConfigError, ModelNotAvailableError, PrsmError
@@ -132,9 +130,12 @@ class Starting:
     async def _choose_alike(self, wanted: str | None) -> ModelChoice | None:
         """Return the model that stands in for a named one, None where none does."""
         names, providers = self._listings.names, self._providers
-        missing = missing_model(wanted, None, names, lambda name: not providers.is_ready(name))
-        if missing is None or wanted is None:
+        missing = None if wanted is None else names.meant(wanted, None)
+        if wanted is None or missing is None or providers.is_ready(missing[0]):
             return None
+        from prsm_core.catalog.registry import build_model_registry  # few providers are gone
+        from prsm_core.engine.providers.standing_in import describe_stand_in, stand_ins
+
         registry = build_model_registry(self._config.settings)
         for model in stand_ins(missing, registry, lambda one: one.provider in providers.names):
             try:
@@ -144,7 +145,7 @@ class Starting:
             if providers.is_ready(model.provider):
                 choice = ModelChoice(provider=model.provider, model=model.model_id)
                 of = choice.provider, choice.model
-                self._stand_in = describe_stand_in(wanted, None, *of, names)
+                self._stand_in = describe_stand_in(wanted, missing[0], *of, names)
                 return choice
         return None
 

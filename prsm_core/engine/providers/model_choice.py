@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from prsm_core.catalog.registry import build_model_registry
 from prsm_core.catalog.selection import check_fit, choose_model
 from prsm_core.domain.record import Record
-from prsm_core.engine.providers.standing_in import missing_model, stand_ins
 from prsm_core.errors import ModelNotAvailableError
 
 if TYPE_CHECKING:
@@ -136,13 +135,11 @@ def _stand_in(
     is_gone: Callable[[str], bool],
 ) -> ModelChoice | None:
     """Return what stands in for a named model whose provider is not there; None: nothing does."""
-
-    def is_missing(provider: str) -> bool:
-        return provider not in names.providers or is_gone(provider)
-
-    missing = missing_model(text, base, names, is_missing)
-    if missing is None:
+    missing = None if text is None else names.meant(text, base)
+    if missing is None or (missing[0] in names.providers and not is_gone(missing[0])):
         return None
+    from prsm_core.engine.providers.standing_in import stand_ins  # few providers are gone
+
     alike = stand_ins(missing, build_model_registry(names.settings), is_allowed)
     there = (model for model in alike if not is_gone(model.provider))
     found = next(there, None)

@@ -18,17 +18,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.model_names import ModelNames
 
 
-def missing_model(
-    text: str | None, base: str | None, names: ModelNames, is_gone: Callable[[str], bool]
-) -> tuple[str, str] | None:
-    """Return provider and model that a name means, if that provider is gone; None if it is not.
-
-    None also for a name that nobody stands in for. `base` is the provider of bare names.
-    """
-    meant = None if text is None else names.meant(text, base)
-    return meant if meant is not None and is_gone(meant[0]) else None
-
-
 def stand_ins(
     wanted: tuple[str, str], registry: ModelRegistry, is_allowed: Callable[[ModelCapability], bool]
 ) -> list[ModelCapability]:
@@ -57,16 +46,11 @@ def _order(model: ModelCapability) -> tuple[float, float, str, str]:
     return model.cost_factor, -model.speed_factor, model.provider, model.model_id
 
 
-def describe_stand_in(
-    text: str, base: str | None, provider: str, model: str, names: ModelNames
-) -> str:
-    """Return what is told of a model that an agent got instead of the one named; else blank."""
-    meant = names.meant(text, base)
-    if meant is None or meant == (provider, model):
-        return ""
+def describe_stand_in(text: str, gone: str, provider: str, model: str, names: ModelNames) -> str:
+    """Return what is told of a model that an agent got instead of the named one, of who is gone."""
     known = build_model_registry(names.settings).get(provider, model)
     tier = "" if known is None else f" ({known.tier.value})"
     return (
-        f"provider {meant[0]} of model {text!r} cannot be used: {provider}/{model}, "
+        f"provider {gone} of model {text!r} cannot be used: {provider}/{model}, "
         f"of the same tier{tier}, stands in for it"
     )

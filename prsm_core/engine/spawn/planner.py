@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core.engine.providers.model_choice import inherited_model
-from prsm_core.engine.providers.standing_in import describe_stand_in
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.engine.spawn.plan import Identity, choose_alias, describe_child
 from prsm_core.errors import AgentSpawnError
@@ -145,7 +144,12 @@ class Planner:
             return ""
         names = self._workforce().names
         base = inherited_model(self._roster.get(agent.parent_id).descriptor, names).provider
-        return describe_stand_in(wanted, base, agent.provider, agent.model, names)
+        meant = names.meant(wanted, base)
+        if meant is None or meant == (agent.provider, agent.model):
+            return ""
+        from prsm_core.engine.providers.standing_in import describe_stand_in  # few have one
+
+        return describe_stand_in(wanted, meant[0], agent.provider, agent.model, names)
 
     def team_of(self, agent: AgentDescriptor) -> str:
         """Return what an agent is told of the models that its children may have now."""

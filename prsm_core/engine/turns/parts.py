@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.images import Image
-    from prsm_core.engine.aborting import RunAbort
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.outcome import RunAbort
     from prsm_core.engine.ports import Life, Steps
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger

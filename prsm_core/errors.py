@@ -16,6 +16,7 @@ PrsmError
     ├── AgentTimeoutError
     ├── MessageRoutingError
     ├── DeadlockDetectedError
+    ├── RunAbortedError             its abort signal was set before the run began
     ├── MaxDepthExceededError
     ├── ExpertNotFoundError
     ├── ToolCallTimeoutError
@@ -48,6 +49,7 @@ __all__ = [
     "ProcessError",
     "ProviderNotAvailableError",
     "PrsmError",
+    "RunAbortedError",
     "SessionOwnedError",
     "StoreError",
     "ToolCallTimeoutError",
@@ -166,6 +168,13 @@ class DeadlockDetectedError(OrchestrationError):
     """The agent was chosen to end a deadlock."""
 
     code = "deadlock"
+
+
+class RunAbortedError(OrchestrationError):
+    """Whoever started the run has aborted it before it began: nothing was written."""
+
+    code = "aborted"
+    exit_code = 130
 
 
 class MaxDepthExceededError(OrchestrationError):

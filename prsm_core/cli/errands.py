@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import SessionInfo
 
 _LEAD = "prsm: "
-_UNTAKEN = ("effort", "mcp_servers")  # of RunOptions: no command line says them
+_UNTAKEN = {  # of RunOptions: no command line says them; what to do instead
+    "effort": "configure it",
+    "mcp_servers": "configure it",
+    "abort_signal": "use interrupt_run",
+}
 
 
 class CommandErrands:
@@ -52,9 +56,9 @@ class CommandErrands:
 
     async def start(self, options: RunOptions) -> Mapping[str, Any]:
         """Begin a run in a process of its own; see Hub.start."""
-        for name in _UNTAKEN:
+        for name, instead in _UNTAKEN.items():
             if getattr(options, name) is not None:
-                raise ConfigError(f"a run of a process of its own takes no {name}: configure it")
+                raise ConfigError(f"a run of a process of its own takes no {name}: {instead}")
         if options.session is not None:
             _check_free(options.workspace, options.session)
         notes: list[str] = []

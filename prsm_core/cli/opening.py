@@ -178,7 +178,11 @@ async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSp
 
 
 async def _newest(workspace: str) -> str | None:
-    """Return the newest session of the repository, if there is one that is not set aside."""
+    """Return the newest session of the repository, if there is one that is not set aside.
+
+    It is asked of the ledger, which all folders and worktrees of the repository share: a marker
+    beside it could name another one after a crash, or one that was deleted.
+    """
     try:
         async with open_ledger(workspace) as store:
             found = await store.sessions()

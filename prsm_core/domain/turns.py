@@ -211,10 +211,18 @@ class TokenBudget(Record, frozen=True, gc=False, kw_only=True):
 
 
 class AbortSignal(Protocol):
-    """Tells a provider that the turn is not wanted any more."""
+    """Says that a run is not wanted any more; an `asyncio.Event` is one.
+
+    Who starts a run may give one. Once it is set the engine interrupts every turn of that run, so
+    that a provider need not look at it; one whose turn is a program of its own may.
+    """
 
     def is_set(self) -> bool:
-        """Return whether the turn was aborted."""
+        """Return whether the run was aborted."""
+        ...
+
+    async def wait(self) -> object:
+        """Wait until the run is aborted; what it returns counts for nothing."""
         ...
 
 
@@ -243,10 +251,10 @@ class AssembledContext(Record, frozen=True, kw_only=True):
     run_id: str
     session_label: str
     parent_turn_id: str | None = None
-    role: str  # manager | worker
+    role: str  # manager | worker | unified: a master that works, too
     toolset_name: str
     permissions_granted: tuple[str, ...] = ()
-    source_event_id: str | None = None
+    source_event_id: str | None = None  # the message whose coming began the turn; None: the task
     workspace_path: str
 
 

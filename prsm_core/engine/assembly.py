@@ -33,6 +33,7 @@ from prsm_core.engine.making import (
     make_witness,
     make_workspaces,
 )
+from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
@@ -91,6 +92,7 @@ class Assembly:
         """
         self._config, self._background, self._journal = config, background, journal
         settings, clock = config.settings, config.clock
+        self.abort = RunAbort(background)
         self._workspaces = make_workspaces(config)
         self.sandbox = make_sandbox(config, self._workspaces)
         self.quiet = QuietMoment(clock)
@@ -128,6 +130,7 @@ class Assembly:
             self.listings.names,
             lambda: self.enforcement.usable_now & self.providers.names,
             self.providers.summaries,
+            self.enforcement.is_gone,
         )
 
     def _make_detector(self) -> DeadlockDetector:
@@ -417,6 +420,7 @@ class Assembly:
             budgets=self.budgets,
             watch=TurnWatch(clock, self._background),
             window=self.providers.context_window,
+            abort=self.abort,
         )
 
     def _handlers(self) -> Mapping[str, Handler]:

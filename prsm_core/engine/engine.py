@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from prsm_core.engine.guarded.failing import breaks_ledger, describe
 from prsm_core.engine.journal.feed import Feed
 from prsm_core.engine.journal.sinks import RunSinks
 from prsm_core.engine.journal.unit import Journal
-from prsm_core.engine.outcome import FINISHED, INTERRUPTED, outcome_of, result_of
+from prsm_core.engine.outcome import FINISHED, INTERRUPTED, check_wanted, outcome_of, result_of
 from prsm_core.engine.providers.model_choice import ModelChoice
 from prsm_core.engine.starting import Starting, notices, own_process
 from prsm_core.errors import ConfigError, FencedError
@@ -29,12 +28,13 @@ from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
     from prsm_core.domain.sessions import RunNow
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
+    from prsm_core.domain.turns import AbortSignal
     from prsm_core.engine.state import AgentRecord
 
 _log = logging.getLogger("prsm.engine")
@@ -151,16 +151,19 @@ class OrchestrationEngine:
         mcp_servers: Mapping[str, McpServer] | None = None,
         images: Sequence[str] = (),
         timeout_s: float | None = None,
+        abort_signal: AbortSignal | None = None,
         on_start: Callable[[str], None] | None = None,
     ) -> RunResult:
         """Run a task to the end of its master and return the summary.
 
         Raises ConfigError for a blank task and ProviderNotAvailableError when no provider can
-        be used; then nothing was written. `on_start` gets the run's id once it is in the ledger.
+        be used, RunAbortedError when `abort_signal` is set; then nothing was written. Later that
+        signal interrupts the run. `on_start` gets the run's id once it is in the ledger.
         The master thinks with `effort`, and has `mcp_servers` beside those of the configuration.
         Raises ConfigError for `images` that are none, and where its provider is shown none.
         """
         self._check_task(task_definition)
+        check_wanted(abort_signal)
         choice = await self._starting.choose_model(master_model, provider)
         if effort is not None:
             choice = replace(choice, reasoning_effort=effort)
@@ -178,9 +181,9 @@ class OrchestrationEngine:
                     plan, lambda births, then: self._write_run(*started, *births, then=then)
                 )
 
-            master = await self._open_run(begin, said.text)
+            master = await self._open_run(begin, said.text, abort_signal)
         self._starting.begin_naming(master, choice, self._write_run, is_first=known == 0)
-        with self._leading():
+        with self._parts.abort.leading(self._interrupted, self._left):
             if on_start is not None:
                 on_start(self.journal.run_id)
             return await self._until_closed(master, timeout_s)
@@ -189,6 +192,7 @@ class OrchestrationEngine:
         self,
         *,
         timeout_s: float | None = None,
+        abort_signal: AbortSignal | None = None,
         on_start: Callable[[str], None] | None = None,
     ) -> RunResult:
         """Go on with the session's newest run, as the engine before has left it.
@@ -203,6 +207,7 @@ class OrchestrationEngine:
         from prsm_core.engine.time_limit import limit_of
 
         self._check_idle()
+        check_wanted(abort_signal)
         parts, now = self._parts, self._config.clock.time()
         state = await self._config.store.state(self._config.session_id)
         state = to_go_on_with(state, self.providers.is_external)
@@ -227,8 +232,8 @@ class OrchestrationEngine:
             return left[0].record
 
         async with self._starting.going_on():
-            master = await self._open_run(begin, run.task, run)
-        with self._leading():
+            master = await self._open_run(begin, run.task, abort_signal, run)
+        with self._parts.abort.leading(self._interrupted, self._left):
             if on_start is not None:
                 on_start(self.journal.run_id)
             return await self._until_closed(master, limit, spent)
@@ -240,6 +245,7 @@ class OrchestrationEngine:
         *,
         images: Sequence[str] = (),
         timeout_s: float | None = None,
+        abort_signal: AbortSignal | None = None,
         on_start: Callable[[str], None] | None = None,
     ) -> RunResult:
         """Give the ended master of this session a follow-up task, as a run of its own.
@@ -249,6 +255,7 @@ class OrchestrationEngine:
         ended or is no master.
         """
         self._check_task(task_definition)
+        check_wanted(abort_signal)
         master = self.manager.ended_master(master_agent_id)
         await self.manager.lives.leave(master)
         descriptor = master.descriptor
@@ -260,8 +267,8 @@ class OrchestrationEngine:
             def begin() -> Awaitable[AgentRecord]:
                 return self.manager.restart_agent(master_agent_id, said.text, besides=started)
 
-            await self._open_run(begin, said.text)
-        with self._leading():
+            await self._open_run(begin, said.text, abort_signal)
+        with self._parts.abort.leading(self._interrupted, self._left):
             if on_start is not None:
                 on_start(self.journal.run_id)
             return await self._until_closed(master, timeout_s)
@@ -298,16 +305,6 @@ class OrchestrationEngine:
         )
         return state.session_id
 
-    @contextmanager
-    def _leading(self) -> Iterator[None]:
-        """Lead the open run to its end; who is interrupted or fails has left it."""
-        left = self._left
-        try:
-            yield
-        finally:
-            if left is not None:
-                left.set_result(None)
-
     def _check_task(self, task: str) -> None:
         if not task.strip():
             raise ConfigError("the task is blank", hint='say what to do: prsm run "…"')
@@ -336,7 +333,11 @@ class OrchestrationEngine:
         return len(rows)
 
     async def _open_run(
-        self, begin: Callable[[], Awaitable[AgentRecord]], task: str, again: RunNow | None = None
+        self,
+        begin: Callable[[], Awaitable[AgentRecord]],
+        task: str,
+        signal: AbortSignal | None,
+        again: RunNow | None = None,
     ) -> AgentRecord:
         """Begin a run, or go on with one, and return its master.
 
@@ -347,6 +348,7 @@ class OrchestrationEngine:
             await self._parts.sandbox.prepare()
         async with self._finish_lock:  # the run before is over first, and its sinks are closed
             self._check_idle()
+            self._parts.abort.take(signal)
             self._started = config.clock.now()
         loop = asyncio.get_running_loop()
         self._outcome, self._interrupted = loop.create_future(), loop.create_future()

@@ -18,7 +18,7 @@ from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.engine.spawn.plan import default_cwd, describe_master
-from prsm_core.errors import ConfigError, ModelNotAvailableError
+from prsm_core.errors import ConfigError, ModelNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
     import asyncio
@@ -74,22 +74,80 @@ class Starting:
         self._naming: tuple[Naming, asyncio.Task[None]] | None = None
         self._files = files
         self._trees = trees
+        self._stand_in = ""  # what is told where the master's model is not the one that was named
 
     async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
-        """Return the master's model: what was asked for, the configured default, the provider's."""
-        settings, providers = self._config.settings, self._providers
+        """Return the master's model: what was asked for, the configured default, the provider's.
+
+        Where its provider cannot be used a model of the same tier stands in for it, unless a person
+        has named the provider, or it together with the model.
+        """
+        wanted, where = self._wanted_model(model)
+        self._stand_in = ""
+        try:
+            choice = await self._choose_named(wanted, where, provider)
+        except PrsmError:
+            other = None if provider is not None else await self._choose_alike(wanted)
+            if other is None:
+                raise
+            return other
+        status = self._providers.statuses.get(choice.provider)
+        if provider is None and status is not None and status.logged_in is False:
+            return await self._choose_alike(wanted) or choice
+        return choice
+
+    def _wanted_model(self, model: str | None) -> tuple[str | None, str]:
+        """Return how the master's model is named, and where in the settings, blank for nowhere."""
+        settings = self._config.settings
         leads = self._config.external is None
         key = "master_model" if leads and settings.defaults.master_model else "model"
         wanted = model or getattr(settings.defaults, key)
         where = "" if model else place_of_name(settings, ("defaults", key))
-        named = provider or settings.defaults.provider
-        listings = self._listings
-        said = None if wanted is None else listings.names.provider_of(wanted)
+        return wanted, where
+
+    async def _choose_named(
+        self, wanted: str | None, where: str, provider: str | None
+    ) -> ModelChoice:
+        """Return the model that a name means, of a provider that works."""
+        providers, listings = self._providers, self._listings
+        named = provider or self._config.settings.defaults.provider
+        said = None if wanted is None else self._said_provider(wanted, provider)
         if wanted is not None and said is not None:
             self._resolve(wanted, said, where)  # before anybody is asked whether it is there
-        chosen = await providers.choose(said or named, leads=leads)
+        chosen = await providers.choose(said or named, leads=self._config.external is None)
         await listings.check([wanted], chosen)
         return self._resolve(wanted, chosen, where)
+
+    def _said_provider(self, wanted: str, provider: str | None) -> str | None:
+        """Return the provider that a name says, or that the registry says of it."""
+        names = self._listings.names
+        said = names.provider_of(wanted)
+        if said is not None or provider is not None:
+            return said
+        meant = names.meant(wanted, None)
+        return None if meant is None else meant[0]
+
+    async def _choose_alike(self, wanted: str | None) -> ModelChoice | None:
+        """Return the model that stands in for a named one, None where none does."""
+        names, providers = self._listings.names, self._providers
+        missing = None if wanted is None else names.meant(wanted, None)
+        if wanted is None or missing is None or providers.is_ready(missing[0]):
+            return None
+        from prsm_core.catalog.registry import build_model_registry  # few providers are gone
+        from prsm_core.engine.providers.standing_in import describe_stand_in, stand_ins
+
+        registry = build_model_registry(self._config.settings)
+        for model in stand_ins(missing, registry, lambda one: one.provider in providers.names):
+            try:
+                await providers.choose(model.provider, leads=self._config.external is None)
+            except PrsmError:
+                continue  # the one that was named is what the person hears of
+            if providers.is_ready(model.provider):
+                choice = ModelChoice(provider=model.provider, model=model.model_id)
+                of = choice.provider, choice.model
+                self._stand_in = describe_stand_in(wanted, missing[0], *of, names)
+                return choice
+        return None
 
     def _resolve(self, wanted: str | None, provider: str, where: str) -> ModelChoice:
         """Return the model that the user wants. Raises ConfigError for a name of none.
@@ -123,6 +181,8 @@ class Starting:
             self._background,
         )
         mended = await self.recovered()
+        if self._stand_in:
+            mended.append(("warning", self._stand_in))
         return [*mended, *(("warning", text) for text in shortfalls), *told_at_start(found)]
 
     async def recovered(self) -> list[tuple[str, str]]:

@@ -112,6 +112,7 @@ class AgentRecord(Struct, eq=False):
     is_condemned: bool = False  # it fails, or others have decided so: it is about to end
     has_profile: bool = False  # it is one that the settings describe, and no other's to use again
     wants_tree: bool = False  # it is to be born in a worktree of its own
+    stand_in: str = ""  # what is told where its model is not the one that was named for its task
     started_at: float | None = None  # monotonic; None before its first life
     # What it was told of the models that its children may have; None: what its prompt says of them.
     team: str | None = None

@@ -37,7 +37,11 @@ class AppHandle(Protocol):
     options: RunOptions
 
     async def start_run(self, task: str, **overrides: Any) -> RunHandle:
-        """Start a run of `task`; overrides are fields of RunOptions."""
+        """Start a run of `task`; overrides are fields of RunOptions.
+
+        An `abort_signal` among them, which is for a run of this process, interrupts the run once
+        it is set; one that is set before the run is in the ledger has this raise RunAbortedError.
+        """
         ...
 
     async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.domain.tools import McpServer
+    from prsm_core.domain.turns import AbortSignal
 
 
 class RunOptions(Record, frozen=True, kw_only=True):
@@ -32,6 +33,8 @@ class RunOptions(Record, frozen=True, kw_only=True):
     effort: str | None = None  # how hard the master's model thinks; None: as is configured
     mcp_servers: Mapping[str, McpServer] | None = None  # of the master, by name: laid over all that
     # are configured; None: those of the configuration whose tags fit
+    abort_signal: AbortSignal | None = None  # ends the runs of these options, in this process, and
+    # keeps them from starting once it is set
     images: tuple[str, ...] = ()  # that the task is about: paths, or `data:` URLs in base64
     resumes: bool = False  # the first `start_run` goes on with the session's newest run
     continues: bool = False  # the first `start_run` gives its task to the session's last master

@@ -283,37 +283,42 @@ def session_request(cwd: Path | str, **changes: Any) -> SessionRequest:
     return SessionRequest(**{**given, **changes})
 
 
-def turn_context(text: str | None, *history: tuple[str, str]) -> AssembledContext:
+def turn_context(text: str | None, *history: tuple[str, str], **changes: Any) -> AssembledContext:
     """Return the context of a turn that begins with `text`; `history` is (role, content) pairs.
 
     Without text the turn goes on where the last one stopped. No two messages have the same id.
+    `changes` are other fields of it.
     """
     messages = [
         AgentMessage(id=f"m{next(_numbers)}", role=role, content=content, sequence=n, created_at=0)
         for n, (role, content) in enumerate((*history, ("user", text or "")))
     ]
-    return AssembledContext(
-        system_prompt="You are w1.",
-        history=messages[:-1],
-        current_message=messages[-1] if text is not None else None,
-        model="scripted-1",
-        provider="tested",
-        run_id="r",
-        session_label="s/w1",
-        role="worker",
-        toolset_name="worker",
-        workspace_path="/",
-    )
+    given: dict[str, Any] = {
+        "system_prompt": "You are w1.",
+        "history": messages[:-1],
+        "current_message": messages[-1] if text is not None else None,
+        "model": "scripted-1",
+        "provider": "tested",
+        "run_id": "r",
+        "session_label": "s/w1",
+        "role": "worker",
+        "toolset_name": "worker",
+        "workspace_path": "/",
+    }
+    return AssembledContext(**{**given, **changes})
 
 
 async def run_turn(
-    session: ProviderSession, text: str | None, *history: tuple[str, str]
+    session: ProviderSession, text: str | None, *history: tuple[str, str], **changes: Any
 ) -> list[Any]:
     """Run a turn to its end and return its events, of which the last is the only TurnEnded.
 
+    `changes` are other fields of its context.
+
     Raises TimeoutError after 30 s, ValueError when the end is missing, repeated or not the last.
     """
-    stream: AsyncGenerator[ProviderEvent, None] = session.run_turn(turn_context(text, *history))  # type: ignore[assignment]
+    context = turn_context(text, *history, **changes)
+    stream: AsyncGenerator[ProviderEvent, None] = session.run_turn(context)  # type: ignore[assignment]
     async with asyncio.timeout(TURN_SECONDS), aclosing(stream):
         events = [event async for event in stream]
     ends = only(TurnEnded, events)

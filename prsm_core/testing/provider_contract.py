@@ -51,6 +51,8 @@ from prsm_core.testing.doubles import (
 )
 from prsm_core.testing.metering_contract import MeteringContract
 from prsm_core.testing.provider_scene import (
+    FOR_THE_LEDGER,
+    LEDGER_MARK,
     Scene,
     Stage,
     call,
@@ -139,6 +141,17 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
         assert [message.text for message in only(AssistantMessage, second)] == ["four"]
         assert reason(first) is reason(second) is StopReason.END_TURN
         assert end(first).error is None
+
+    async def test_what_a_context_has_for_the_ledger_reaches_no_model(
+        self, open_scene: OpenScene
+    ) -> None:
+        """Session, turn, role, tool set, permissions, source and workspace are in no request."""
+        async with open_scene({"say": "one"}, {"say": "two"}) as scene, scene.session() as session:
+            await run_turn(session, "Count.", **FOR_THE_LEDGER)
+            await run_turn(session, "Go on.", **FOR_THE_LEDGER)
+            heard = [request.conversation.text for request in scene.stage.model.requests]
+        assert len(heard) > 1
+        assert [text for text in heard if LEDGER_MARK in text] == []
 
     async def test_deltas_join_to_the_message(self, open_scene: OpenScene) -> None:
         """What is streamed is what the message then says."""

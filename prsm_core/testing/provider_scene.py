@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.provider import Provider, ProviderSession
     from prsm_core.testing.playback import Conversation
 
+LEDGER_MARK = "of-the-ledger-only"
+# What a context has for the ledger: none of it may be in a request to a model.
+FOR_THE_LEDGER: Mapping[str, Any] = {
+    **dict.fromkeys(("run_id", "session_label", "parent_turn_id", "role"), LEDGER_MARK),
+    **dict.fromkeys(("toolset_name", "source_event_id"), LEDGER_MARK),
+    "permissions_granted": (LEDGER_MARK,),
+    "workspace_path": f"/{LEDGER_MARK}",
+}
+
 
 class ModelRequest(Protocol):
     """One request the model got."""

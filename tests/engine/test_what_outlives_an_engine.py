@@ -76,6 +76,7 @@ KEPT = {
         " without agents below it ends by one step",
         "has_profile": "derived: from the role and the system prompt",
         "wants_tree": "lost: of an agent that is not born yet; its folder tells it afterwards",
+        "stand_in": "lost: told at its birth; a call that is answered again has it as its effect",
         "started_at": "lost: how long an agent took is told of the engine that ended it",
         "team": "derived: from the system prompt; news of a restart are told once more",
         "told": "derived: a result that is not read is among SessionState.unread",
@@ -260,6 +261,7 @@ KEPT = {
         " costs a request, and a person who resumes may have mended it",
         "listings": "derived: asked for again",
         "sandbox": "derived: prepared again",
+        "abort": "lost: its signal is of a program that has died; who resumes gives another",
         **dict.fromkeys(
             (
                 *("_background", "_journal", "conversations", "enforcement", "workforce", "_steps"),

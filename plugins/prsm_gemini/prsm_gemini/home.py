@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from prsm_gemini.config import GeminiConfig
 
 DEFAULT_MODEL = "default"
+PARAMETERS = frozenset({"max_response_tokens", "temperature"})  # those that reach the model
+_CHAT = "chat-base"  # what Gemini calls the settings that all models of a conversation build on
 _OWN_CHOICE = "pro"  # `auto` would ask another model first, before each prompt
 _DAYS_MS = 7 * 86_400_000  # the engine's own clocks end a call, or a question to a person
 _PASSED = (
@@ -179,7 +181,20 @@ def settings(
         "mcpServers": servers,
         "hooksConfig": {"enabled": hook_env is not None},
         "hooks": _hooks(hook_env) if hook_env else {},
+        **_parameters(request),
     }
+
+
+def _parameters(request: SessionRequest | None) -> dict[str, Any]:
+    """Return what changes the parameters of the model that talks, and of no helper of Gemini's."""
+    if request is None:
+        return {}
+    wanted = {"temperature": request.temperature, "maxOutputTokens": request.max_response_tokens}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    if not given:
+        return {}
+    change = {"match": {"model": _CHAT}, "modelConfig": {"generateContentConfig": given}}
+    return {"modelConfigs": {"customOverrides": [change]}}
 
 
 def _server(server: McpServer) -> dict[str, Any]:

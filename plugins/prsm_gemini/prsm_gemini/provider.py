@@ -61,7 +61,12 @@ class GeminiProvider(Provider):
         self.capabilities = (
             self._acp.capabilities
             if self._acp is not None
-            else ProviderCapabilities(enforcement="pre_tool", resume="native", tokens_told="turn")
+            else ProviderCapabilities(
+                enforcement="pre_tool",
+                resume="native",
+                tokens_told="turn",
+                parameters=homes.PARAMETERS,
+            )
         )
 
     @asynccontextmanager

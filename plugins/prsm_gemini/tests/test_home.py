@@ -73,6 +73,17 @@ def test_prsms_tools_may_take_days_and_ask_nobody(tmp_path):
     assert decision(rules(tmp_path), "mcp_prsm_note", "prsm") == "allow"
 
 
+@pytest.mark.requirement("N3")
+def test_temperature_and_length_of_the_request_are_those_of_the_models_that_talk(tmp_path):
+    assert "modelConfigs" not in settings(tmp_path)
+    given = settings(tmp_path, temperature=0.0, max_response_tokens=4321)["modelConfigs"]
+    [change] = given["customOverrides"]
+    assert change == {
+        "match": {"model": "chat-base"},
+        "modelConfig": {"generateContentConfig": {"temperature": 0.0, "maxOutputTokens": 4321}},
+    }
+
+
 def test_vendor_retries_loops_and_updates_are_off(tmp_path):
     given = settings(tmp_path)
     assert given["general"]["maxAttempts"] == 1

@@ -55,6 +55,16 @@ async def test_an_agent_is_offered_its_own_tools_and_no_way_to_start_others(real
     assert reason(events) is StopReason.END_TURN
 
 
+@pytest.mark.requirement("N3")
+@pytest.mark.parametrize("model", ["gemini-2.5-flash", "gemini-3-pro-preview", "default", "odd-1"])
+async def test_temperature_and_length_of_the_request_reach_the_model(real, model):
+    wanted = {"temperature": 0.25, "max_response_tokens": 4321}
+    async with real({"say": "done"}) as scene, scene.session(model=model, **wanted) as session:
+        await run_turn(session, "hi")
+        given = scene.stage.model.requests[-1].body["generationConfig"]
+    assert (given["temperature"], given["maxOutputTokens"]) == (0.25, 4321)
+
+
 @pytest.mark.requirement("F5")
 async def test_an_agent_that_plans_cannot_write(real):
     write = {"call": call("write_file", "w", file_path="a.txt", content="x")}

@@ -56,7 +56,7 @@ class TurnOpened(Write, frozen=True, kw_only=True):
     session_label: str
     model: str
     provider: str
-    role: str  # manager | worker
+    role: str  # manager | worker | unified
     toolset_name: str
     tools_available: tuple[str, ...]
     permissions_granted: tuple[str, ...]

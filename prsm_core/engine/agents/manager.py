@@ -145,6 +145,7 @@ class AgentManager:
         if request is not None:
             record.has_profile = request.expert is not None
             record.wants_tree = self._trees.is_wanted(request, descriptor)
+            record.stand_in = self._planner.describe_stand_in(request.model, descriptor)
         record.team = self._planner.team_of(descriptor)
         self.roster.enlist(record)
         self._leases.enter(record)
@@ -216,7 +217,7 @@ class AgentManager:
             if noted is not None:
                 births.append(noted)
             late = self._enforcement.tell_parts(record.descriptor.provider, record.agent_id)
-            for line in late:
+            for line in filter(None, (record.stand_in, *late)):
                 data = {"level": "warning", "text": line}
                 births.append(Told(kind="notice", agent_id=record.agent_id, data=data))
         return births

@@ -110,14 +110,13 @@ class LocalApp:
         """Start a run; raises what keeps it from starting (no provider, a blank task)."""
         if self.options.resumes:
             self.options = replace(self.options, resumes=False)
-            return await self.resume_run()
+            return await self.resume_run(**overrides)
         options = replace(self.options, task=task, **overrides)
         if options.continues:
             self.options = replace(self.options, continues=False)
-            return await self.continue_run(task, options.images)
-
-        def begin(on_start: Callable[[str], None]) -> Awaitable[RunResult]:
-            return self._engine.run(
+            return await self._continue(task, options.images, options)
+        run = await self._start(
+            lambda on_start: self._engine.run(
                 task,
                 options.model,
                 provider=options.provider,
@@ -125,29 +124,27 @@ class LocalApp:
                 effort=options.effort,
                 mcp_servers=options.mcp_servers,
                 images=options.images,
-                timeout_s=options.timeout_s,
                 on_start=on_start,
+                **_controls(options),
             )
-
-        run = await self._start(begin)
+        )
         self._new_mode = None
         return run
 
-    async def resume_run(self) -> RunHandle:
-        """Go on with the session's newest run as its engine has left it.
-
-        Of one that is finished the handle has the result. Raises what keeps it from going on.
-        """
-        limit = self.options.timeout_s
-
-        def begin(on_start: Callable[[str], None]) -> Awaitable[RunResult]:
-            return self._engine.resume(timeout_s=limit, on_start=on_start)
-
+    async def resume_run(self, **overrides: Any) -> RunHandle:
+        """Go on with the newest run, or tell how it has ended; raises what keeps it from that."""
+        options = replace(self.options, **overrides)
         known = {info.session_id: info.last_seq for info in await self._store.sessions()}
-        return await self._start(begin, since=known.get(self._session, 0))
+        return await self._start(
+            lambda on_start: self._engine.resume(on_start=on_start, **_controls(options)),
+            since=known.get(self._session, 0),
+        )
 
     async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:
         """Give the last run's master a follow-up task; raises what keeps it from starting."""
+        return await self._continue(task, images, self.options)
+
+    async def _continue(self, task: str, images: Sequence[str], options: RunOptions) -> RunHandle:
         master = self._last_master() or await self._adopt_master(task)
         if master is None:
             raise ConfigError(
@@ -159,10 +156,9 @@ class LocalApp:
                 hint="start a run: its master begins in the mode that was set since",
                 code="mode_differs",
             )
-        timeout_s = self.options.timeout_s
         return await self._start(
             lambda on_start: self._engine.run_continuation(
-                task, master.agent_id, images=images, timeout_s=timeout_s, on_start=on_start
+                task, master.agent_id, images=images, on_start=on_start, **_controls(options)
             )
         )
 
@@ -490,6 +486,11 @@ class LocalApp:
             await first_of(self._engine.clock, CLOSING_SECONDS, lambda: asyncio.wait(driven))
             for task in driven:
                 task.cancel()
+
+
+def _controls(options: RunOptions) -> dict[str, Any]:
+    """Return what ends a run from outside, whichever way it begins."""
+    return {"timeout_s": options.timeout_s, "abort_signal": options.abort_signal}
 
 
 def _mode_of(master: AgentRecord) -> PermissionMode:

@@ -8,5 +8,6 @@ enforcement       what is told of what one does not enforce; `levels` which it n
 configured_names  the names that settings hold: which there are, and which are none
 listings          the models that they list
 model_names       what a model may be called; `model_choice` which one is meant
+standing_in       what stands in for a model whose provider is not there
 team              which of them an agent may give its children
 """

@@ -161,6 +161,10 @@ class Enforcement:
             )
         return self._usable
 
+    def is_gone(self, name: str) -> bool:
+        """Whether a provider was looked at and starts no agent, whatever the policy says of it."""
+        return name in self._known and not self._is_there(name)
+
     async def usable(self, names: Iterable[str]) -> list[str]:
         """Return those of the providers that agents can be started on; each is probed once."""
         wanted = sorted(set(names))

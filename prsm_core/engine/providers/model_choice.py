@@ -12,7 +12,7 @@ from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
     from prsm_core.domain.models import ModelCapability
@@ -88,18 +88,29 @@ def choose_child_model(
     names: ModelNames,
     granted: Collection[str] | None,
     avoid: Collection[str] = (),
+    is_gone: Callable[[str], bool] = lambda _: False,
 ) -> ModelChoice:
     """Return the model of a child.
 
     A named model must be among `defaults.peer_models`, where there are any, and must not be known
-    to be too weak for the complexity. Without a name the complexity chooses among the models of
-    the registry that may be used, but for those of providers to `avoid`; where none is known
-    that fits, the child gets its parent's.
+    to be too weak for the complexity; where its provider `is_gone` or not installed, another one
+    may stand in for it. Without a name the complexity chooses among the models of the registry
+    that may be used, but for those of providers to `avoid`; where none is known that fits, the
+    child gets its parent's.
 
     Raises ModelNotAvailableError.
     """
+    if request.model is None and request.complexity is None:
+        return parent
     peers = resolve_peers(parent, names).names
-    choice = resolve_model(request.model, parent, names)
+
+    def is_allowed(model: ModelCapability) -> bool:
+        name = _name(model)
+        is_peer = peers is None or name in peers or name == parent.name
+        return is_peer and _is_usable(model, names.providers, granted, avoid)
+
+    choice = _stand_in(request.model, parent.provider, names, is_allowed, is_gone)
+    choice = choice or resolve_model(request.model, parent, names)
     is_of_profile = request.expert is not None and request.model == request.expert.model
     if request.model is not None and not is_of_profile:
         _check_peer(choice, parent, peers)
@@ -110,16 +121,31 @@ def choose_child_model(
     if request.model is not None:
         check_fit(known, request.complexity)
         return choice
-
-    def is_allowed(model: ModelCapability) -> bool:
-        name = _name(model)
-        is_peer = peers is None or name in peers or name == parent.name
-        return is_peer and _is_usable(model, names.providers, granted, avoid)
-
     best = choose_model(registry, request.complexity, is_allowed=is_allowed, preferred=known)
     if best is None or best == known:
         return choice
     return ModelChoice(provider=best.provider, model=best.model_id)
+
+
+def _stand_in(
+    text: str | None,
+    base: str,
+    names: ModelNames,
+    is_allowed: Callable[[ModelCapability], bool],
+    is_gone: Callable[[str], bool],
+) -> ModelChoice | None:
+    """Return what stands in for a named model whose provider is not there; None: nothing does."""
+    missing = None if text is None else names.meant(text, base)
+    if missing is None or (missing[0] in names.providers and not is_gone(missing[0])):
+        return None
+    from prsm_core.engine.providers.standing_in import stand_ins  # few providers are gone
+
+    alike = stand_ins(missing, build_model_registry(names.settings), is_allowed)
+    there = (model for model in alike if not is_gone(model.provider))
+    found = next(there, None)
+    if found is None:
+        return None
+    return ModelChoice(provider=found.provider, model=found.model_id)
 
 
 def find_recommendable(

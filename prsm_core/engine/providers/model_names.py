@@ -1,6 +1,7 @@
 """What a model may be called: an alias, a provider, provider/model, or a name of a provider's own.
 
-Names are looked up in that order, and nothing is guessed: what is none of them is refused with
+A name of a provider's own is of the provider at hand, else of the one that the registry says. Names
+are looked up in that order, and nothing is guessed: what is none of them is refused with
 the names that come nearest, unless its provider cannot say which models it has.
 """
 
@@ -100,6 +101,22 @@ class ModelNames(Record, frozen=True, kw_only=True):
             return alias.provider
         return head if head in self.providers else None
 
+    def meant(self, text: str, base: str | None) -> tuple[str, str] | None:
+        """Return the provider and the model that the user has said a name means.
+
+        That is an alias, or a model whose provider the registry says, unless `base`, which has the
+        bare ones, takes it. Whether the provider is installed is another matter. None for all other
+        names, also those that say a provider.
+        """
+        text = text.strip()
+        alias, known = self.settings.models.get(text), self.settings.model_registry.get(text)
+        if alias is not None:
+            return alias.provider, alias.model_id
+        if known is None or known.provider is None or text in self.providers:
+            return None
+        is_of_base = base is not None and self.is_taken(base, text)
+        return None if is_of_base and base != known.provider else (known.provider, text)
+
     def check_provider(self, text: str) -> None:
         """Raise ModelNotAvailableError, with the nearest, for the name of no installed provider."""
         if text not in self.providers:
@@ -171,6 +188,8 @@ class ModelNames(Record, frozen=True, kw_only=True):
         """Return a model of the provider that has the bare ones."""
         if self.is_taken(base, text):
             return base, text
+        if (meant := self.meant(text, base)) is not None:
+            return self._wrong_provider(text, meant[0]) or meant
         head, slash, _ = text.partition("/")
         is_sure = bool(slash) and base not in self.providers
         wrong = self._wrong_provider(text, head, is_sure=is_sure)

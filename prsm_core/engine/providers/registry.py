@@ -238,6 +238,11 @@ class ProviderRegistry:
         except PluginFaultError as error:
             raise ProviderNotAvailableError(error.message, hint=error.hint) from error
 
+    def is_ready(self, name: str) -> bool:
+        """Whether `choose` has found that a provider is there, and not that nobody is logged in."""
+        status = self.statuses.get(name)
+        return status is not None and status.available and status.logged_in is not False
+
     async def choose(self, wanted: str | None, *, leads: bool = True) -> str:
         """Return the provider of the master, after a probe: the wanted or the first that works.
 

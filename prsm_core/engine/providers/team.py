@@ -50,11 +50,13 @@ class Workforce(Record, frozen=True, kw_only=True):
         names: What models may be called.
         usable: The providers that agents can be started on, as far as is known.
         summaries: What each provider is, by name.
+        is_gone: Whether a provider was looked at and cannot start agents, as it is now.
     """
 
     names: ModelNames
     usable: Collection[str] = ()
     summaries: Mapping[str, str]
+    is_gone: Callable[[str], bool] = lambda _: False
     _told: dict[_Whose, str] = field(default_factory=dict)  # what agents were told by now
 
     def members(self, own: ModelChoice, granted: Collection[str] | None) -> list[Member]:
@@ -142,8 +144,10 @@ class WorkforceNow:
         names: ModelNames,
         usable: Callable[[], Collection[str]],
         summaries: Mapping[str, str],
+        is_gone: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._names = names
+        self._is_gone = is_gone
         self._usable = usable
         self._summaries = summaries
         self._listed: dict[str, Listing] = {}  # when the newest one was made
@@ -154,7 +158,12 @@ class WorkforceNow:
         usable, listed = self._usable(), self._names.listed
         newest = self._newest
         if newest is None or newest.usable != usable or not _is_same(self._listed, listed):
-            newest = Workforce(names=self._names, usable=usable, summaries=self._summaries)
+            newest = Workforce(
+                names=self._names,
+                usable=usable,
+                summaries=self._summaries,
+                is_gone=self._is_gone,
+            )
             self._newest, self._listed = newest, dict(listed)
         return newest
 

@@ -188,12 +188,13 @@ def _choose_allowed(
     request: SpawnRequest,
     inherited: ModelChoice,
     granted: frozenset[str] | None,
-    names: ModelNames,
+    workforce: Workforce,
     refused: Mapping[str, str],
 ) -> ModelChoice:
     if request.models is not None:
         granted = request.models if granted is None else request.models & granted
-    choice = choose_child_model(request, inherited, names, granted, refused)
+    names, is_gone = workforce.names, workforce.is_gone
+    choice = choose_child_model(request, inherited, names, granted, refused, is_gone)
     if choice.provider in refused:
         raise ProviderNotAvailableError(refused[choice.provider], hint=HINT)
     return choice
@@ -218,7 +219,7 @@ def describe_child(
     depth = check_depth(parent.depth + 1, settings)
     inherited = inherited_model(parent, names)
     request = _with_models(request, inherited, names)
-    choice = _choose_allowed(request, inherited, parent.grant.models, names, refused)
+    choice = _choose_allowed(request, inherited, parent.grant.models, workforce, refused)
     tools = choose_tools(request, parent)
     mode = clamp_mode(request.mode, parent.grant.mode)
     cwd = resolve_cwd(request.cwd, parent.cwd, workspace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.providers.model_choice import inherited_model
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.engine.spawn.plan import Identity, choose_alias, describe_child
 from prsm_core.errors import AgentSpawnError
@@ -136,6 +137,19 @@ class Planner:
                 hint="restart one of your children instead",
                 code="too_many_agents",
             )
+
+    def describe_stand_in(self, wanted: str | None, agent: AgentDescriptor) -> str:
+        """Return what is told of an agent that has another model than it was named; else blank."""
+        if wanted is None or agent.parent_id is None:
+            return ""
+        names = self._workforce().names
+        base = inherited_model(self._roster.get(agent.parent_id).descriptor, names).provider
+        meant = names.meant(wanted, base)
+        if meant is None or meant == (agent.provider, agent.model):
+            return ""
+        from prsm_core.engine.providers.standing_in import describe_stand_in  # few have one
+
+        return describe_stand_in(wanted, meant[0], agent.provider, agent.model, names)
 
     def team_of(self, agent: AgentDescriptor) -> str:
         """Return what an agent is told of the models that its children may have now."""

@@ -8,7 +8,13 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole, AgentState, ExpertProfile, SpawnRequest
 from prsm_core.domain.record import Record
-from prsm_core.engine.tools.family import CHILD, await_child, describe, note_child
+from prsm_core.engine.tools.family import (
+    CHILD,
+    await_child,
+    describe,
+    note_child,
+    recalled_child,
+)
 from prsm_core.engine.turns.call import Reply
 from prsm_core.errors import AgentSpawnError, ExpertNotFoundError
 
@@ -95,7 +101,7 @@ class Advice(Record, frozen=True, kw_only=True):
 
     async def _advice_again(self, call: Call, effect: Effect, **about: str) -> Reply:
         """Go on with a consultation that began before the engine died."""
-        child, since = self.roster.get(effect.ref or ""), (effect.data or {}).get("since", "")
+        child, since = recalled_child(self.roster, effect), (effect.data or {}).get("since", "")
         return await self._advice(call, child, since, **about)
 
     def _request(self, call: Call, expert: ExpertProfile, model: str | None) -> SpawnRequest:

@@ -64,6 +64,7 @@ class Family(Record, frozen=True, kw_only=True):
         plan = self.planner.plan(request)
         fitting = self._pick(request, plan)
         if fitting is not None:
+            fitting.stand_in = self.planner.describe_stand_in(request.model, plan)
             noted = note_child(call, fitting, since, reused=True)
             await self._reuse(call, fitting, request, noted)
             return await self._answer(call, fitting, reused=True, since=since)
@@ -119,7 +120,7 @@ class Family(Record, frozen=True, kw_only=True):
         return await self._answer(call, child, reused=True, since=since)
 
     def _child(self, effect: Effect) -> AgentRecord:
-        return self.roster.get(effect.ref or "")
+        return recalled_child(self.roster, effect)
 
     async def _answer_again(self, call: Call, effect: Effect) -> Reply:
         """Answer a call that made or took its child before its engine died."""
@@ -149,14 +150,29 @@ class Family(Record, frozen=True, kw_only=True):
         return {**data, "state": child.state.value, "result": result}
 
     def _described(self, child: AgentRecord, *, reused: bool) -> dict[str, Any]:
-        """Return `describe`, and a note where the child may pass the budget that it was given."""
+        """Return `describe`, and a note of what its parent may not expect.
+
+        That is a child that may pass the budget that it was given, or has another model than the
+        one that was named.
+        """
         provider = child.descriptor.provider
-        note = self.enforcement.describe_budget(provider, child.agent_id)
-        return {**describe(child, reused=reused), **({"note": note} if note else {})}
+        budget = self.enforcement.describe_budget(provider, child.agent_id)
+        told = describe(child, reused=reused)
+        note = ". ".join(filter(None, (told.get("note"), budget)))
+        return {**told, **({"note": note} if note else {})}
 
     async def learn_models(self, agent: AgentDescriptor, texts: Iterable[str | None]) -> None:
-        """Ask the providers of these names whether they have the models, if that is not known."""
-        own = inherited_model(agent, self.listings.names)
+        """Ask the providers of these names whether they have the models, if that is not known.
+
+        Of those that the user has named otherwise it is looked whether they are there, each once
+        in a run: where one is not, another model may stand in.
+        """
+        names, texts = self.listings.names, list(texts)
+        own = inherited_model(agent, names)
+        meant = (names.meant(text, own.provider) for text in texts if text is not None)
+        said = {place[0] for place in meant if place is not None} - {own.provider}
+        if said:
+            await self.enforcement.usable(said.intersection(names.providers))
         await self.listings.check(texts, own.provider)
 
     async def _learn_models(self, call: Call, children: Sequence[Mapping[str, Any]]) -> None:
@@ -249,6 +265,7 @@ class Family(Record, frozen=True, kw_only=True):
                 plan = self.planner.plan(request)
                 fitting = self._pick(request, plan)
                 if fitting is not None:
+                    fitting.stand_in = self.planner.describe_stand_in(request.model, plan)
                     chosen.append((fitting, request))
                 else:
                     chosen.append((self.acts.enlist(plan, request), None))
@@ -310,8 +327,17 @@ def note_child(
     call: Call, child: AgentRecord, since: str, name: str = CHILD, *, reused: bool
 ) -> EffectNoted:
     """Return what notes that a call has made or taken a child, whose life began after `since`."""
-    tree = {"worktree": child.descriptor.cwd} if child.wants_tree else {}
-    return call.effect(name, child.agent_id, since=since, reused=reused, **tree)
+    told = {"worktree": child.descriptor.cwd} if child.wants_tree else {}
+    if child.stand_in:
+        told["stand_in"] = child.stand_in
+    return call.effect(name, child.agent_id, since=since, reused=reused, **told)
+
+
+def recalled_child(roster: Roster, effect: Effect) -> AgentRecord:
+    """Return the child of a call that began before its engine died, with what is told of it."""
+    child = roster.get(effect.ref or "")
+    child.stand_in = (effect.data or {}).get("stand_in", "")
+    return child
 
 
 def _nth(number: int) -> str:
@@ -350,6 +376,7 @@ def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
         "name": child.descriptor.name,
         "state": child.state.value,
         "reused": reused,
+        **({"note": child.stand_in} if child.stand_in else {}),
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
+from prsm_core.domain.tools import EDIT_TOOLS
 from prsm_core.domain.turns import IMAGE_SCHEME, AssembledContext, TokenBudget
 from prsm_core.engine.context.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
 from prsm_core.engine.turns.model_parameters import model_parameters
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.images import Image
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.domain.turns import AgentMessage
+    from prsm_core.domain.turns import AbortSignal, AgentMessage
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.interfaces.provider import Carried, CarriedCall
@@ -46,6 +47,7 @@ your answer."""
 
 _GOES_ON = "You were cut off in the midst of your turn, which goes on. Of your calls:"
 
+_WRITERS = EDIT_TOOLS | {"Bash"}
 _PROMPTS: Mapping[AgentRole, str] = {
     AgentRole.MASTER: _MASTER,
     AgentRole.WORKER: _WORKER,
@@ -125,11 +127,13 @@ def assemble_context(
     workspace: str,
     window: int | None,
     images: Callable[[AgentRecord, Sequence[str]], tuple[Image, ...]],
+    source: str | None = None,
+    abort_signal: AbortSignal | None = None,
 ) -> AssembledContext:
     """Return what an agent's next turn is given; nothing of it is written yet.
 
     Its layers are counted as they are here: a thread that the vendor holds has them all already,
-    but for the current message.
+    but for the current message. `source` is the id of what the turn was triggered by.
     """
     descriptor = record.descriptor
     held = record.context_used
@@ -146,14 +150,26 @@ def assemble_context(
         **model_config(descriptor, settings),
         token_budget=_budget(descriptor, settings, window, held, current, len(shown)),
         timeout_ms=int(settings.engine.agent_timeout_seconds * 1000),
+        abort_signal=abort_signal,
         run_id=run_id,
         session_label=record.label,
         parent_turn_id=record.head_turn_id,
-        role="manager" if descriptor.role is AgentRole.MASTER else "worker",
+        role=ledger_role(descriptor.role, descriptor.tools),
         toolset_name=descriptor.role.value,
         permissions_granted=_granted(descriptor.mode, descriptor.tools),
+        source_event_id=source,
         workspace_path=workspace,
     )
+
+
+def ledger_role(role: AgentRole, tools: frozenset[str]) -> str:
+    """Return what the ledger calls an agent: manager, worker, or unified.
+
+    That last one is a master whose own tools change things, so that it both leads and works.
+    """
+    if role is not AgentRole.MASTER:
+        return "worker"
+    return "unified" if tools & _WRITERS else "manager"
 
 
 def _budget(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.images import Image
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.outcome import RunAbort
     from prsm_core.engine.ports import Life, Steps
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger
@@ -80,6 +81,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
     budgets: BudgetLedger
     watch: TurnWatch
     window: Callable[[str, str], int | None]  # of a model, in tokens, by provider and name
+    abort: RunAbort
 
 
 class TurnSubject(Record, frozen=True, kw_only=True):

@@ -174,6 +174,7 @@ class TurnBeginning:
             permissions_granted=context.permissions_granted,
             workspace_path=self._parts.workspace(descriptor.cwd),
             started_at_ms=fold.started_at_ms,
+            source_event_id=context.source_event_id,
             consumed=prompt.consumed,
         )
 
@@ -189,6 +190,8 @@ class TurnBeginning:
             workspace=parts.workspace(self._record.descriptor.cwd),
             window=window_of(self._record, parts.window),
             images=parts.calls.images,
+            source=next(iter(prompt.consumed), None),
+            abort_signal=parts.abort.signal,
         )
 
 

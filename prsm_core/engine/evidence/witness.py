@@ -220,7 +220,7 @@ def _blobs(shadow: Shadow, contents: Mapping[str, _Content]) -> dict[str, Seen]:
     """Return contents with their sizes; one that is gone is as if nothing had been there."""
     sizes: dict[tuple[str, str], int | None] = {}
     for top in {one.root for one in contents.values()}:
-        if (shadow.folder / top).is_dir():
+        if shadow.has_root(top):
             asked = [one.blob for one in contents.values() if one.root == top]
             sizes |= {(top, blob): n for blob, n in shadow.root(top).sizes(asked).items()}
     found = {}

@@ -19,7 +19,7 @@ import msgspec
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.merging import Side, find_side, without
-from prsm_core.workspace.changes.records import Entry, is_inside
+from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.writing import Operation, write
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.journal import sync
@@ -131,9 +131,7 @@ class Rejecter:
         return operations, [made[change.id] for change in wanted]
 
     def _root(self, path: str) -> Root | None:
-        if path and not is_inside(path):
-            return None
-        return self._shadow.root(path) if (self._shadow.folder / path).is_dir() else None
+        return self._shadow.root(path) if self._shadow.has_root(path) else None
 
     def _write_intent(
         self, session: str, operations: Sequence[Operation], decided: Sequence[Decided]

@@ -123,7 +123,8 @@ class Tracker:
         if shadow is not self.shadow:
             self.shadow = shadow
             for path, root in self._roots.items():
-                root.look.root = shadow.root(path)
+                if shadow.has_root(path):  # else the next scan tells that it is gone
+                    root.look.root = shadow.root(path)
 
     def begin(self) -> None:
         """Take the folder as it is for what it always was. Raises PrsmError."""
@@ -161,7 +162,7 @@ class Tracker:
             self._learned = list(given.get("learned", ()))
             self._roots.clear()
             for path, known in given["roots"].items():
-                if (self.shadow.folder / path).is_dir():
+                if self.shadow.has_root(path):
                     root = self._add(path)
                     root.known.update((p, _known(one)) for p, one in known.items())
                     seen = given.get("seen", {}).get(path, {})
@@ -285,7 +286,7 @@ class Tracker:
         paths = list(self._roots)
         while paths:
             path = paths.pop(0)
-            if path and not (self.shadow.folder / path).is_dir():
+            if path and not self.shadow.has_root(path):
                 del self._roots[path]
                 notes.append(f"the repository {path} is gone; its files are not told one by one")
                 continue
@@ -359,7 +360,7 @@ class Tracker:
     def _by_root(self, paths: Iterable[str]) -> dict[_Root, list[str]]:
         """Return paths from the top of the root that each is in."""
         found: dict[_Root, list[str]] = {}
-        tops = sorted(self._roots, key=len, reverse=True)
+        tops = sorted(filter(self.shadow.has_root, self._roots), key=len, reverse=True)
         for path in dict.fromkeys(paths):
             if ".git" in path.split("/"):
                 continue

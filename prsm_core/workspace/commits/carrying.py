@@ -125,7 +125,7 @@ class Committer:
         sync(self._intent.parent)
 
     def _ended(self, move: _Move) -> Sequence[Commit]:
-        if not (self._shadow.folder / move.root).is_dir():
+        if not self._shadow.has_root(move.root):
             return ()
         person = PersonsRepository(self._shadow.root(move.root))
         is_done = person.has(_last(move), move.ref)
@@ -142,7 +142,7 @@ class Committer:
         plans, left = [], []
         for path in sorted({change.root for one in asked for change in one.changes}):
             mine = only(asked, path)
-            if not (self._shadow.folder / path).is_dir():
+            if not self._shadow.has_root(path):
                 left += [Left(c.id, "its repository is gone") for one in mine for c in one.changes]
                 continue
             root = self._shadow.root(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ def status(path: str) -> os.stat_result | None:
         raise
 
 
+def is_inside(path: str) -> bool:
+    """Return whether a path from the top of a folder stays in it, and out of what is git's."""
+    return not {"", ".", "..", ".git"} & set(path.split("/"))
+
+
 def put(file: Path, data: bytes) -> None:
     """Write a file whole, or leave it as it was: who is killed in the midst leaves no half of one.
 
@@ -33,3 +39,11 @@ def put(file: Path, data: bytes) -> None:
     new = file.with_name(f"{file.name}.new")
     new.write_bytes(data)
     new.replace(file)
+
+
+def put_if_new(file: Path, data: bytes) -> None:
+    """Write a file whole if it holds anything else."""
+    with suppress(FileNotFoundError):
+        if file.read_bytes() == data:
+            return
+    put(file, data)

@@ -16,6 +16,7 @@ from prsm_core.workspace.shadow.staging import forget_copy
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from prsm_core.workspace.shadow.git import GitDir
     from prsm_core.workspace.shadow.records import RootState, Snapshot
     from prsm_core.workspace.shadow.root import Root
 
@@ -76,15 +77,19 @@ def find(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:
     )
 
 
-def drop(root: Root, snapshot_id: str) -> None:
+def drop(git: GitDir, snapshot_id: str) -> None:
     """Forget a root's part of a snapshot; its content goes with `prune`."""
-    root.shadow.run("update-ref", "-d", f"{REFS}{snapshot_id}")
+    git.run("update-ref", "-d", f"{REFS}{snapshot_id}")
 
 
-def prune(root: Root) -> None:
-    """Remove what no snapshot needs any more."""
-    forget_copy(root.shadow)
-    root.shadow.run("prune", "--expire=now")
+def prune(git: GitDir) -> str:
+    """Remove what no snapshot needs any more; return why nothing was removed, if so.
+
+    Where something is lost that a snapshot had borrowed, git does not see what else it needs.
+    """
+    forget_copy(git)
+    output = git.ask("prune", "--expire=now")
+    return GitFailedError(("prune",), output).said if output.code else ""
 
 
 def is_sound(main: Callable[[], Root]) -> bool:

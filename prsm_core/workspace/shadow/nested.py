@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prsm_core.workspace.shadow.git import GitDir
+    from prsm_core.workspace.shadow.records import Snapshot
 
 MOST = 100  # repositories in a folder
 
@@ -31,6 +32,17 @@ class RealFolders:
         if known is None:
             known = self._known[parent] = self.holds(parent) and self._is_real(parent)
         return known
+
+    def has(self, folder: str) -> bool:
+        """Return whether there is a folder, and no link on the way to it."""
+        return self.holds(f"{folder}/")
+
+    def is_behind_link(self, path: str) -> bool:
+        """Return whether a folder above a path is a link."""
+        parent = path.rpartition("/")[0]
+        if not parent or self.holds(path):
+            return False
+        return os.path.islink(f"{self._root}/{parent}") or self.is_behind_link(parent)  # noqa: PTH114
 
     def _is_real(self, folder: str) -> bool:
         try:
@@ -52,7 +64,14 @@ def roots_among(folder: Path, paths: Iterable[str]) -> list[str]:
     real = RealFolders(folder)
     tops = dict.fromkeys(path.rstrip("/") for path in paths)
     return sorted(
-        top
-        for top in tops
-        if real.holds(f"{top}/x") and find_repository(Path(folder, top)) is not None
+        top for top in tops if real.has(top) and find_repository(Path(folder, top)) is not None
     )
+
+
+def roots_below(snapshot: Snapshot, path: str) -> list[str]:
+    """Return the roots that lie in a root, but not in another one there; from its top."""
+    top = f"{path}/" if path else ""
+    below = [state.path for state in snapshot.roots if state.path and state.path.startswith(top)]
+    return [
+        one[len(top) :] for one in below if not any(one.startswith(f"{other}/") for other in below)
+    ]

@@ -39,6 +39,11 @@ class Repository(Record, frozen=True):
         return self.git_dir / "index"
 
     @property
+    def objects(self) -> Path:
+        """Where its content lies."""
+        return self.common_dir / "objects"
+
+    @property
     def index_lock(self) -> Path:
         """What is there while a program writes the person's index."""
         return self.git_dir / "index.lock"

@@ -12,11 +12,12 @@ import re
 import shutil
 import stat
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.shadow.files import put, status
+from prsm_core.workspace.shadow.files import put, put_if_new, status
 from prsm_core.workspace.shadow.git import (
     ContentGoneError,
     GitDir,
@@ -34,7 +35,6 @@ from prsm_core.workspace.shadow.staging import StagingKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from prsm_core.workspace.shadow.git import Git
     from prsm_core.workspace.shadow.place import Repository
@@ -60,6 +60,7 @@ _CONFIG = """\
 \tauto = false
 """
 _ATTRIBUTES = "* -text -ident -filter -working-tree-encoding\n"
+_OBJECTS = "objects"  # beside the git directory: where the repository's content lies
 _TRIES = 3  # of files that change while they are read
 _NOT_OPENED = re.compile(rb"warning: could not open directory '([^\n]*?)/?': ([^\n]*)")
 
@@ -91,6 +92,20 @@ class _Look(NamedTuple):
     tops: list[str]  # of repositories
 
 
+def stored_at(git: Git, place: Path) -> GitDir:
+    """Return the git directory of a root, for what needs none of its files: they may be gone."""
+    return GitDir(git, place / "git", place, objects=_known_objects(place), is_ours=True)
+
+
+def _known_objects(place: Path) -> Sequence[Path]:
+    """Return where a root's repository has its content, if that is there still."""
+    try:
+        known = Path(os.fsdecode((place / _OBJECTS).read_bytes()))
+    except (FileNotFoundError, ValueError):
+        return ()
+    return (known,) if known.is_dir() else ()
+
+
 class Root:
     """The shadow of one root; `place` is a folder of its own, `path` where the root lies."""
 
@@ -113,11 +128,12 @@ class Root:
         self.environ = environ
         self.hidden = tuple(f"{one}/" for one in hidden)
         self.repository = find_repository(folder)
-        objects: list[Path] = []
+        # That of a submodule is there still where its folder was removed, or never made again.
+        objects = _known_objects(place)
         git_dir = None
         if self.repository is not None:
             git_dir = self.repository.git_dir
-            objects = [self.repository.common_dir / "objects"]
+            objects = (self.repository.objects,)
             self.person = GitDir(git, git_dir, folder)
         excludes = excludes_file(git, git_dir, folder, environ)
         settings = [f"core.excludesFile={excludes or os.devnull}"]
@@ -141,7 +157,7 @@ class Root:
         objects: Sequence[Path] = ()
         if writes_here:
             env = {**env, "GIT_OBJECT_DIRECTORY": str(self.shadow.path / "objects")}
-            objects = [self.repository.common_dir / "objects"]
+            objects = [self.repository.objects]
         git_dir = self.repository.git_dir
         return GitDir(self._git, git_dir, self.folder, objects=objects, settings=settings, env=env)
 
@@ -152,6 +168,7 @@ class Root:
             self._make()
         self._copy_exclude()
         if self.repository is not None:
+            put_if_new(self.place / _OBJECTS, os.fsencode(self.repository.objects))
             if not self._is_borrowed_there():
                 (self.shadow.path / "index").unlink(missing_ok=True)
             if not (self.shadow.path / "index").exists():
@@ -197,10 +214,7 @@ class Root:
         if self.repository is not None:
             with suppress(FileNotFoundError, NotADirectoryError):
                 data = (self.repository.common_dir / "info" / "exclude").read_bytes()
-        with suppress(FileNotFoundError):
-            if own.read_bytes() == data:
-                return
-        put(own, data)
+        put_if_new(own, data)
 
     def capture(self, force: Sequence[str] = ()) -> Captured:
         """Store the root as it is now; of paths in `force` also what git would ignore.

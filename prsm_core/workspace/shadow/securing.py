@@ -17,7 +17,6 @@ from prsm_core.workspace.shadow.keeping import REFS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
-    from pathlib import Path
 
     from prsm_core.workspace.shadow.records import Snapshot
     from prsm_core.workspace.shadow.root import Root
@@ -26,23 +25,31 @@ _NOTE = "secured.json"  # beside the git directory: of which snapshots this was 
 _NOTHING: dict[str, list[str]] = {"lost": [], "snapshots": [], "relied": []}
 
 
-def pack(snapshots: Iterable[Snapshot], root_of: Callable[[str], Root]) -> None:
-    """Take in all that snapshots need, whoever else has it. Raises GitFailedError."""
-    for path in sorted({state.path for one in snapshots for state in one.roots}):
+def pack(
+    snapshots: Iterable[Snapshot], root_of: Callable[[str], Root], is_there: Callable[[str], bool]
+) -> None:
+    """Take in all that snapshots need, whoever else has it. Raises GitFailedError.
+
+    Of a root that is gone there is nothing to take.
+    """
+    paths = {state.path for one in snapshots for state in one.roots}
+    for path in sorted(filter(is_there, paths)):
         root_of(path).shadow.run("repack", "-a", "-d", "-q", "--no-write-bitmap-index")
 
 
-def secure(snapshots: Iterable[Snapshot], root_of: Callable[[str], Root], folder: Path) -> int:
+def secure(
+    snapshots: Iterable[Snapshot], root_of: Callable[[str], Root], is_there: Callable[[str], bool]
+) -> int:
     """Take in what snapshots borrow and git may throw away; return how many objects it was.
 
-    A root that is a folder no more borrows nothing. Raises GitFailedError.
+    A root that is gone borrows nothing. Raises GitFailedError.
     """
     ids, heads = defaultdict[str, list[str]](list), defaultdict[str, set[str]](set)
     for one in snapshots:
         for state in one.roots:
             ids[state.path].append(one.id)
             heads[state.path].add(state.head or "")
-    paths = [path for path in sorted(ids) if (folder / path).is_dir()]
+    paths = sorted(filter(is_there, ids))
     return sum(_secure(root_of(path), ids[path], heads[path]) for path in paths)
 
 

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from prsm_core.domain.record import Record
+from prsm_core.workspace.files import read_regular
 
 _POINTER_LIMIT = 64 * 1024  # bytes of a `.git` or `commondir` file; real ones hold one path
 
@@ -96,5 +97,4 @@ def _linked(dot_git: Path) -> tuple[Path, Path] | None:
 
 
 def _read_pointer(path: Path) -> str:
-    with path.open("rb") as file:
-        return os.fsdecode(file.read(_POINTER_LIMIT)).rstrip("\r\n")
+    return os.fsdecode(read_regular(path, _POINTER_LIMIT)).rstrip("\r\n")

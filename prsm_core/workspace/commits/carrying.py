@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prsm_core.workspace.commits.lock import Stamp
     from prsm_core.workspace.commits.planning import RepositoryPlan
     from prsm_core.workspace.commits.records import Asked
+    from prsm_core.workspace.shadow.root import Root
     from prsm_core.workspace.shadow.worktree import Shadow
 
 _HINT = "look at `git status`, and try again"
@@ -146,12 +147,8 @@ class Committer:
                 left += [Left(c.id, "its repository is gone") for one in mine for c in one.changes]
                 continue
             root = self._shadow.root(path)
-            if root.repository is None:
-                left += [
-                    Left(c.id, "its folder is no repository: `git init` makes it one")
-                    for one in mine
-                    for c in one.changes
-                ]
+            if why := _why_not(root):
+                left += [Left(c.id, why) for one in mine for c in one.changes]
                 continue
             person = PersonsRepository(root)
             _check(person)
@@ -259,6 +256,15 @@ def _commits(person: PersonsRepository, plan: RepositoryPlan, ids: Sequence[str]
         )
         for layer, id_ in zip(plan.layers, ids or [""] * len(plan.layers), strict=True)
     ]
+
+
+def _why_not(root: Root) -> str:
+    """Return why nothing is committed in a root, "" where it can be."""
+    if root.repository is None:
+        return "its folder is no repository: `git init` makes it one"
+    if root.has_foreign_repository:
+        return f"its repository is {root.repository.git_dir}, which may be that of another folder"
+    return ""
 
 
 def _check(person: PersonsRepository) -> None:

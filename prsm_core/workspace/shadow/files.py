@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-_NOTHING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_NOTHING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+_LONGEST = 4095  # bytes of a path that the system opens
 
 
 def status(path: str) -> os.stat_result | None:
     """Return what the system says of a path, links not followed; None where nothing is.
 
-    A link above it that leads in a circle has nothing behind it. Raises OSError.
+    A link above it that leads in a circle has nothing behind it, and at a path that is too long
+    nobody finds anything. Raises OSError.
     """
     try:
         return os.lstat(path)
@@ -24,6 +26,11 @@ def status(path: str) -> os.stat_result | None:
         if error.errno in _NOTHING:
             return None
         raise
+
+
+def is_reachable(path: str) -> bool:
+    """Return whether a path is short enough for the system; one may be made step by step."""
+    return len(os.fsencode(path)) <= _LONGEST
 
 
 def is_inside(path: str) -> bool:

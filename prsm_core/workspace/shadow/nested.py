@@ -52,10 +52,13 @@ class RealFolders:
 
 
 def submodules(folder: Path, person: GitDir) -> list[str]:
-    """Return the paths of submodules, checked out or not, also of those that git ignores."""
+    """Return the paths of submodules, checked out or not, also of those that git ignores.
+
+    Of an index that cannot be read none are known, which a snapshot tells.
+    """
     if not (folder / ".gitmodules").is_file():
         return []
-    entries = person.run("ls-files", "-s", "-z").split(b"\0")
+    entries = person.ask("ls-files", "-s", "-z").out.split(b"\0")
     return [os.fsdecode(one.partition(b"\t")[2]) for one in entries if one.startswith(b"160000 ")]
 
 

@@ -11,13 +11,13 @@ import os
 import re
 import shutil
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.shadow.files import put, put_if_new, status
+from prsm_core.workspace.files import read_regular
+from prsm_core.workspace.shadow.files import is_reachable, put, put_if_new, status
 from prsm_core.workspace.shadow.git import (
     ContentGoneError,
     GitDir,
@@ -28,8 +28,8 @@ from prsm_core.workspace.shadow.git import (
 )
 from prsm_core.workspace.shadow.modes import Modes, ModesKeeper
 from prsm_core.workspace.shadow.nested import RealFolders, roots_among, submodules
-from prsm_core.workspace.shadow.place import find_repository, read_head
-from prsm_core.workspace.shadow.records import Change, RootState, Skipped
+from prsm_core.workspace.shadow.place import find_repository, is_own, read_head
+from prsm_core.workspace.shadow.records import Change, RootState, Skipped, Staging
 from prsm_core.workspace.shadow.seeding import seed
 from prsm_core.workspace.shadow.staging import StagingKeeper
 
@@ -62,7 +62,9 @@ _CONFIG = """\
 _ATTRIBUTES = "* -text -ident -filter -working-tree-encoding\n"
 _OBJECTS = "objects"  # beside the git directory: where the repository's content lies
 _TRIES = 3  # of files that change while they are read
-_NOT_OPENED = re.compile(rb"warning: could not open directory '([^\n]*?)/?': ([^\n]*)")
+# git cuts off what it says of a path that is too long for the system.
+_NOT_OPENED = re.compile(rb"warning: could not open directory '([^\n]*?)(?:/?': ([^\n]*)|\n)")
+_TOO_LONG = "its path is too long"
 
 
 class Limits(Record, frozen=True, kw_only=True):
@@ -212,8 +214,8 @@ class Root:
         own = self.shadow.path / "info" / "exclude"
         data = b""
         if self.repository is not None:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                data = (self.repository.common_dir / "info" / "exclude").read_bytes()
+            exclude = self.repository.common_dir / "info" / "exclude"
+            data = read_regular(exclude) if exclude.is_file() else b""
         put_if_new(own, data)
 
     def capture(self, force: Sequence[str] = ()) -> Captured:
@@ -231,11 +233,12 @@ class Root:
         tops = list(look.tops)
         if self.repository is not None:
             tops += submodules(self.folder, self.person)
+        notes = [f"{path} changed while it was read" for path in unsure]
         return Captured(
-            state=self._state(self.shadow.word("write-tree")),
+            state=self._state(self.shadow.word("write-tree"), notes),
             nested=roots_among(self.folder, tops),
             skipped=look.skipped,
-            notes=[f"{path} changed while it was read" for path in unsure],
+            notes=notes,
         )
 
     def _forget_forced(self, force: Sequence[str]) -> None:
@@ -277,7 +280,10 @@ class Root:
             raise GitFailedError(("ls-files",), output)
         others = [one for one in names(output.out) if not one.startswith(self.hidden)]
         closed = [
-            Skipped(os.fsdecode(path), f"the folder cannot be opened: {os.fsdecode(why)}")
+            Skipped(
+                os.fsdecode(path),
+                f"the folder cannot be opened: {os.fsdecode(why) if why else _TOO_LONG}",
+            )
             for path, why in _NOT_OPENED.findall(output.err)
         ]
         return changed, others, closed
@@ -291,6 +297,8 @@ class Root:
                 continue
             stamp = _stamp(self._at(path)) if real.holds(path) else None
             reason = None if stamp is None else self._why_not(path, stamp)
+            if not is_reachable(self._at(path)):
+                reason = _TOO_LONG
             if reason is not None:
                 size = stamp[1] if stamp is not None else 0
                 look.skipped.append(Skipped(path, reason, size))
@@ -341,7 +349,7 @@ class Root:
         else:
             self._modes.note([*look.dropped, *look.stored])
 
-    def _state(self, tree: str) -> RootState:
+    def _state(self, tree: str, notes: list[str]) -> RootState:
         file = str(self._modes.file)
         modes = self.shadow.word("hash-object", "-w", "--no-filters", "--", file)
         if self.repository is None:
@@ -354,8 +362,42 @@ class Root:
             head=head.commit,
             branch=head.branch,
             under_way=self.repository.under_way,
-            staging=self.staging.copy(),
+            staging=self._copied_staging(self.repository, notes),
         )
+
+    def _copied_staging(self, repository: Repository, notes: list[str]) -> Staging | None:
+        """Return the person's index; None, and a note, where git cannot read it: files matter more.
+
+        Raises GitFailedError and OSError where it can.
+        """
+        try:
+            return self.staging.copy()
+        except (GitFailedError, OSError) as error:
+            if repository.index.is_file() and not self.person.ask("ls-files").code:
+                raise
+            why = error.said if isinstance(error, GitFailedError) else error.strerror or str(error)
+            where = self.path or "the folder"
+            notes.append(f"the staging area of {where} cannot be read, and is not in it: {why}")
+            return None
+
+    @property
+    def top(self) -> Path:
+        """The top of the folder that the root lies in."""
+        return self.folder.parents[self.path.count("/")] if self.path else self.folder
+
+    @property
+    def has_repository_inside(self) -> bool:
+        """Whether its repository lies in it, in the folder of another: who removes it, takes both.
+
+        That of the folder's own top is what people know that they have.
+        """
+        where = self.repository
+        return bool(self.path) and where is not None and where.objects.is_relative_to(self.folder)
+
+    @property
+    def has_foreign_repository(self) -> bool:
+        """Whether its repository may be another folder's, so that nothing in it is to change."""
+        return self.repository is not None and not is_own(self.repository, self.folder, self.top)
 
     @property
     def staging(self) -> StagingKeeper:

@@ -62,21 +62,43 @@ def _secure(root: Root, snapshots: Sequence[str], heads: Collection[str]) -> int
     if root.repository is None:
         return 0
     note = _note(root)
+    if root.has_repository_inside:
+        return _take_all(root, snapshots, note["snapshots"])
     lost = _lost(root, {*heads, root.borrowed_from, *note["relied"]} - {""})
     if not lost or (note["lost"] == lost and note["snapshots"] == snapshots):
         return 0
     # Of snapshots that this was done for, all is there; of others, what those do not share.
     safe = {*note["snapshots"]} & {*snapshots} if note["lost"] == lost else set()
     tips = _words(root.person.run("rev-list", "--no-walk", "--ignore-missing", "--all"))
-    borrowed = _borrowed(root, [one for one in snapshots if one not in safe], [*safe], tips)
+    count = _take(root, [one for one in snapshots if one not in safe], safe, tips)
+    still = _lost(root, {*heads, root.borrowed_from, *tips} - {""})
+    _write_note(root, lost=still, snapshots=snapshots, relied=tips)
+    return count
+
+
+def _take_all(root: Root, snapshots: Sequence[str], done: Collection[str]) -> int:
+    """Take in all that is borrowed from a repository that goes with the folder it is in."""
+    if [*done] == [*snapshots]:
+        return 0
+    safe = {*done} & {*snapshots}
+    count = _take(root, [one for one in snapshots if one not in safe], safe, ())
+    _write_note(root, lost=(), snapshots=snapshots, relied=())
+    return count
+
+
+def _take(root: Root, snapshots: Iterable[str], safe: Iterable[str], tips: Iterable[str]) -> int:
+    """Take in what snapshots borrow, that neither those which are safe nor tips have."""
+    borrowed = _borrowed(root, snapshots, safe, tips)
     if borrowed:
         packs = root.shadow.path / "objects" / "pack"
         packs.mkdir(parents=True, exist_ok=True)
         root.shadow.run("pack-objects", "-q", str(packs / "pack"), stdin=_lines(borrowed))
-    still = _lost(root, {*heads, root.borrowed_from, *tips} - {""})
-    now = {"lost": still, "snapshots": list(snapshots), "relied": tips}
-    put(root.place / _NOTE, json.dumps(now).encode("ascii"))
     return len(borrowed)
+
+
+def _write_note(root: Root, **now: Sequence[str]) -> None:
+    told = {name: [*words] for name, words in now.items()}
+    put(root.place / _NOTE, json.dumps(told).encode("ascii"))
 
 
 def _lost(root: Root, commits: Collection[str]) -> list[str]:

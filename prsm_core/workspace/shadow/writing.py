@@ -136,9 +136,14 @@ def _set_modes(root: Root, target: RootState, plan: RootPlan) -> None:
 
 def put_staging_back(root: Root, target: RootState) -> str | None:
     """Put the person's index back where HEAD is as it was; return why it was not, if so."""
-    where = joined(root.path, "") or "the folder"
+    where = root.path or "the folder"
     if root.repository is None:
         return None if target.head is None else f"{where} is no repository any more"
+    if root.has_foreign_repository:
+        return (
+            f"the staging area of {where} stays as it is: its repository is "
+            f"{root.repository.git_dir}, which may be that of another folder"
+        )
     head = read_head(root.repository, root.person)
     if head.commit != target.head:
         return (

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from prsm_core.workspace.changes.forgetting import REFS, name_of
+from prsm_core.workspace.changes.forgetting import REFS, base_of, name_of
 from prsm_core.workspace.changes.looking import Known, RootLook
 from prsm_core.workspace.changes.records import FILE_BYTES, Entry, Found, Written
 from prsm_core.workspace.changes.storing import hold, kept
@@ -101,6 +101,7 @@ class Tracker:
         much: int = MUCH,
     ) -> None:
         self.shadow = shadow
+        self._name = name
         self.place = shadow.place / TRACKERS / name_of(name)
         self._tick = tick
         self._new_id = new_id
@@ -141,7 +142,7 @@ class Tracker:
         for state in roots:
             one = self._add(state.path)
             one.look.begin()
-            one.look.root.shadow.run("update-ref", f"{self._ref}/base", state.tree)
+            one.look.root.shadow.run("update-ref", base_of(self._name), state.tree)
         self._write(self._known, "")
 
     def go_on(self, is_stored: Callable[[str], bool]) -> None:

@@ -75,7 +75,8 @@ class Journal:
         if last is None:
             raise ConfigError(
                 "nothing was restored in this folder, so there is nothing to undo",
-                hint="`prsm snapshot list` shows what can be restored",
+                hint="`prsm undo --turn` takes back what agents changed last, `prsm undo --prompt` "
+                "all of a prompt; `prsm snapshot list` shows what can be restored",
             )
         return last
 

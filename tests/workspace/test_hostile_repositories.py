@@ -211,6 +211,32 @@ def _remove_deep(folder):
     shutil.rmtree(folder / ("d" * 250))
 
 
+@pytest.mark.parametrize("of", ["blob:none", "tree:0"])
+def test_snapshots_of_a_clone_of_a_part_are_packed_and_deleted_like_others(scene, tmp_path, of):
+    """What the clone has never fetched, and a sparse index names, is in nobody's files."""
+    scene.write("in/a", "1")
+    scene.write("out/b", "1")
+    scene.commit()
+    scene.git("config", "uploadpack.allowFilter", "true")
+    clone = tmp_path / "clone"
+    how = ("--no-local", f"--filter={of}", "--sparse")
+    scene.git("clone", "-q", *how, f"file://{scene.folder}", str(clone), at=tmp_path)
+    scene.git("sparse-checkout", "set", "in", at=clone)
+    shutil.rmtree(scene.folder)  # nothing more can be fetched
+    scene.folder = clone
+    first, before = scene.take(), every_byte(clone)
+    scene.write("in/a", "2")
+    scene.git("add", "-A")
+    second, staged = scene.take(), scene.staged()
+    scene.shadow().pack()
+    scene.shadow().delete(first.id)
+    scene.write("in/a", "3")
+    scene.git("reset", "-q", "--soft", "HEAD")
+    scene.shadow().restore(second.id)
+    assert scene.staged() == staged
+    assert every_byte(clone) == {**before, b"in/a": (before[b"in/a"][0], b"2")}
+
+
 def test_changes_of_a_borrowed_repository_are_taken_back_like_others(scene, other):
     scene.write("sub/x", "1")
     scene.write("sub/.git", f"gitdir: {other}/.git\n")

@@ -10,6 +10,7 @@ from prsm_core.workspace.shadow.lock import folder_lock
 from prsm_core.workspace.shadow.records import About, Snapshot
 from prsm_core.workspace.shadow.retention import Retention, too_many
 from prsm_core.workspace.shadow.whereabouts import PRUNE, forget
+from prsm_core.workspace.shadow.worktree import KEPT_SAFETY
 from tests.workspace.changes_scene import Tracked, found_by, wanted
 from tests.workspace.shadow_scene import Scene
 
@@ -119,6 +120,25 @@ def test_a_restore_that_is_under_way_is_finished_and_can_be_undone_whatever_is_d
     assert {first.id, safety.id} <= {one.id for one in shadow.snapshots()}
     shadow.undo()
     assert scene.read("a") == "work"
+
+
+def test_a_clock_that_was_set_back_makes_no_snapshot_old(scene):
+    scene.start_numbers(10_000)
+    first = scene.take()
+    for number in range(KEPT_SAFETY + 2):
+        scene.write("a", f"{number}")
+        scene.shadow().restore(first.id)
+    scene.start_numbers(1)
+    kept = []
+    for text in ("work", "more work"):
+        scene.write("a", text)
+        kept.append(scene.shadow().restore(first.id).safety.id)
+    assert [one.id for one in scene.shadow().snapshots()][:2] == kept[::-1]
+    scene.shadow().restore(kept[0])
+    assert scene.read("a") == "work"
+    new = [scene.take(kind="run", description=f"{n}").id for n in range(3)]
+    assert scene.shadow().retire(Retention(count=1)) == 2
+    assert new[-1] in {one.id for one in scene.shadow().snapshots()}
 
 
 def test_what_the_last_restore_needs_stays(scene):

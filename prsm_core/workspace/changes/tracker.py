@@ -11,15 +11,14 @@ import hashlib
 import itertools
 import json
 import os
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from prsm_core.workspace.changes.forgetting import REFS, base_of, name_of
 from prsm_core.workspace.changes.looking import Known, RootLook
 from prsm_core.workspace.changes.records import FILE_BYTES, Entry, Found, Written
 from prsm_core.workspace.changes.storing import hold, kept
+from prsm_core.workspace.shadow.files import put
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.nested import MOST, roots_among
 from prsm_core.workspace.shadow.records import joined
@@ -33,6 +32,7 @@ from prsm_core.workspace.shadow.written import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from prsm_core.workspace.shadow.worktree import Shadow
     from prsm_core.workspace.shadow.written import Acts, Content, Writing
@@ -402,13 +402,7 @@ class Tracker:
         )
 
     def _put(self, file: Path, told: Mapping[str, Any]) -> None:
-        descriptor, name = tempfile.mkstemp(dir=self.place, prefix=f".{file.stem}-")
-        try:
-            with os.fdopen(descriptor, "wb") as new:
-                new.write(json.dumps(told).encode("ascii"))
-            Path(name).replace(file)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        put(file, json.dumps(told).encode("ascii"))
 
 
 def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]:

@@ -9,9 +9,6 @@ finds by the branch whether it was done, and finishes the index or lets it be.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -22,7 +19,7 @@ from prsm_core.workspace.commits.lock import IndexLock, stamp_of
 from prsm_core.workspace.commits.planning import Planner, copy_index, files_of, only
 from prsm_core.workspace.commits.records import Commit, Held, Left, Outcome
 from prsm_core.workspace.commits.repository import PersonsRepository
-from prsm_core.workspace.shadow.journal import sync
+from prsm_core.workspace.shadow.files import put, read_note, sync
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +62,7 @@ class Committer:
     @property
     def session(self) -> str | None:
         """Whose commits were cut off; None: nobody's were."""
-        given = self._read()
+        given = read_note(self._intent)
         return None if given is None else str(given["session"])
 
     def plan(self, asked: Sequence[Asked]) -> Outcome:
@@ -109,7 +106,7 @@ class Committer:
         None where there is nothing to store: it had not come so far, or nobody was cut off.
         """
         with self._shadow.at_work():
-            given = self._read()
+            given = read_note(self._intent)
             if given is None:
                 return None
             done: list[Commit] = []
@@ -217,20 +214,7 @@ class Committer:
 
     def _write(self, session: str, moves: Sequence[_Move]) -> None:
         told = {"session": session, "moves": [msgspec.to_builtins(one) for one in moves]}
-        descriptor, name = tempfile.mkstemp(dir=self._intent.parent, prefix=".commit-")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps(told).encode("ascii"))
-            file.flush()
-            os.fsync(descriptor)
-        Path(name).replace(self._intent)
-        sync(self._intent.parent)
-
-    def _read(self) -> dict[str, Any] | None:
-        try:
-            given: dict[str, Any] = json.loads(self._intent.read_bytes())
-        except FileNotFoundError:
-            return None
-        return given
+        put(self._intent, json.dumps(told).encode("ascii"), is_durable=True)
 
 
 def _outcome(

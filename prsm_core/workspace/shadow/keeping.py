@@ -44,15 +44,21 @@ def kept(root: Root, notes: list[str]) -> list[Snapshot]:
 
     Raises GitFailedError.
     """
-    args = ("for-each-ref", "--format=%(contents)%00", REFS)
+    args = ("for-each-ref", "--format=%(refname:lstrip=2) %(contents)%00", REFS)
     output = root.shadow.ask(*args)
     if output.code:
         raise GitFailedError(args, output)
-    for name in _BROKEN.findall(output.err):
+    found, damaged = [], _BROKEN.findall(output.err)
+    for one in output.out.split(b"\0"):
+        name, _, said = one.strip().partition(b" ")
+        try:
+            found += [read_snapshot(said)] if name else []
+        except (ValueError, LookupError, TypeError, AttributeError):  # what a disk made of it
+            damaged.append(name)
+    for name in damaged:
         note = f"snapshot {name.decode('utf-8', 'replace')} is damaged, and is left out"
         notes += [] if note in notes else [note]
-    found = [read_snapshot(one) for one in output.out.split(b"\0") if one.strip()]
-    return sorted(found, key=lambda one: one.created_at, reverse=True)
+    return sorted(found, key=lambda one: (one.number, one.created_at), reverse=True)
 
 
 def find(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:

@@ -64,6 +64,7 @@ _OBJECTS = "objects"  # beside the git directory: where the repository's content
 _TRIES = 3  # of files that change while they are read
 # git cuts off what it says of a path that is too long for the system.
 _NOT_OPENED = re.compile(rb"warning: could not open directory '([^\n]*?)(?:/?': ([^\n]*)|\n)")
+_COMMIT = re.compile(rb"[0-9a-f]{40,64}")
 _TOO_LONG = "its path is too long"
 
 
@@ -187,12 +188,18 @@ class Root:
         they were, and that the index would call stored.
         """
         commit = self.borrowed_from
-        return not commit or not self.shadow.ask("cat-file", "-e", commit).code
+        if not commit:
+            return not self._noted()
+        return not self.shadow.ask("cat-file", "-e", commit).code
 
     @property
     def borrowed_from(self) -> str:
         """The commit that the first index took its files from; empty if there was none."""
-        return self._borrowed.read_text("ascii") if self._borrowed.exists() else ""
+        noted = self._noted()
+        return noted.decode("ascii") if _COMMIT.fullmatch(noted) else ""
+
+    def _noted(self) -> bytes:
+        return self._borrowed.read_bytes() if self._borrowed.exists() else b""
 
     def _make(self) -> None:
         new = self.place / "git.new"

@@ -30,11 +30,14 @@ def pack(
 ) -> None:
     """Take in all that snapshots need, whoever else has it. Raises GitFailedError.
 
-    Of a root that is gone there is nothing to take.
+    Of a root that is gone there is nothing to take, nor of what a clone of a part has never had.
     """
-    paths = {state.path for one in snapshots for state in one.roots}
-    for path in sorted(filter(is_there, paths)):
-        root_of(path).shadow.run("repack", "-a", "-d", "-q", "--no-write-bitmap-index")
+    ids = defaultdict[str, list[str]](list)
+    for one in snapshots:
+        for state in one.roots:
+            ids[state.path].append(one.id)
+    for path in sorted(filter(is_there, ids)):
+        _take(root_of(path), ids[path], (), ())
 
 
 def secure(

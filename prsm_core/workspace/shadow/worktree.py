@@ -346,6 +346,8 @@ class Shadow:
         return known or self._keep(taken)
 
     def _keep(self, snapshot: Snapshot) -> Snapshot:
+        number = 1 + max((one.number for one in self._kept()), default=0)
+        snapshot = replace(snapshot, number=number)
         for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot
             keeping.keep(self._root(state.path), state, snapshot)
         return snapshot

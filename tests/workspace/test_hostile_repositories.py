@@ -82,11 +82,17 @@ def test_worktrees_and_submodules_have_repositories_of_their_own(scene, other, t
     scene.git("worktree", "add", "-q", str(apart))
     scene.git("-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init", at=apart)
     for top, name in ((scene.folder, "tree"), (scene.folder, "sub"), (apart, "sub")):
-        assert is_own(find_repository(top / name), top / name, top)
+        assert owns(top / name, top)
     strange = apart / "strange"
     strange.mkdir()
     (strange / ".git").write_text(f"gitdir: {scene.folder}/.git\n")
-    assert not is_own(find_repository(strange), strange, apart)
+    assert not owns(strange, apart)
+
+
+def owns(root, top):
+    repository = find_repository(root)
+    assert repository is not None
+    return is_own(repository, root, top)
 
 
 def test_a_repository_that_is_removed_with_all_its_content_comes_back(scene):
@@ -144,7 +150,7 @@ def test_nobody_waits_for_a_pipe_where_git_has_a_file(scene, name):
     where = scene.folder / ".git" / name
     where.unlink(missing_ok=True)
     os.mkfifo(where)
-    asked = []
+    asked: list[object] = []
     scene.run = _refusing(scene.run, asked)
     shadow = scene.shadow()
     with shadow.at_work():

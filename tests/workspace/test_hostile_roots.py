@@ -211,3 +211,16 @@ def test_a_link_over_what_a_restore_has_written_loses_no_change(scene, outside):
     scan = found_by(tracker)
     assert {(one.path, one.kind) for one in scan.found} == {("d", "added"), ("d/x", "deleted")}
     assert scan.notes == ()
+
+
+def test_changes_are_found_though_a_repository_goes_that_a_restore_has_just_written(scene):
+    make_repository(scene, "sub")
+    scene.write("sub/x", "changed")
+    taken, tracker = scene.take(), scene.begin()
+    scene.write("sub/x", "changed again")
+    scene.shadow().restore(taken.id)
+    shutil.rmtree(scene.folder / "sub")
+    scene.write("first", "2")
+    scan = found_by(tracker)
+    assert [one.path for one in scan.found] == ["first"]
+    assert "sub is gone" in scan.notes[0]

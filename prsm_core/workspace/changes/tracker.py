@@ -195,7 +195,7 @@ class Tracker:
             if act not in self._learned:
                 self._learned = [*self._learned[-_LEARNED:], act]
                 for path, contents in written.items():
-                    if path in self._roots:
+                    if path in self._roots and self.shadow.has_root(path):
                         self._adopt(self._roots[path], contents)
         if new:
             self._written.unlink()

@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 from prsm_core.domain.record import Record
-from prsm_core.workspace.files import read_regular
 
 _POINTER_LIMIT = 64 * 1024  # bytes of a `.git` or `commondir` file; real ones hold one path
 
@@ -97,4 +96,6 @@ def _linked(dot_git: Path) -> tuple[Path, Path] | None:
 
 
 def _read_pointer(path: Path) -> str:
+    from prsm_core.workspace.files import read_regular  # of worktrees and submodules alone
+
     return os.fsdecode(read_regular(path, _POINTER_LIMIT)).rstrip("\r\n")

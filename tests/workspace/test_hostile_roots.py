@@ -224,3 +224,31 @@ def test_changes_are_found_though_a_repository_goes_that_a_restore_has_just_writ
     scan = found_by(tracker)
     assert [one.path for one in scan.found] == ["first"]
     assert "sub is gone" in scan.notes[0]
+
+
+def test_ignored_files_where_a_repository_was_are_kept_and_come_back(scene):
+    make_repository(scene, "sub", is_committed=False)
+    taken = scene.take()
+    shutil.rmtree(scene.folder / "sub")
+    scene.write("sub/x", "another")
+    scene.write("sub/new", "nobody else has it")
+    ignore(scene, "/sub")
+    after = every_byte(scene.folder)
+    scene.shadow().restore(taken.id)
+    assert scene.read("sub/x") == "of the snapshot"
+    scene.shadow().undo()
+    assert every_byte(scene.folder) == after
+
+
+def test_a_repository_that_is_ignored_since_is_kept_before_it_is_written_over(scene):
+    make_repository(scene, "sub", is_committed=False)
+    taken = scene.take()
+    scene.write("sub/x", "another")
+    scene.write("sub/new", "nobody else has it")
+    ignore(scene, "/sub")
+    after = every_byte(scene.folder)
+    restored = scene.shadow().restore(taken.id)
+    assert [state.path for state in restored.safety.roots] == ["", "sub"]
+    assert scene.read("sub/x") == "of the snapshot"
+    scene.shadow().undo()
+    assert every_byte(scene.folder) == after

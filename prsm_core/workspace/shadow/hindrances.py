@@ -51,8 +51,9 @@ def in_the_way(root: Root, changes: Sequence[Change], tops: Iterable[str] = ()) 
         if not change.old:
             for path in _obstacles(root, change.path, goes):
                 found[path] = None
-    for top in tops:
-        for path in _obstacles(root, top, goes, is_file=False):
+    for top in tops:  # of one that is no repository now nobody else keeps what is in it
+        is_file = find_repository(root.folder / top) is None
+        for path in _obstacles(root, top, goes, is_file=is_file):
             found[path] = None
     if len(found) > MOST_IN_THE_WAY:
         raise HinderedError(

@@ -16,7 +16,7 @@ from prsm_core.workspace.shadow.files import is_inside
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.journal import Done, Intent, Journal
 from prsm_core.workspace.shadow.lock import folder_lock
-from prsm_core.workspace.shadow.nested import MOST, RealFolders, roots_below
+from prsm_core.workspace.shadow.nested import MOST, RealFolders, roots_among, roots_below
 from prsm_core.workspace.shadow.place import require_files
 from prsm_core.workspace.shadow.records import (
     AUTOMATIC,
@@ -388,10 +388,13 @@ class Shadow:
         wanted = None if target is None else target.root(path)
         if target is not None and wanted is not None:
             changes = root.compare(captured.state.tree, wanted.tree)
-            forced = hindrances.in_the_way(root, changes, roots_below(target, path))
+            tops = roots_below(target, path)
+            forced = hindrances.in_the_way(root, changes, tops)
             if forced:
                 captured = root.capture(forced)
                 hindrances.check_stored(forced, [one.path for one in captured.skipped])
+            nested = sorted({*captured.nested, *roots_among(root.folder, tops)})  # if ignored now
+            captured = captured._replace(nested=nested)
         return captured.state, captured.nested, captured.skipped, captured.notes
 
     def _restore(

@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from prsm_core.engine.processes import git as processes_git
 from prsm_core.engine.processes.git import open_git
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import ProcessError
@@ -83,10 +82,7 @@ async def test_git_that_is_killed_in_a_command_has_answered_nothing(launcher):
 
 
 @pytest.mark.parametrize("name", [".gitignore", "d/.gitattributes", "sub/.git/HEAD"])
-async def test_git_that_waits_for_a_pipe_is_ended_and_names_it(
-    launcher, tmp_path, monkeypatch, name
-):
-    monkeypatch.setattr(processes_git, "STILL_SECONDS", 0.1)
+async def test_git_that_waits_for_a_pipe_is_ended_and_names_it(launcher, tmp_path, name):
     work, own = tmp_path / "work", tmp_path / "own"
     pipe = work / name
     pipe.parent.mkdir(parents=True)
@@ -103,7 +99,7 @@ async def test_git_that_waits_for_a_pipe_is_ended_and_names_it(
         pipe.unlink()
         return add, git(["ls-files", "--others"], cwd=str(work), env=env)
 
-    async with open_git(launcher, SystemClock()) as git:
+    async with open_git(launcher, SystemClock(), still_seconds=0.1) as git:
         waited, after = await asyncio.to_thread(work_on, git)
     assert waited.code == 1
     assert f"fatal: {pipe} is a pipe, where git waits for a file: remove it" in waited.err.decode()

@@ -97,6 +97,18 @@ def nothing_kept(session: str) -> ConfigError:
     )
 
 
+def files_gone(prompt: Prompt) -> ConfigError:
+    """Return the error of a prompt whose snapshot was dropped, or deleted, since."""
+    name, session = prompt.snapshot.snapshot_id, prompt.session
+    return ConfigError(
+        f"the files before the prompt {prompt.snapshot.description!r} are kept no more: snapshot "
+        f"{name} was dropped, as workspace.keep_* says, or deleted",
+        hint=f"`prsm undo --prompt {name} --keep-files --session {session}` takes the conversation "
+        f"back alone, `prsm reject --all --session {session}` the changes that are pending",
+        code="unknown_snapshot",
+    )
+
+
 def _chosen(kept: Sequence[SessionSnapshot], wanted: str | None) -> SessionSnapshot:
     """Return the snapshot that is meant of those before prompts, newest first."""
     text = (wanted or "1").strip().lower()

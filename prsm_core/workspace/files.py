@@ -27,6 +27,12 @@ def open_file(path: str | Path, *, flags: int = 0) -> BinaryIO:
     return open(handle, "rb")  # noqa: PTH123 - of a handle
 
 
+def read_regular(path: str | Path, limit: int = -1) -> bytes:
+    """Return what a regular file holds, at most so many bytes. Raises OSError as `open_file`."""
+    with open_file(path) as file:
+        return file.read(limit)
+
+
 def _check(mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -96,5 +96,6 @@ def _linked(dot_git: Path) -> tuple[Path, Path] | None:
 
 
 def _read_pointer(path: Path) -> str:
-    with path.open("rb") as file:
-        return os.fsdecode(file.read(_POINTER_LIMIT)).rstrip("\r\n")
+    from prsm_core.workspace.files import read_regular  # of worktrees and submodules alone
+
+    return os.fsdecode(read_regular(path, _POINTER_LIMIT)).rstrip("\r\n")

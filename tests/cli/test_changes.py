@@ -220,3 +220,54 @@ def test_a_fork_knows_the_changes_of_its_origin_and_what_is_taken_back_there_is_
     assert (workspace / "a").read_text() == "one\ntwo\n"
     assert listed(prsm, "--session", origin) == {}
     assert listed(prsm, "--session", origin, "--all")["a"]["state"] == "rejected"
+
+
+RUN = ("run", "--provider", "script", "--mode", "bypass", "--on-ask", "allow")
+
+
+def run_again(prsm, tmp_path, number):
+    """Run a team on files of its own, in a new session; old snapshots are dropped."""
+    scenario = tmp_path / f"scenario{number}.yaml"
+    lanes = LANES.replace("echo made > b; chmod +x run", f"echo {number} > n{number}")
+    scenario.write_text(lanes.replace("path: a", f"path: a{number}"))
+    done = prsm(
+        *(*RUN, "--set", "workspace.keep_snapshots=1"),
+        *("--set", f"providers.script.scenario={scenario}", f"do {number}"),
+    )
+    assert done.code == 0, done.err
+    return done
+
+
+def sessions(prsm):
+    """Return the sessions, newest first."""
+    return [one["session"] for one in json.loads(prsm("sessions", "list", "--json").out)]
+
+
+@pytest.mark.requirement("D16")
+def test_a_pending_change_outlives_the_snapshot_that_was_dropped_and_each_error_has_a_cure(
+    prsm, ran, workspace, tmp_path
+):
+    [first] = sessions(prsm)
+    change = listed(prsm)["a"]["change"]
+    run_again(prsm, tmp_path, 2)
+    [forked, _] = sessions(prsm)
+    assert prsm("fork", forked).code == 0
+    run_again(prsm, tmp_path, 3)
+    assert "1 snapshots of earlier prompts are dropped" in run_again(prsm, tmp_path, 4).err
+    [snapshot] = [
+        row["snapshot"]
+        for row in map(json.loads, prsm("events", first, "--json").out.splitlines())
+        if row["type"] == "snapshot_taken"
+    ]
+    kept = json.loads(prsm("snapshot", "list", "--json").out)
+    assert [one["session"] for one in kept] == [*sessions(prsm)[:2], forked], "a fork names its own"
+    gone = prsm("undo", "--prompt", "--session", first, "--yes")
+    assert gone.code == 2
+    assert f"snapshot {snapshot} was dropped, as workspace.keep_* says" in gone.err
+    assert f"prsm undo --prompt {snapshot} --keep-files --session {first}" in gone.err
+    for command in (("changes", "show", change), ("reject", change, "--yes"), ("accept", change)):
+        elsewhere = prsm(*command)
+        assert elsewhere.code == 2
+        assert f"it is of session {first}: give --session {first}" in elsewhere.err
+    assert prsm("reject", change, "--session", first, "--yes").code == 0
+    assert (workspace / "a").read_text() == "one\n"

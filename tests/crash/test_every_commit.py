@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.crash.trees import Home, check_whole
+from tests.crash.trees import Home, check_whole, killed_and_resumed
 
 FEW = range(3, 40, 6)
 ALL = range(1, 45)
@@ -22,19 +22,10 @@ lanes:
 """
 
 
-def killed_and_resumed(home: Home, *kills: int) -> None:
-    """Kill the run after the first number of commits, its resumes after the others; then finish."""
-    first, *later = kills
-    ended = home.run(f"kill:{first}")
-    for kill in later:
-        if ended.was_killed:
-            ended = home.resume(f"kill:{kill}")
-    check_whole(home, home.resume() if ended.was_killed else ended)
-
-
 @pytest.mark.parametrize("kill", FEW)
 def test_a_tree_goes_on_after_a_kill(tmp_path, kill):
-    killed_and_resumed(Home(tmp_path), kill, 3 + kill // 3)
+    home = Home(tmp_path)
+    check_whole(home, killed_and_resumed(home, kill, 3 + kill // 3))
 
 
 @pytest.mark.long
@@ -54,8 +45,8 @@ def test_a_tree_goes_on_after_a_kill_at_any_commit_and_another(tmp_path, kill):
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(17))
 def test_a_tree_goes_on_after_twelve_kills(tmp_path, seed):
-    dice = random.Random(seed)
-    killed_and_resumed(Home(tmp_path), *(dice.randint(1, 12) for _ in range(12)))
+    dice, home = random.Random(seed), Home(tmp_path)
+    check_whole(home, killed_and_resumed(home, *(dice.randint(1, 12) for _ in range(12))))
 
 
 def test_no_commit_of_a_run_is_beyond_those_that_are_tried(tmp_path):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.trees import Ended, Home, check_sound
+from tests.crash.trees import Ended, Home, check_sound, killed_and_resumed
 from tests.workspace.shadow_scene import every_byte
 
 pytestmark = [
@@ -211,32 +211,26 @@ def check_ledger(home: Grove, whose: dict[str, str]) -> None:
     ) == [(path, "region", [name]) for path, name in sorted(whose.items())]
 
 
-def killed_and_resumed(home: Grove, *kills: int) -> None:
-    """Kill the run after the first number of commits, its resumes after the others; then finish."""
-    first, *later = kills
-    ended = home.work(f"kill:{first}")
-    for kill in later:
-        if ended.was_killed:
-            ended = home.resume(f"kill:{kill}")
-    check_merged(home, home.resume() if ended.was_killed else ended)
+def check_killed(home: Grove, *kills: int) -> None:
+    check_merged(home, killed_and_resumed(home, *kills, run=home.work))
 
 
 @pytest.mark.parametrize("kill", FEW)
 def test_worktrees_are_merged_once_though_the_engine_is_killed_and_its_resume_too(tmp_path, kill):
-    killed_and_resumed(Grove(tmp_path), kill, kill // 4)
+    check_killed(Grove(tmp_path), kill, kill // 4)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kill", ALL)
 def test_worktrees_are_merged_once_though_the_engine_is_killed_at_any_commit(tmp_path, kill):
-    killed_and_resumed(Grove(tmp_path), kill, 1 + kill % 8)
+    check_killed(Grove(tmp_path), kill, 1 + kill % 8)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_worktrees_are_merged_once_though_engines_are_killed_again_and_again(tmp_path, seed):
     dice = random.Random(seed)
-    killed_and_resumed(Grove(tmp_path), *(dice.randint(2, 12) for _ in range(8)))
+    check_killed(Grove(tmp_path), *(dice.randint(2, 12) for _ in range(8)))
 
 
 def test_no_commit_of_such_a_run_is_beyond_those_that_are_tried(tmp_path):

@@ -10,7 +10,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WORKER = Path(__file__).with_name("worker.py")
 SECONDS = 120
@@ -145,6 +148,19 @@ class Home:
         """Look into the ledger."""
         with sqlite3.connect(self.ledger) as ledger:
             return ledger.execute(sql).fetchall()
+
+
+def killed_and_resumed(home: Home, *kills: int, run: Callable[[str], Ended] | None = None) -> Ended:
+    """Kill a run after the first number of commits, its resumes after the others; then finish.
+
+    `run` begins it with a fault, `Home.run` if it is None.
+    """
+    first, *later = kills
+    ended = (run or home.run)(f"kill:{first}")
+    for kill in later:
+        if ended.was_killed:
+            ended = home.resume(f"kill:{kill}")
+    return home.resume() if ended.was_killed else ended
 
 
 def check_whole(home: Home, ended: Ended) -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from prsm_core.errors import ConfigError
+from prsm_core.workspace.changes.rejecting import Rejecter
+from prsm_core.workspace.commits.carrying import Committer
 from tests.workspace.shadow_scene import Scene, every_byte
 
 NOTES = ("young.json", "modes.json", "forced.json", "borrowed", "secured.json", "git/info/exclude")
@@ -24,6 +27,55 @@ def scene(tmp_path):
 def place_of(scene):
     [place] = scene.state.glob("shadows/*/*/roots/main")
     return place
+
+
+@pytest.mark.parametrize("name", ["intent.json", "owed.json", "undo.json"])
+@pytest.mark.parametrize("left", [b"", b"\0\0", b"[]"], ids=["empty", "zeros", "another"])
+def test_a_note_of_what_is_to_be_done_that_is_damaged_is_told_with_its_cure(scene, name, left):
+    taken = scene.take()
+    note = scene.shadow().place / name
+    note.write_bytes(left)
+    scene.write("a", "other\n")
+    shadow = scene.shadow()
+    reads = {"intent.json": shadow.take, "owed.json": shadow.journal.owed, "undo.json": shadow.undo}
+    with pytest.raises(ConfigError, match=f"what {name} says .* cannot be read") as caught:
+        reads[name]()
+    assert "then delete that file" in str(caught.value.hint)
+    note.unlink(missing_ok=True)
+    scene.shadow().restore(taken.id)
+    assert scene.read("a") == "a\n"
+
+
+@pytest.mark.parametrize("make", [Rejecter, Committer])
+def test_so_it_is_for_a_rejection_and_for_commits(scene, make):
+    shadow = scene.shadow()
+    shadow.take()
+    owner = make(shadow)
+    owner._intent.write_bytes(b"\0")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        owner.unfinished()
+
+
+def test_where_files_were_borrowed_from_is_not_believed_if_it_is_damaged(scene):
+    scene.take()
+    (place_of(scene) / "borrowed").write_bytes(b"\xff\0")
+    before, taken = every_byte(scene.folder), scene.take()
+    assert (place_of(scene) / "borrowed").read_text() == scene.git("rev-parse", "HEAD")
+    scene.write("a", "other\n")
+    scene.shadow().restore(taken.id)
+    assert every_byte(scene.folder) == before
+
+
+@pytest.mark.parametrize("said", ["no JSON", "[]", '{"id": "abcd"}', '{"roots": 5}'])
+def test_a_snapshot_that_says_nothing_of_use_is_left_out_and_told(scene, said):
+    taken = scene.take()
+    shadow = scene.shadow()
+    with shadow.at_work():
+        git = shadow.root("").shadow
+        commit = git.word("commit-tree", taken.main.tree, stdin=said.encode())
+        git.run("update-ref", "refs/prsm/abcd", commit)
+    assert [one.id for one in shadow.snapshots()] == [taken.id]
+    assert shadow.notes == ["snapshot abcd is damaged, and is left out"]
 
 
 @pytest.mark.parametrize("left", [b"", b'["a'], ids=["empty", "half"])

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 from prsm_core.cli.ledger import open_session
 from prsm_core.domain.changes import OPEN_STATES
 from prsm_core.domain.record import Record
-from prsm_core.engine.files.deciding import Choice, choose, family_of
+from prsm_core.engine.files.deciding import Choice, choose, family_of, find_change
 from prsm_core.engine.journal.views import ConversationStore
+from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_exact
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core.domain.changes import ChangeRow
+    from prsm_core.interfaces.store import Store
 
 MARKS = {"added": "+", "deleted": "-", "modified": "~"}
 _OUTSIDE = "(outside)"
@@ -39,13 +41,14 @@ async def known_changes(
     is_all: bool = False,
     states: Collection[str] = OPEN_STATES,
 ) -> Known:
-    """Read the changes that are meant, which are in some states; with `is_all` those in any.
+    """Read the changes that are meant, which are in some states; with `is_all` all in any.
 
     Raises PrsmError.
     """
     async with open_session(workspace, session) as (store, info):
         rows = await store.changes(info.session_id)
         agents = await store.agents(info.session_id)
+        await _check_ids(store, info.session_id, rows, ids)
     parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in agents}
     family = None
     if agent is not None:
@@ -60,6 +63,32 @@ async def known_changes(
         rows=tuple(found),
         names={row.descriptor.agent_id: row.descriptor.name for row in agents},
     )
+
+
+async def _check_ids(
+    store: Store, session: str, rows: Sequence[ChangeRow], ids: Sequence[str]
+) -> None:
+    """Raise ConfigError for an id of no change of a session; it names one that has it."""
+    for wanted in ids:
+        try:
+            find_change(rows, wanted)
+        except ConfigError as error:
+            if error.code != "unknown_change":
+                raise
+            for info in await store.sessions():
+                if _has(await store.changes(info.session_id), wanted):
+                    raise ConfigError(
+                        f"change {wanted!r} is not of session {session}",
+                        hint=f"it is of session {info.session_id}: give --session "
+                        f"{info.session_id}",
+                        code="unknown_change",
+                    ) from error
+            raise
+
+
+def _has(rows: Sequence[ChangeRow], wanted: str) -> bool:
+    text = wanted.strip().lower()
+    return any(text and row.change.id.startswith(text) for row in rows)
 
 
 def _may_be_of(row: ChangeRow, family: frozenset[str]) -> bool:

@@ -103,7 +103,7 @@ def _cells(row: ChangeRow, names: Mapping[str, str]) -> tuple[str | None, ...]:
 
 def print_change(workspace: str, session: str | None, wanted: str, *, as_json: bool) -> None:
     """Print one change, decided or not. Raises PrsmError."""
-    known = run_to_end(known_changes(workspace, session, (), None, None, is_all=True))
+    known = run_to_end(known_changes(workspace, session, (wanted,), None, None, is_all=True))
     rows = [replace(row, state="pending") for row in known.rows]  # whatever is decided
     (found,) = choose(rows, Choice(ids=(wanted,)))
     row = next(one for one in known.rows if one.change.id == found.change.id)

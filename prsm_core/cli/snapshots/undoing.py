@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from prsm_core.engine.control.holding import held, require_quiet
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
 from prsm_core.engine.going_back import carry_out
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.engine.undoing import Prompt, find_prompt, told
+from prsm_core.engine.undoing import Prompt, files_gone, find_prompt, told
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
@@ -32,7 +33,7 @@ from prsm_core.store import SqliteStore
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from prsm_core.workspace.shadow.journal import Owed
     from prsm_core.workspace.shadow.records import Plan, Restored
@@ -58,7 +59,8 @@ def undo_prompt(request: Undoing) -> int:
     prompt, plan = run_to_end(_look(request))
     if not request.is_sure:
         _ask(request, prompt, plan)
-    made, runs = run_to_end(_undo(request, prompt))
+    with _explained(prompt):
+        made, runs = run_to_end(_undo(request, prompt))
     return _tell(request, made, runs=runs)
 
 
@@ -74,7 +76,19 @@ async def _look(request: Undoing) -> tuple[Prompt, Plan | None]:
     if request.is_sure or not request.files:
         return prompt, None
     async with open_shadow(request.workspace) as shadow:
-        return prompt, await asyncio.to_thread(shadow.plan, prompt.snapshot.snapshot_id)
+        with _explained(prompt):
+            return prompt, await asyncio.to_thread(shadow.plan, prompt.snapshot.snapshot_id)
+
+
+@contextmanager
+def _explained(prompt: Prompt) -> Iterator[None]:
+    """Tell of a snapshot that is gone what it was for, and what can be done without it."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.code != "unknown_snapshot":
+            raise
+        raise files_gone(prompt) from error
 
 
 def _ask(request: Undoing, prompt: Prompt, plan: Plan | None) -> None:

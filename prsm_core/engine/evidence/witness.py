@@ -2,7 +2,8 @@
 
 It asks no clock and needs no commit. Nothing is looked at when an agent is spawned: what was there
 then is what its first change of a file tells of the time before; where it has made none, what the
-last earlier change left, or else the snapshot that was taken before it began.
+last earlier change left, or else the snapshot that was taken before it began. Where an engine died
+before that was taken, it is the folder as it was before the first call that may write.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from prsm_core.domain.changes import text_path
 from prsm_core.domain.record import Record
 from prsm_core.errors import StoreError
 from prsm_core.workspace.artifacts import Blob
+from prsm_core.workspace.changes.forgetting import base_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -167,8 +169,8 @@ class Witness:
             else:
                 unknown[place] = path
         with shadow.at_work():
-            if tree is not None and unknown:
-                held = _in_tree(shadow, tree, list(unknown))
+            if unknown:
+                held = _in_tree(shadow, tree or base_of(self._session), list(unknown))
                 contents |= {unknown[place]: one for place, one in held.items()}
             return seen | _blobs(shadow, contents)
 
@@ -204,7 +206,7 @@ def _content(row: ChangeRow, mode: str | None, blob: str | None) -> _Content | N
 
 
 def _in_tree(shadow: Shadow, tree: str, places: Sequence[str]) -> dict[str, _Content]:
-    """Return what a snapshot holds at paths; nothing of one that is gone."""
+    """Return what a tree holds at paths; nothing of one that is gone."""
     said = shadow.root("").shadow.ask("ls-tree", "-r", "-z", tree, "--", *places).out
     found = {}
     for line in said.split(b"\0"):
@@ -220,7 +222,7 @@ def _blobs(shadow: Shadow, contents: Mapping[str, _Content]) -> dict[str, Seen]:
     """Return contents with their sizes; one that is gone is as if nothing had been there."""
     sizes: dict[tuple[str, str], int | None] = {}
     for top in {one.root for one in contents.values()}:
-        if (shadow.folder / top).is_dir():
+        if shadow.has_root(top):
             asked = [one.blob for one in contents.values() if one.root == top]
             sizes |= {(top, blob): n for blob, n in shadow.root(top).sizes(asked).items()}
     found = {}

@@ -6,7 +6,6 @@ They are on the disk, too: whoever goes on after a crash finds out what those ha
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from prsm_core.workspace.changes.records import WritingCall
+from prsm_core.workspace.shadow.files import put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,9 +134,7 @@ class OpenCalls:
     def _write(self) -> None:
         if self._file is not None:
             told = json.dumps([msgspec.to_builtins(one) for one in self.all])
-            new = self._file.with_suffix(".new")
-            new.write_text(told, "ascii")
-            os.replace(new, self._file)  # noqa: PTH105 - of two paths
+            put(self._file, told.encode("ascii"))
 
 
 def read_calls(file: Path) -> Sequence[WritingCall]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 HELPER = Path(__file__).with_name("git_helper.py")
 SECONDS = 900.0  # for one command of git: a first snapshot may read millions of lines
 CLOSE_SECONDS = 2.0
+STILL_SECONDS = 5.0  # in which git does nothing, before it is asked why
 _KILLED = frozenset({128 + signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGINT})
 
 
@@ -103,13 +104,19 @@ class GitHelper:
 
 
 @asynccontextmanager
-async def open_git(launcher: ProcessLauncher, clock: Clock) -> AsyncIterator[GitHelper]:
+async def open_git(
+    launcher: ProcessLauncher, clock: Clock, *, still_seconds: float = STILL_SECONDS
+) -> AsyncIterator[GitHelper]:
     """Start the helper, and end it with the block, also in the middle of a command.
 
+    A git that does nothing for `still_seconds`, and waits for a pipe, is ended with an error.
     Raises ProviderNotAvailableError.
     """
     process = await launcher.start(
-        (sys.executable, "-I", "-S", str(HELPER)), name="git helper", cwd="/", is_own=True
+        (sys.executable, "-I", "-S", str(HELPER), str(still_seconds)),
+        name="git helper",
+        cwd="/",
+        is_own=True,
     )
     helper = GitHelper(process, clock)
     try:

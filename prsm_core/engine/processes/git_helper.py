@@ -1,12 +1,16 @@
 """Runs commands of git, one after the other, for the engine: a script of the standard library.
 
-    python -I -S git_helper.py
+    python -I -S git_helper.py SECONDS
 
 A start under the reaper shim takes a Python interpreter; git itself is started in two milliseconds.
 So this one is started once. Each line of its input is a request, a JSON object: `args`, `cwd`,
 `env` (text of which each character is one byte) and `stdin` (base64). It answers by a line
 {"code", "out", "err"}: the exit code, and how many lines of base64 follow of either output. A
 command that cannot be started has the code null and the reason as its `why`.
+
+git opens what it reads in a tree, `.gitignore` or what a repository inside says of itself, and
+where that is a pipe it waits for ever. One that does nothing for SECONDS, while there is such a
+pipe, is ended, and its error says which.
 """
 
 from __future__ import annotations
@@ -14,17 +18,22 @@ from __future__ import annotations
 import binascii
 import json
 import os
+import select
+import signal
+import stat
 import sys
 
 TYPE_CHECKING = False  # not that of `typing`: a start waits for what is imported here
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 _CHUNK = 3 * 2**18  # bytes of output in a line
 _PROGRAM = "git"
+_READ = {b".gitignore", b".gitattributes", b".gitmodules"}
 
 
-def _run(request: dict[str, Any]) -> tuple[int, int, int]:
+def _run(request: dict[str, Any], seconds: float) -> tuple[int, int, int]:
     """Run a command; return its exit code and the files that hold its output."""
     files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
     _fill(files[0], request["stdin"])
@@ -38,9 +47,56 @@ def _run(request: dict[str, Any]) -> tuple[int, int, int]:
     finally:
         os.chdir("/")
         os.close(files[0])
+    pipe = _until_over(pid, seconds, [env.get(b"GIT_WORK_TREE", b""), env.get(b"GIT_DIR", b"")])
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
+    if pipe is not None:
+        os.write(files[2], b"\nfatal: %s is a pipe, where git waits for a file: remove it" % pipe)
+        return 1, files[1], files[2]
     return code if code >= 0 else 128 - code, files[1], files[2]
+
+
+def _until_over(pid: int, seconds: float, tops: list[bytes]) -> bytes | None:
+    """Wait for the end of git; return the pipe that it waited for, and for which it was ended."""
+    try:
+        process = os.pidfd_open(pid)
+    except OSError:  # a kernel of before 2019: whoever asks has a limit of their own
+        return None
+    try:
+        over, worked = select.poll(), b""
+        over.register(process, select.POLLIN)
+        while not over.poll(1000 * seconds):
+            before, worked = worked, _worked(pid)
+            if before == worked and (pipe := next(_pipes(tops), None)) is not None:
+                os.kill(pid, signal.SIGKILL)
+                return pipe
+        return None
+    finally:
+        os.close(process)
+
+
+def _worked(pid: int) -> bytes:
+    """Return how long a process and its children have worked, in ticks."""
+    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - of no path of ours
+        return b" ".join(file.read().rpartition(b")")[2].split()[11:15])
+
+
+def _pipes(tops: list[bytes]) -> Iterator[bytes]:
+    """Yield pipes where git reads files: of a tree, or of a repository in it."""
+    for top in filter(None, tops):
+        for folder, _, files in os.walk(top):
+            is_gits = b".git" in folder.split(b"/")
+            for name in files:
+                path = folder + b"/" + name
+                if (is_gits or name in _READ) and _is_pipe(path):
+                    yield path
+
+
+def _is_pipe(path: bytes) -> bool:
+    try:
+        return stat.S_ISFIFO(os.lstat(path).st_mode)
+    except OSError:  # it has gone meanwhile
+        return False
 
 
 def _fill(file: int, data: str) -> None:
@@ -70,9 +126,10 @@ def _answer(code: int | None, out: int | None, err: int | None, why: str = "") -
 
 def main() -> None:
     """Answer requests until there are no more."""
+    seconds = float(sys.argv[1])
     for line in sys.stdin.buffer:
         try:
-            answer = _run(json.loads(line))
+            answer = _run(json.loads(line), seconds)
         except OSError as error:
             _answer(None, None, None, error.strerror or str(error))
         else:

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.changes import text_path
-from prsm_core.workspace.changes.records import is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +23,7 @@ def patch(shadow: Shadow, changes: Iterable[FileChange]) -> str:
         parts = []
         for change in changes:
             root = text_path(change.root)
-            if (not root or is_inside(root)) and (shadow.folder / root).is_dir():
+            if shadow.has_root(root):
                 parts.append(_one(shadow.root(root), change))
         return "".join(parts)
 

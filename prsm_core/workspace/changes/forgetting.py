@@ -20,6 +20,11 @@ def name_of(session: str) -> str:
     return hashlib.sha256(session.encode()).hexdigest()[:16]
 
 
+def base_of(session: str) -> str:
+    """Return the ref of a root's files as they were before the first writing call of a run."""
+    return f"{REFS}/{name_of(session)}/base"
+
+
 def forget(state: Path, session: str) -> int:
     """Remove the trackers of a session and their refs; return how many files went."""
     name = name_of(session)

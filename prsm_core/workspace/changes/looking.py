@@ -176,12 +176,14 @@ class RootLook:
         return {path: one for path, one in known.items() if said.get(path) != one.entry}
 
     def ignored(self, paths: Sequence[str]) -> set[str]:
-        """Return those paths that git ignores. Raises GitFailedError."""
-        if not paths:
+        """Return those paths that git ignores; none behind a link is. Raises GitFailedError."""
+        real = RealFolders(self.root.folder)
+        asked = [path for path in paths if not real.is_behind_link(path)]
+        if not asked:
             return set()
         args = ("check-ignore", "--no-index", "-z", "--stdin")
-        asked = listed([f"./{path}" for path in paths])  # so that no name is a pattern
-        output = self.root.shadow.ask(*args, stdin=asked, index=self._index, is_literal=False)
+        given = listed([f"./{path}" for path in asked])  # so that no name is a pattern
+        output = self.root.shadow.ask(*args, stdin=given, index=self._index, is_literal=False)
         if output.code > 1:
             raise GitFailedError(args, output)
         return {name.removeprefix("./") for name in names(output.out)}

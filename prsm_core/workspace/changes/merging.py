@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.looking import content
-from prsm_core.workspace.changes.records import FILE, FILE_BYTES, LINK, PROGRAM, Entry, is_inside
-from prsm_core.workspace.shadow.files import status
+from prsm_core.workspace.changes.records import FILE, FILE_BYTES, LINK, PROGRAM, Entry
+from prsm_core.workspace.shadow.files import is_inside, status
 
 if TYPE_CHECKING:
     from collections.abc import Collection

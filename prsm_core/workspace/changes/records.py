@@ -99,8 +99,3 @@ class Attributed(Record, frozen=True, gc=False, kw_only=True):
     how: str
     calls: tuple[WritingCall, ...] = ()
     beside: tuple[str, ...] = ()
-
-
-def is_inside(path: str) -> bool:
-    """Return whether a path from the top of a folder stays in it, and out of what is git's."""
-    return not {"", ".", "..", ".git"} & set(path.split("/"))

@@ -8,10 +8,7 @@ its owner has stored what was decided, so that the tree and the ledger agree.
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -19,10 +16,10 @@ import msgspec
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.merging import Side, find_side, without
-from prsm_core.workspace.changes.records import Entry, is_inside
+from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.writing import Operation, write
+from prsm_core.workspace.shadow.files import put, read_note, sync
 from prsm_core.workspace.shadow.git import GitFailedError
-from prsm_core.workspace.shadow.journal import sync
 from prsm_core.workspace.shadow.records import joined
 from prsm_core.workspace.shadow.written import note
 
@@ -87,11 +84,8 @@ class Rejecter:
     @property
     def session(self) -> str | None:
         """Whose rejection was cut off; None: nobody's was."""
-        try:
-            given: dict[str, Any] = json.loads(self._intent.read_bytes())
-        except FileNotFoundError:
-            return None
-        return str(given["session"])
+        given = read_note(self._intent)
+        return None if given is None else str(given["session"])
 
     @property
     def is_cut_off(self) -> bool:
@@ -101,9 +95,9 @@ class Rejecter:
     def unfinished(self) -> Rejection | None:
         """Finish what a process that has died began; what was decided is to be stored anew."""
         with self._shadow.at_work():
-            if not self._intent.exists():
+            given = read_note(self._intent)
+            if given is None:
                 return None
-            given: dict[str, Any] = json.loads(self._intent.read_bytes())
             operations = [_operation(one) for one in given["operations"]]
             decided = [Decided(**one) for one in given["decided"]]
             return self._carry_out(given["session"], operations, decided)
@@ -131,9 +125,7 @@ class Rejecter:
         return operations, [made[change.id] for change in wanted]
 
     def _root(self, path: str) -> Root | None:
-        if path and not is_inside(path):
-            return None
-        return self._shadow.root(path) if (self._shadow.folder / path).is_dir() else None
+        return self._shadow.root(path) if self._shadow.has_root(path) else None
 
     def _write_intent(
         self, session: str, operations: Sequence[Operation], decided: Sequence[Decided]
@@ -144,13 +136,7 @@ class Rejecter:
             "operations": [msgspec.to_builtins(one) for one in operations],
             "decided": [msgspec.to_builtins(one) for one in decided],
         }
-        descriptor, name = tempfile.mkstemp(dir=self._intent.parent, prefix=".reject-")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps(told).encode("ascii"))
-            file.flush()
-            os.fsync(descriptor)
-        Path(name).replace(self._intent)
-        sync(self._intent.parent)
+        put(self._intent, json.dumps(told).encode("ascii"), is_durable=True)
 
     def _carry_out(
         self, session: str, operations: Sequence[Operation], decided: Sequence[Decided]

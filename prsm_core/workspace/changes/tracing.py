@@ -40,7 +40,7 @@ def find_origin(shadow: Shadow, changes: Sequence[Wanted], line: int) -> Origin:
     """
     with shadow.at_work():
         newest = changes[0]
-        if not (shadow.folder / newest.root).is_dir():
+        if not shadow.has_root(newest.root):
             raise ConfigError(f"the repository {newest.root} is gone", code="no_such_line")
         file = _File(shadow.root(newest.root), newest.path)
         text = find_side(file.root, newest.inner).entry

@@ -11,15 +11,14 @@ import hashlib
 import itertools
 import json
 import os
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from prsm_core.workspace.changes.forgetting import REFS, name_of
+from prsm_core.workspace.changes.forgetting import REFS, base_of, name_of
 from prsm_core.workspace.changes.looking import Known, RootLook
 from prsm_core.workspace.changes.records import FILE_BYTES, Entry, Found, Written
 from prsm_core.workspace.changes.storing import hold, kept
+from prsm_core.workspace.shadow.files import put
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.nested import MOST, roots_among
 from prsm_core.workspace.shadow.records import joined
@@ -33,6 +32,7 @@ from prsm_core.workspace.shadow.written import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from prsm_core.workspace.shadow.worktree import Shadow
     from prsm_core.workspace.shadow.written import Acts, Content, Writing
@@ -101,6 +101,7 @@ class Tracker:
         much: int = MUCH,
     ) -> None:
         self.shadow = shadow
+        self._name = name
         self.place = shadow.place / TRACKERS / name_of(name)
         self._tick = tick
         self._new_id = new_id
@@ -123,7 +124,8 @@ class Tracker:
         if shadow is not self.shadow:
             self.shadow = shadow
             for path, root in self._roots.items():
-                root.look.root = shadow.root(path)
+                if shadow.has_root(path):  # else the next scan tells that it is gone
+                    root.look.root = shadow.root(path)
 
     def begin(self) -> None:
         """Take the folder as it is for what it always was. Raises PrsmError."""
@@ -140,7 +142,7 @@ class Tracker:
         for state in roots:
             one = self._add(state.path)
             one.look.begin()
-            one.look.root.shadow.run("update-ref", f"{self._ref}/base", state.tree)
+            one.look.root.shadow.run("update-ref", base_of(self._name), state.tree)
         self._write(self._known, "")
 
     def go_on(self, is_stored: Callable[[str], bool]) -> None:
@@ -161,7 +163,7 @@ class Tracker:
             self._learned = list(given.get("learned", ()))
             self._roots.clear()
             for path, known in given["roots"].items():
-                if (self.shadow.folder / path).is_dir():
+                if self.shadow.has_root(path):
                     root = self._add(path)
                     root.known.update((p, _known(one)) for p, one in known.items())
                     seen = given.get("seen", {}).get(path, {})
@@ -193,7 +195,7 @@ class Tracker:
             if act not in self._learned:
                 self._learned = [*self._learned[-_LEARNED:], act]
                 for path, contents in written.items():
-                    if path in self._roots:
+                    if path in self._roots and self.shadow.has_root(path):
                         self._adopt(self._roots[path], contents)
         if new:
             self._written.unlink()
@@ -285,7 +287,7 @@ class Tracker:
         paths = list(self._roots)
         while paths:
             path = paths.pop(0)
-            if path and not (self.shadow.folder / path).is_dir():
+            if path and not self.shadow.has_root(path):
                 del self._roots[path]
                 notes.append(f"the repository {path} is gone; its files are not told one by one")
                 continue
@@ -359,7 +361,7 @@ class Tracker:
     def _by_root(self, paths: Iterable[str]) -> dict[_Root, list[str]]:
         """Return paths from the top of the root that each is in."""
         found: dict[_Root, list[str]] = {}
-        tops = sorted(self._roots, key=len, reverse=True)
+        tops = sorted(filter(self.shadow.has_root, self._roots), key=len, reverse=True)
         for path in dict.fromkeys(paths):
             if ".git" in path.split("/"):
                 continue
@@ -400,13 +402,7 @@ class Tracker:
         )
 
     def _put(self, file: Path, told: Mapping[str, Any]) -> None:
-        descriptor, name = tempfile.mkstemp(dir=self.place, prefix=f".{file.stem}-")
-        try:
-            with os.fdopen(descriptor, "wb") as new:
-                new.write(json.dumps(told).encode("ascii"))
-            Path(name).replace(file)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        put(file, json.dumps(told).encode("ascii"))
 
 
 def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]:

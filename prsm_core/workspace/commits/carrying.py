@@ -9,9 +9,6 @@ finds by the branch whether it was done, and finishes the index or lets it be.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -22,7 +19,7 @@ from prsm_core.workspace.commits.lock import IndexLock, stamp_of
 from prsm_core.workspace.commits.planning import Planner, copy_index, files_of, only
 from prsm_core.workspace.commits.records import Commit, Held, Left, Outcome
 from prsm_core.workspace.commits.repository import PersonsRepository
-from prsm_core.workspace.shadow.journal import sync
+from prsm_core.workspace.shadow.files import put, read_note, sync
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +27,7 @@ if TYPE_CHECKING:
     from prsm_core.workspace.commits.lock import Stamp
     from prsm_core.workspace.commits.planning import RepositoryPlan
     from prsm_core.workspace.commits.records import Asked
+    from prsm_core.workspace.shadow.root import Root
     from prsm_core.workspace.shadow.worktree import Shadow
 
 _HINT = "look at `git status`, and try again"
@@ -64,7 +62,7 @@ class Committer:
     @property
     def session(self) -> str | None:
         """Whose commits were cut off; None: nobody's were."""
-        given = self._read()
+        given = read_note(self._intent)
         return None if given is None else str(given["session"])
 
     def plan(self, asked: Sequence[Asked]) -> Outcome:
@@ -108,7 +106,7 @@ class Committer:
         None where there is nothing to store: it had not come so far, or nobody was cut off.
         """
         with self._shadow.at_work():
-            given = self._read()
+            given = read_note(self._intent)
             if given is None:
                 return None
             done: list[Commit] = []
@@ -125,7 +123,7 @@ class Committer:
         sync(self._intent.parent)
 
     def _ended(self, move: _Move) -> Sequence[Commit]:
-        if not (self._shadow.folder / move.root).is_dir():
+        if not self._shadow.has_root(move.root):
             return ()
         person = PersonsRepository(self._shadow.root(move.root))
         is_done = person.has(_last(move), move.ref)
@@ -142,16 +140,12 @@ class Committer:
         plans, left = [], []
         for path in sorted({change.root for one in asked for change in one.changes}):
             mine = only(asked, path)
-            if not (self._shadow.folder / path).is_dir():
+            if not self._shadow.has_root(path):
                 left += [Left(c.id, "its repository is gone") for one in mine for c in one.changes]
                 continue
             root = self._shadow.root(path)
-            if root.repository is None:
-                left += [
-                    Left(c.id, "its folder is no repository: `git init` makes it one")
-                    for one in mine
-                    for c in one.changes
-                ]
+            if why := _why_not(root):
+                left += [Left(c.id, why) for one in mine for c in one.changes]
                 continue
             person = PersonsRepository(root)
             _check(person)
@@ -220,20 +214,7 @@ class Committer:
 
     def _write(self, session: str, moves: Sequence[_Move]) -> None:
         told = {"session": session, "moves": [msgspec.to_builtins(one) for one in moves]}
-        descriptor, name = tempfile.mkstemp(dir=self._intent.parent, prefix=".commit-")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps(told).encode("ascii"))
-            file.flush()
-            os.fsync(descriptor)
-        Path(name).replace(self._intent)
-        sync(self._intent.parent)
-
-    def _read(self) -> dict[str, Any] | None:
-        try:
-            given: dict[str, Any] = json.loads(self._intent.read_bytes())
-        except FileNotFoundError:
-            return None
-        return given
+        put(self._intent, json.dumps(told).encode("ascii"), is_durable=True)
 
 
 def _outcome(
@@ -259,6 +240,15 @@ def _commits(person: PersonsRepository, plan: RepositoryPlan, ids: Sequence[str]
         )
         for layer, id_ in zip(plan.layers, ids or [""] * len(plan.layers), strict=True)
     ]
+
+
+def _why_not(root: Root) -> str:
+    """Return why nothing is committed in a root, "" where it can be."""
+    if root.repository is None:
+        return "its folder is no repository: `git init` makes it one"
+    if root.has_foreign_repository:
+        return f"its repository is {root.repository.git_dir}, which may be that of another folder"
+    return ""
 
 
 def _check(person: PersonsRepository) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.shadow.journal import sync
+from prsm_core.workspace.shadow.files import sync
 
 if TYPE_CHECKING:
     from prsm_core.workspace.shadow.place import Repository

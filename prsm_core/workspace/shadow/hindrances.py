@@ -30,10 +30,20 @@ class HinderedError(PrsmError):
     code = "restore_hindered"
 
 
-def in_the_way(root: Root, changes: Sequence[Change]) -> list[str]:
+def check_root(is_there: bool, path: str) -> None:
+    """Raise HinderedError for a root that is no folder, or one that a link leads to."""
+    if not is_there:
+        raise HinderedError(
+            f"there is no folder {path}: it is gone, or a link is in its place",
+            hint=f"look at it: ls -ld {path}",
+        )
+
+
+def in_the_way(root: Root, changes: Sequence[Change], tops: Iterable[str] = ()) -> list[str]:
     """Return files that the tree of the moment lacks and a restore would overwrite.
 
-    git ignores them, or they were left out. Raises HinderedError for what cannot be stored.
+    They are where a file is to be, or the folder of one of the `tops`, which are repositories. git
+    ignores them, or they were left out. Raises HinderedError for what cannot be stored.
     """
     goes = {change.path for change in changes if change.old}
     found: dict[str, None] = {}
@@ -41,6 +51,10 @@ def in_the_way(root: Root, changes: Sequence[Change]) -> list[str]:
         if not change.old:
             for path in _obstacles(root, change.path, goes):
                 found[path] = None
+    for top in tops:  # of one that is no repository now nobody else keeps what is in it
+        is_file = find_repository(root.folder / top) is None
+        for path in _obstacles(root, top, goes, is_file=is_file):
+            found[path] = None
     if len(found) > MOST_IN_THE_WAY:
         raise HinderedError(
             f"{len(found)} ignored files are in the way of the snapshot's, such as {_some(found)}",
@@ -49,7 +63,7 @@ def in_the_way(root: Root, changes: Sequence[Change]) -> list[str]:
     return list(found)
 
 
-def _obstacles(root: Root, path: str, goes: set[str]) -> Iterable[str]:
+def _obstacles(root: Root, path: str, goes: set[str], *, is_file: bool = True) -> Iterable[str]:
     parts = path.split("/")
     for count in range(1, len(parts) + 1):
         name = "/".join(parts[:count])
@@ -58,7 +72,7 @@ def _obstacles(root: Root, path: str, goes: set[str]) -> Iterable[str]:
             return
         kind = found.st_mode
         if stat.S_ISDIR(kind):
-            if count == len(parts):
+            if count == len(parts) and is_file:
                 yield from _files(root.folder, name, goes)
             continue
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):

@@ -8,19 +8,18 @@ the restore until whoever restores has done it.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.shadow.files import put, read_note, sync
 from prsm_core.workspace.shadow.whereabouts import INTENT, OWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 Owed: TypeAlias = "Mapping[str, Any]"  # JSON values, of which only their owner knows what they mean
 
@@ -54,12 +53,12 @@ class Journal:
 
     def intent(self) -> Intent | None:
         """Return the restore that is under way, or was cut off."""
-        given = _read(self._intent)
+        given = read_note(self._intent)
         return None if given is None else Intent(**given)
 
     def last(self) -> Done | None:
         """Return the restore that was done last."""
-        given = _read(self._done)
+        given = read_note(self._done)
         return None if given is None else Done(**given)
 
     def last_done(self, of: Done | None = None) -> Done:
@@ -75,7 +74,8 @@ class Journal:
         if last is None:
             raise ConfigError(
                 "nothing was restored in this folder, so there is nothing to undo",
-                hint="`prsm snapshot list` shows what can be restored",
+                hint="`prsm undo --turn` takes back what agents changed last, `prsm undo --prompt` "
+                "all of a prompt; `prsm snapshot list` shows what can be restored",
             )
         return last
 
@@ -92,7 +92,7 @@ class Journal:
 
     def owed(self) -> Owed | None:
         """Return what is to be done besides for a restore that is over; None: nothing."""
-        return _read(self._owed)
+        return read_note(self._owed)
 
     def require_nothing_owed(self) -> None:
         """Raise ConfigError while something is owed: another restore would forget it."""
@@ -114,31 +114,5 @@ class Journal:
         sync(self._intent.parent)
 
 
-def _read(file: Path) -> dict[str, Any] | None:
-    try:
-        given: dict[str, Any] = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        return None
-    return given
-
-
 def _write(file: Path, value: Record | Mapping[str, Any]) -> None:
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}-")
-    try:
-        with os.fdopen(descriptor, "wb") as new:
-            new.write(json.dumps(msgspec.to_builtins(value)).encode("ascii"))
-            new.flush()
-            os.fsync(descriptor)
-        Path(name).replace(file)
-    finally:
-        Path(name).unlink(missing_ok=True)
-    sync(file.parent)
-
-
-def sync(folder: Path) -> None:
-    """Have the names in a folder on the disk. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    put(file, json.dumps(msgspec.to_builtins(value)).encode("ascii"), is_durable=True)

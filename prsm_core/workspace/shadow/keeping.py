@@ -16,6 +16,7 @@ from prsm_core.workspace.shadow.staging import forget_copy
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from prsm_core.workspace.shadow.git import GitDir
     from prsm_core.workspace.shadow.records import RootState, Snapshot
     from prsm_core.workspace.shadow.root import Root
 
@@ -43,15 +44,21 @@ def kept(root: Root, notes: list[str]) -> list[Snapshot]:
 
     Raises GitFailedError.
     """
-    args = ("for-each-ref", "--format=%(contents)%00", REFS)
+    args = ("for-each-ref", "--format=%(refname:lstrip=2) %(contents)%00", REFS)
     output = root.shadow.ask(*args)
     if output.code:
         raise GitFailedError(args, output)
-    for name in _BROKEN.findall(output.err):
+    found, damaged = [], _BROKEN.findall(output.err)
+    for one in output.out.split(b"\0"):
+        name, _, said = one.strip().partition(b" ")
+        try:
+            found += [read_snapshot(said)] if name else []
+        except (ValueError, LookupError, TypeError, AttributeError):  # what a disk made of it
+            damaged.append(name)
+    for name in damaged:
         note = f"snapshot {name.decode('utf-8', 'replace')} is damaged, and is left out"
         notes += [] if note in notes else [note]
-    found = [read_snapshot(one) for one in output.out.split(b"\0") if one.strip()]
-    return sorted(found, key=lambda one: one.created_at, reverse=True)
+    return sorted(found, key=lambda one: (one.number, one.created_at), reverse=True)
 
 
 def find(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:
@@ -76,15 +83,19 @@ def find(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:
     )
 
 
-def drop(root: Root, snapshot_id: str) -> None:
+def drop(git: GitDir, snapshot_id: str) -> None:
     """Forget a root's part of a snapshot; its content goes with `prune`."""
-    root.shadow.run("update-ref", "-d", f"{REFS}{snapshot_id}")
+    git.run("update-ref", "-d", f"{REFS}{snapshot_id}")
 
 
-def prune(root: Root) -> None:
-    """Remove what no snapshot needs any more."""
-    forget_copy(root.shadow)
-    root.shadow.run("prune", "--expire=now")
+def prune(git: GitDir) -> str:
+    """Remove what no snapshot needs any more; return why nothing was removed, if so.
+
+    Where something is lost that a snapshot had borrowed, git does not see what else it needs.
+    """
+    forget_copy(git)
+    output = git.ask("prune", "--expire=now")
+    return GitFailedError(("prune",), output).said if output.code else ""
 
 
 def is_sound(main: Callable[[], Root]) -> bool:

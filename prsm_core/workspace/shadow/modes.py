@@ -17,6 +17,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from prsm_core.workspace.shadow.files import put
+from prsm_core.workspace.shadow.nested import RealFolders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +39,8 @@ class Modes:
     @classmethod
     def look(cls, folder: Path, paths: Iterable[str]) -> Modes:
         """Look at all files of a root."""
-        found = {path: mode for path in paths if (mode := mode_of(f"{folder}/{path}")) is not None}
+        there = FileModes(folder)
+        found = {path: mode for path in paths if (mode := there.of(path)) is not None}
         plain = Counter(mode for mode in found.values() if not mode & stat.S_IXUSR)
         programs = Counter(mode for mode in found.values() if mode & stat.S_IXUSR)
         usual = (_most(plain, _USUAL[0]), _most(programs, _USUAL[1]))
@@ -71,6 +73,18 @@ class Modes:
         """Return the paths that are unusual in one and not alike in both."""
         mine, theirs = self._others, other._others
         return {path for path in mine.keys() | theirs.keys() if mine.get(path) != theirs.get(path)}
+
+
+class FileModes:
+    """The permissions that a root's files have; what a link leads to is none of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._real = RealFolders(folder)
+
+    def of(self, path: str) -> int | None:
+        """Return the permissions of a file, None for anything else."""
+        return mode_of(f"{self._folder}/{path}") if self._real.holds(path) else None
 
 
 class ModesKeeper:
@@ -114,7 +128,8 @@ class ModesKeeper:
             return
         modes = Modes.read(self.file.read_bytes())
         paths = list(dict.fromkeys((*changed, *young)))
-        is_new = [modes.note(path, mode_of(f"{self._folder}/{path}")) for path in paths]
+        there = FileModes(self._folder)
+        is_new = [modes.note(path, there.of(path)) for path in paths]
         self._write(modes if any(is_new) else None, paths)
 
     def adopt(self, modes: Modes, written: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prsm_core.workspace.shadow.git import GitDir
+    from prsm_core.workspace.shadow.records import Snapshot
 
 MOST = 100  # repositories in a folder
 
@@ -32,6 +33,17 @@ class RealFolders:
             known = self._known[parent] = self.holds(parent) and self._is_real(parent)
         return known
 
+    def has(self, folder: str) -> bool:
+        """Return whether there is a folder, and no link on the way to it."""
+        return self.holds(f"{folder}/")
+
+    def is_behind_link(self, path: str) -> bool:
+        """Return whether a folder above a path is a link."""
+        parent = path.rpartition("/")[0]
+        if not parent or self.holds(path):
+            return False
+        return os.path.islink(f"{self._root}/{parent}") or self.is_behind_link(parent)  # noqa: PTH114
+
     def _is_real(self, folder: str) -> bool:
         try:
             return stat.S_ISDIR(os.lstat(f"{self._root}/{folder}").st_mode)
@@ -40,10 +52,13 @@ class RealFolders:
 
 
 def submodules(folder: Path, person: GitDir) -> list[str]:
-    """Return the paths of submodules, checked out or not, also of those that git ignores."""
+    """Return the paths of submodules, checked out or not, also of those that git ignores.
+
+    Of an index that cannot be read none are known, which a snapshot tells.
+    """
     if not (folder / ".gitmodules").is_file():
         return []
-    entries = person.run("ls-files", "-s", "-z").split(b"\0")
+    entries = person.ask("ls-files", "-s", "-z").out.split(b"\0")
     return [os.fsdecode(one.partition(b"\t")[2]) for one in entries if one.startswith(b"160000 ")]
 
 
@@ -52,7 +67,14 @@ def roots_among(folder: Path, paths: Iterable[str]) -> list[str]:
     real = RealFolders(folder)
     tops = dict.fromkeys(path.rstrip("/") for path in paths)
     return sorted(
-        top
-        for top in tops
-        if real.holds(f"{top}/x") and find_repository(Path(folder, top)) is not None
+        top for top in tops if real.has(top) and find_repository(Path(folder, top)) is not None
     )
+
+
+def roots_below(snapshot: Snapshot, path: str) -> list[str]:
+    """Return the roots that lie in a root, but not in another one there; from its top."""
+    top = f"{path}/" if path else ""
+    below = [state.path for state in snapshot.roots if state.path and state.path.startswith(top)]
+    return [
+        one[len(top) :] for one in below if not any(one.startswith(f"{other}/") for other in below)
+    ]

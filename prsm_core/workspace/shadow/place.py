@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.files import read_regular
 from prsm_core.workspace.identity import find_git_dir
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class Repository(Record, frozen=True):
         return self.git_dir / "index"
 
     @property
+    def objects(self) -> Path:
+        """Where its content lies."""
+        return self.common_dir / "objects"
+
+    @property
     def index_lock(self) -> Path:
         """What is there while a program writes the person's index."""
         return self.git_dir / "index.lock"
@@ -63,6 +69,24 @@ def find_repository(root: Path) -> Repository | None:
     return None if found is None else Repository(*found)
 
 
+def is_own(repository: Repository, root: Path, top: Path) -> bool:
+    """Return whether a repository is that of `root`, in the folder `top`, and no other folder's.
+
+    A file `.git` leads wherever it says. What lies outside is the root's own where git notes so, as
+    of a worktree, or where git keeps submodules of the repository of `top`.
+    """
+    if root == top or repository.git_dir.is_relative_to(top):
+        return True
+    above = find_repository(top)
+    if above is not None and repository.git_dir.is_relative_to(above.common_dir):
+        return "modules" in repository.git_dir.relative_to(above.common_dir).parts
+    try:
+        noted = os.fsdecode(read_regular(repository.git_dir / "gitdir")).rstrip("\n")
+    except OSError:
+        return False
+    return os.path.realpath(noted) == str(root / ".git")
+
+
 def require_files(root: Path, common_dir: Path) -> None:
     """Raise ConfigError for a bare repository: it has no files."""
     if root == common_dir and (root / "objects").is_dir() and (root / "HEAD").is_file():
@@ -75,7 +99,7 @@ def require_files(root: Path, common_dir: Path) -> None:
 def read_head(repository: Repository, git: GitDir) -> Head:
     """Return where HEAD is; git is asked only where its files do not say."""
     try:
-        text = (repository.git_dir / "HEAD").read_text("utf-8").strip()
+        text = read_regular(repository.git_dir / "HEAD").decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         text = ""
     if _ID.fullmatch(text):
@@ -91,10 +115,10 @@ def read_head(repository: Repository, git: GitDir) -> Head:
 def _read_ref(common_dir: Path, ref: str) -> str | None:
     """Return the commit of a ref, from its file or else from that of all; None: git knows more."""
     try:
-        commit = (common_dir / ref).read_text("ascii").strip()
+        commit = read_regular(common_dir / ref).decode("ascii").strip()
     except FileNotFoundError:
         try:
-            packed = (common_dir / "packed-refs").read_bytes()
+            packed = read_regular(common_dir / "packed-refs")
         except OSError:
             return None
         found = re.search(

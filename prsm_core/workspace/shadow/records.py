@@ -65,6 +65,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
 
     id: str
     created_at: float  # Unix seconds
+    number: int = 0  # counts those of the folder up: which is newer, no clock decides
     # manual, run and prompt (before what a person says), safety (before a restore), rescue (after
     # one that was cut off)
     kind: str = MANUAL

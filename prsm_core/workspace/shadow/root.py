@@ -11,12 +11,13 @@ import os
 import re
 import shutil
 import stat
-from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.shadow.files import put, status
+from prsm_core.workspace.files import read_regular
+from prsm_core.workspace.shadow.files import is_reachable, put, put_if_new, status
 from prsm_core.workspace.shadow.git import (
     ContentGoneError,
     GitDir,
@@ -27,14 +28,13 @@ from prsm_core.workspace.shadow.git import (
 )
 from prsm_core.workspace.shadow.modes import Modes, ModesKeeper
 from prsm_core.workspace.shadow.nested import RealFolders, roots_among, submodules
-from prsm_core.workspace.shadow.place import find_repository, read_head
-from prsm_core.workspace.shadow.records import Change, RootState, Skipped
+from prsm_core.workspace.shadow.place import find_repository, is_own, read_head
+from prsm_core.workspace.shadow.records import Change, RootState, Skipped, Staging
 from prsm_core.workspace.shadow.seeding import seed
 from prsm_core.workspace.shadow.staging import StagingKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from prsm_core.workspace.shadow.git import Git
     from prsm_core.workspace.shadow.place import Repository
@@ -60,8 +60,12 @@ _CONFIG = """\
 \tauto = false
 """
 _ATTRIBUTES = "* -text -ident -filter -working-tree-encoding\n"
+_OBJECTS = "objects"  # beside the git directory: where the repository's content lies
 _TRIES = 3  # of files that change while they are read
-_NOT_OPENED = re.compile(rb"warning: could not open directory '([^\n]*?)/?': ([^\n]*)")
+# git cuts off what it says of a path that is too long for the system.
+_NOT_OPENED = re.compile(rb"warning: could not open directory '([^\n]*?)(?:/?': ([^\n]*)|\n)")
+_COMMIT = re.compile(rb"[0-9a-f]{40,64}")
+_TOO_LONG = "its path is too long"
 
 
 class Limits(Record, frozen=True, kw_only=True):
@@ -91,6 +95,20 @@ class _Look(NamedTuple):
     tops: list[str]  # of repositories
 
 
+def stored_at(git: Git, place: Path) -> GitDir:
+    """Return the git directory of a root, for what needs none of its files: they may be gone."""
+    return GitDir(git, place / "git", place, objects=_known_objects(place), is_ours=True)
+
+
+def _known_objects(place: Path) -> Sequence[Path]:
+    """Return where a root's repository has its content, if that is there still."""
+    try:
+        known = Path(os.fsdecode((place / _OBJECTS).read_bytes()))
+    except (FileNotFoundError, ValueError):
+        return ()
+    return (known,) if known.is_dir() else ()
+
+
 class Root:
     """The shadow of one root; `place` is a folder of its own, `path` where the root lies."""
 
@@ -113,11 +131,12 @@ class Root:
         self.environ = environ
         self.hidden = tuple(f"{one}/" for one in hidden)
         self.repository = find_repository(folder)
-        objects: list[Path] = []
+        # That of a submodule is there still where its folder was removed, or never made again.
+        objects = _known_objects(place)
         git_dir = None
         if self.repository is not None:
             git_dir = self.repository.git_dir
-            objects = [self.repository.common_dir / "objects"]
+            objects = (self.repository.objects,)
             self.person = GitDir(git, git_dir, folder)
         excludes = excludes_file(git, git_dir, folder, environ)
         settings = [f"core.excludesFile={excludes or os.devnull}"]
@@ -141,7 +160,7 @@ class Root:
         objects: Sequence[Path] = ()
         if writes_here:
             env = {**env, "GIT_OBJECT_DIRECTORY": str(self.shadow.path / "objects")}
-            objects = [self.repository.common_dir / "objects"]
+            objects = [self.repository.objects]
         git_dir = self.repository.git_dir
         return GitDir(self._git, git_dir, self.folder, objects=objects, settings=settings, env=env)
 
@@ -152,6 +171,7 @@ class Root:
             self._make()
         self._copy_exclude()
         if self.repository is not None:
+            put_if_new(self.place / _OBJECTS, os.fsencode(self.repository.objects))
             if not self._is_borrowed_there():
                 (self.shadow.path / "index").unlink(missing_ok=True)
             if not (self.shadow.path / "index").exists():
@@ -168,12 +188,18 @@ class Root:
         they were, and that the index would call stored.
         """
         commit = self.borrowed_from
-        return not commit or not self.shadow.ask("cat-file", "-e", commit).code
+        if not commit:
+            return not self._noted()
+        return not self.shadow.ask("cat-file", "-e", commit).code
 
     @property
     def borrowed_from(self) -> str:
         """The commit that the first index took its files from; empty if there was none."""
-        return self._borrowed.read_text("ascii") if self._borrowed.exists() else ""
+        noted = self._noted()
+        return noted.decode("ascii") if _COMMIT.fullmatch(noted) else ""
+
+    def _noted(self) -> bytes:
+        return self._borrowed.read_bytes() if self._borrowed.exists() else b""
 
     def _make(self) -> None:
         new = self.place / "git.new"
@@ -195,12 +221,9 @@ class Root:
         own = self.shadow.path / "info" / "exclude"
         data = b""
         if self.repository is not None:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                data = (self.repository.common_dir / "info" / "exclude").read_bytes()
-        with suppress(FileNotFoundError):
-            if own.read_bytes() == data:
-                return
-        put(own, data)
+            exclude = self.repository.common_dir / "info" / "exclude"
+            data = read_regular(exclude) if exclude.is_file() else b""
+        put_if_new(own, data)
 
     def capture(self, force: Sequence[str] = ()) -> Captured:
         """Store the root as it is now; of paths in `force` also what git would ignore.
@@ -217,11 +240,12 @@ class Root:
         tops = list(look.tops)
         if self.repository is not None:
             tops += submodules(self.folder, self.person)
+        notes = [f"{path} changed while it was read" for path in unsure]
         return Captured(
-            state=self._state(self.shadow.word("write-tree")),
+            state=self._state(self.shadow.word("write-tree"), notes),
             nested=roots_among(self.folder, tops),
             skipped=look.skipped,
-            notes=[f"{path} changed while it was read" for path in unsure],
+            notes=notes,
         )
 
     def _forget_forced(self, force: Sequence[str]) -> None:
@@ -263,7 +287,10 @@ class Root:
             raise GitFailedError(("ls-files",), output)
         others = [one for one in names(output.out) if not one.startswith(self.hidden)]
         closed = [
-            Skipped(os.fsdecode(path), f"the folder cannot be opened: {os.fsdecode(why)}")
+            Skipped(
+                os.fsdecode(path),
+                f"the folder cannot be opened: {os.fsdecode(why) if why else _TOO_LONG}",
+            )
             for path, why in _NOT_OPENED.findall(output.err)
         ]
         return changed, others, closed
@@ -277,6 +304,8 @@ class Root:
                 continue
             stamp = _stamp(self._at(path)) if real.holds(path) else None
             reason = None if stamp is None else self._why_not(path, stamp)
+            if not is_reachable(self._at(path)):
+                reason = _TOO_LONG
             if reason is not None:
                 size = stamp[1] if stamp is not None else 0
                 look.skipped.append(Skipped(path, reason, size))
@@ -327,7 +356,7 @@ class Root:
         else:
             self._modes.note([*look.dropped, *look.stored])
 
-    def _state(self, tree: str) -> RootState:
+    def _state(self, tree: str, notes: list[str]) -> RootState:
         file = str(self._modes.file)
         modes = self.shadow.word("hash-object", "-w", "--no-filters", "--", file)
         if self.repository is None:
@@ -340,8 +369,42 @@ class Root:
             head=head.commit,
             branch=head.branch,
             under_way=self.repository.under_way,
-            staging=self.staging.copy(),
+            staging=self._copied_staging(self.repository, notes),
         )
+
+    def _copied_staging(self, repository: Repository, notes: list[str]) -> Staging | None:
+        """Return the person's index; None, and a note, where git cannot read it: files matter more.
+
+        Raises GitFailedError and OSError where it can.
+        """
+        try:
+            return self.staging.copy()
+        except (GitFailedError, OSError) as error:
+            if repository.index.is_file() and not self.person.ask("ls-files").code:
+                raise
+            why = error.said if isinstance(error, GitFailedError) else error.strerror or str(error)
+            where = self.path or "the folder"
+            notes.append(f"the staging area of {where} cannot be read, and is not in it: {why}")
+            return None
+
+    @property
+    def top(self) -> Path:
+        """The top of the folder that the root lies in."""
+        return self.folder.parents[self.path.count("/")] if self.path else self.folder
+
+    @property
+    def has_repository_inside(self) -> bool:
+        """Whether its repository lies in it, in the folder of another: who removes it, takes both.
+
+        That of the folder's own top is what people know that they have.
+        """
+        where = self.repository
+        return bool(self.path) and where is not None and where.objects.is_relative_to(self.folder)
+
+    @property
+    def has_foreign_repository(self) -> bool:
+        """Whether its repository may be another folder's, so that nothing in it is to change."""
+        return self.repository is not None and not is_own(self.repository, self.folder, self.top)
 
     @property
     def staging(self) -> StagingKeeper:

@@ -17,7 +17,6 @@ from prsm_core.workspace.shadow.keeping import REFS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
-    from pathlib import Path
 
     from prsm_core.workspace.shadow.records import Snapshot
     from prsm_core.workspace.shadow.root import Root
@@ -26,23 +25,34 @@ _NOTE = "secured.json"  # beside the git directory: of which snapshots this was 
 _NOTHING: dict[str, list[str]] = {"lost": [], "snapshots": [], "relied": []}
 
 
-def pack(snapshots: Iterable[Snapshot], root_of: Callable[[str], Root]) -> None:
-    """Take in all that snapshots need, whoever else has it. Raises GitFailedError."""
-    for path in sorted({state.path for one in snapshots for state in one.roots}):
-        root_of(path).shadow.run("repack", "-a", "-d", "-q", "--no-write-bitmap-index")
+def pack(
+    snapshots: Iterable[Snapshot], root_of: Callable[[str], Root], is_there: Callable[[str], bool]
+) -> None:
+    """Take in all that snapshots need, whoever else has it. Raises GitFailedError.
+
+    Of a root that is gone there is nothing to take, nor of what a clone of a part has never had.
+    """
+    ids = defaultdict[str, list[str]](list)
+    for one in snapshots:
+        for state in one.roots:
+            ids[state.path].append(one.id)
+    for path in sorted(filter(is_there, ids)):
+        _take(root_of(path), ids[path], (), ())
 
 
-def secure(snapshots: Iterable[Snapshot], root_of: Callable[[str], Root], folder: Path) -> int:
+def secure(
+    snapshots: Iterable[Snapshot], root_of: Callable[[str], Root], is_there: Callable[[str], bool]
+) -> int:
     """Take in what snapshots borrow and git may throw away; return how many objects it was.
 
-    A root that is a folder no more borrows nothing. Raises GitFailedError.
+    A root that is gone borrows nothing. Raises GitFailedError.
     """
     ids, heads = defaultdict[str, list[str]](list), defaultdict[str, set[str]](set)
     for one in snapshots:
         for state in one.roots:
             ids[state.path].append(one.id)
             heads[state.path].add(state.head or "")
-    paths = [path for path in sorted(ids) if (folder / path).is_dir()]
+    paths = sorted(filter(is_there, ids))
     return sum(_secure(root_of(path), ids[path], heads[path]) for path in paths)
 
 
@@ -55,21 +65,43 @@ def _secure(root: Root, snapshots: Sequence[str], heads: Collection[str]) -> int
     if root.repository is None:
         return 0
     note = _note(root)
+    if root.has_repository_inside:
+        return _take_all(root, snapshots, note["snapshots"])
     lost = _lost(root, {*heads, root.borrowed_from, *note["relied"]} - {""})
     if not lost or (note["lost"] == lost and note["snapshots"] == snapshots):
         return 0
     # Of snapshots that this was done for, all is there; of others, what those do not share.
     safe = {*note["snapshots"]} & {*snapshots} if note["lost"] == lost else set()
     tips = _words(root.person.run("rev-list", "--no-walk", "--ignore-missing", "--all"))
-    borrowed = _borrowed(root, [one for one in snapshots if one not in safe], [*safe], tips)
+    count = _take(root, [one for one in snapshots if one not in safe], safe, tips)
+    still = _lost(root, {*heads, root.borrowed_from, *tips} - {""})
+    _write_note(root, lost=still, snapshots=snapshots, relied=tips)
+    return count
+
+
+def _take_all(root: Root, snapshots: Sequence[str], done: Collection[str]) -> int:
+    """Take in all that is borrowed from a repository that goes with the folder it is in."""
+    if [*done] == [*snapshots]:
+        return 0
+    safe = {*done} & {*snapshots}
+    count = _take(root, [one for one in snapshots if one not in safe], safe, ())
+    _write_note(root, lost=(), snapshots=snapshots, relied=())
+    return count
+
+
+def _take(root: Root, snapshots: Iterable[str], safe: Iterable[str], tips: Iterable[str]) -> int:
+    """Take in what snapshots borrow, that neither those which are safe nor tips have."""
+    borrowed = _borrowed(root, snapshots, safe, tips)
     if borrowed:
         packs = root.shadow.path / "objects" / "pack"
         packs.mkdir(parents=True, exist_ok=True)
         root.shadow.run("pack-objects", "-q", str(packs / "pack"), stdin=_lines(borrowed))
-    still = _lost(root, {*heads, root.borrowed_from, *tips} - {""})
-    now = {"lost": still, "snapshots": list(snapshots), "relied": tips}
-    put(root.place / _NOTE, json.dumps(now).encode("ascii"))
     return len(borrowed)
+
+
+def _write_note(root: Root, **now: Sequence[str]) -> None:
+    told = {name: [*words] for name, words in now.items()}
+    put(root.place / _NOTE, json.dumps(told).encode("ascii"))
 
 
 def _lost(root: Root, commits: Collection[str]) -> list[str]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow import hindrances, keeping, securing
+from prsm_core.workspace.shadow.files import is_inside
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.shadow.journal import Done, Intent, Journal
 from prsm_core.workspace.shadow.lock import folder_lock
-from prsm_core.workspace.shadow.nested import MOST
+from prsm_core.workspace.shadow.nested import MOST, RealFolders, roots_among, roots_below
 from prsm_core.workspace.shadow.place import require_files
 from prsm_core.workspace.shadow.records import (
     AUTOMATIC,
@@ -31,14 +32,12 @@ from prsm_core.workspace.shadow.records import (
     joined,
 )
 from prsm_core.workspace.shadow.retention import newest_like, too_many
-from prsm_core.workspace.shadow.root import Limits, Root
+from prsm_core.workspace.shadow.root import Limits, Root, stored_at
 from prsm_core.workspace.shadow.whereabouts import PRUNE, place_of
 from prsm_core.workspace.shadow.writing import (
     count_strange,
-    not_as_planned,
     plan_all,
-    put_staging_back,
-    write_root,
+    write_all,
 )
 from prsm_core.workspace.shadow.written import note_restored
 
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
     from prsm_core.workspace.shadow.git import Git
     from prsm_core.workspace.shadow.journal import Owed
-    from prsm_core.workspace.shadow.records import RootPlan
     from prsm_core.workspace.shadow.retention import Retention
 
 __all__ = ["About", "Shadow"]
@@ -170,8 +168,7 @@ class Shadow:
         with self._open():
             snapshot = self._find(wanted)
             self._drop(snapshot)
-            for state in snapshot.roots:
-                keeping.prune(self._root(state.path))
+            self._prune()
             return snapshot
 
     def retire(self, rule: Retention, spared: Collection[str] = ()) -> int:
@@ -191,10 +188,10 @@ class Shadow:
             return len(goes)
 
     def _prune(self) -> None:
-        paths = {"", *(state.path for one in self._kept() for state in one.roots)}
-        for path in sorted(paths):
-            if (self.folder / path).is_dir():
-                keeping.prune(self._root(path))
+        for place in sorted((self.place / "roots").iterdir()):
+            said = keeping.prune(stored_at(self._git, place))
+            if said:
+                self.notes.append(f"what no snapshot needs any more is not removed: {said}")
 
     def secure(self) -> int:
         """Take in what snapshots borrow from commits that nothing leads to any more.
@@ -204,12 +201,13 @@ class Shadow:
         if not self._main_place.exists():
             return 0
         with self._open():
-            return securing.secure(self._mended(self._kept), self._root, self.folder)
+            kept = self._mended(self._kept)
+            return securing.secure(kept, self._root, self.has_root)
 
     def pack(self) -> None:
         """Take in what all snapshots need, so that no `git gc` of the person can harm them."""
         with self._open():
-            securing.pack(self._kept(), self._root)
+            securing.pack(self._kept(), self._root, self.has_root)
 
     @property
     def is_cut_off(self) -> bool:
@@ -230,8 +228,14 @@ class Shadow:
                 self._recover()
             yield
 
+    def has_root(self, path: str) -> bool:
+        """Return whether a root has a folder still, which is in this one: no link leads to it."""
+        if not path:
+            return self.folder.is_dir()
+        return is_inside(path) and RealFolders(self.folder).has(path)
+
     def root(self, path: str) -> Root:
-        """Return the shadow of a root; for those who are `at_work`."""
+        """Return the shadow of a root that there is; for those who are `at_work`."""
         return self._root(path)
 
     def keep(
@@ -276,14 +280,17 @@ class Shadow:
         return keeping.kept(self._root(""), self.notes)
 
     def _root(self, path: str) -> Root:
-        """Return the shadow of a root, ready to be used; one for as long as the lock is held."""
+        """Return the shadow of a root, ready to be used; one for as long as the lock is held.
+
+        Raises HinderedError where a link leads there: it is not of this folder.
+        """
+        hindrances.check_root(self.has_root(path), path or str(self.folder))
         if path in self._roots:
             return self._roots[path]
-        key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16] if path else "main"
         folder = self.folder / path
         root = Root(
             self._git,
-            self.place / "roots" / key,
+            self._place_of(path),
             folder,
             path,
             limits=self._limits,
@@ -293,6 +300,10 @@ class Shadow:
         root.prepare()
         self._roots[path] = root
         return root
+
+    def _place_of(self, path: str) -> Path:
+        key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16] if path else "main"
+        return self.place / "roots" / key
 
     def _mended(self, work: Callable[[], T]) -> T:
         """Do what needs a sound shadow: one that is damaged is set aside and begun anew."""
@@ -335,6 +346,8 @@ class Shadow:
         return known or self._keep(taken)
 
     def _keep(self, snapshot: Snapshot) -> Snapshot:
+        number = 1 + max((one.number for one in self._kept()), default=0)
+        snapshot = replace(snapshot, number=number)
         for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot
             keeping.keep(self._root(state.path), state, snapshot)
         return snapshot
@@ -373,12 +386,15 @@ class Shadow:
         root = self._root(path)
         captured = root.capture()
         wanted = None if target is None else target.root(path)
-        if wanted is not None:
+        if target is not None and wanted is not None:
             changes = root.compare(captured.state.tree, wanted.tree)
-            forced = hindrances.in_the_way(root, changes)
+            tops = roots_below(target, path)
+            forced = hindrances.in_the_way(root, changes, tops)
             if forced:
                 captured = root.capture(forced)
                 hindrances.check_stored(forced, [one.path for one in captured.skipped])
+            nested = sorted({*captured.nested, *roots_among(root.folder, tops)})  # if ignored now
+            captured = captured._replace(nested=nested)
         return captured.state, captured.nested, captured.skipped, captured.notes
 
     def _restore(
@@ -386,7 +402,7 @@ class Shadow:
     ) -> Restored:
         self.journal.require_nothing_owed()
         for state in target.roots:
-            if (self.folder / state.path).is_dir():
+            if self.has_root(state.path):
                 hindrances.check_index(self._root(state.path))
         about = About(kind=SAFETY, description=f"before {target.id} was restored")
         safety = self._mended(lambda: self._take(about, target))
@@ -408,25 +424,7 @@ class Shadow:
         self.journal.finish(Done(target.id, safety.id, self._now(), intent.then), intent.then)
 
     def _write(self, target: Snapshot, now: Snapshot, *, with_staging: bool) -> Restored:
-        """Let all roots be as the target; the folder itself first, since others lie in it."""
-        plans: list[RootPlan] = []
-        notes: list[str] = []
-        differs: list[str] = []
-        for state in target.roots:
-            (self.folder / state.path).mkdir(parents=True, exist_ok=True)
-            root = self._root(state.path)
-            before = now.main if not state.path else root.capture().state
-            plans.append(write_root(root, before, state))
-            note = put_staging_back(root, state) if with_staging else None
-            notes += [] if note is None else [note]
-            differs += not_as_planned(root, plans[-1])
-        plan = plan_all(self._root, target, now)
-        return Restored(
-            plan=Plan(snapshot=target, roots=tuple(plans), notes=plan.notes),
-            safety=now,
-            notes=tuple(notes),
-            differs=tuple(differs),
-        )
+        return write_all(self.folder, self._root, target, now, with_staging=with_staging)
 
     def _taken_back(self, safety: Snapshot, error: Exception) -> PrsmError:
         """Undo what a failed restore has done; return the error that tells of both."""
@@ -485,10 +483,10 @@ class Shadow:
         return f"; {strange} files were neither old nor new, and are kept in {kept.id}"
 
     def _drop(self, snapshot: Snapshot) -> None:
-        keeping.drop(self._root(""), snapshot.id)  # first: then there is none
-        for state in snapshot.roots[1:]:
-            if (self.folder / state.path).is_dir():
-                keeping.drop(self._root(state.path), snapshot.id)
+        for state in snapshot.roots:  # the folder itself first: then there is none
+            place = self._place_of(state.path)
+            if place.is_dir():
+                keeping.drop(stored_at(self._git, place), snapshot.id)
 
     def _drop_old(self) -> None:
         """Drop snapshots before restores that are many restores ago."""

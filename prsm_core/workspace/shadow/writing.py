@@ -8,14 +8,15 @@ import stat
 from typing import TYPE_CHECKING
 
 from prsm_core.workspace.shadow.files import status
-from prsm_core.workspace.shadow.modes import mode_of
+from prsm_core.workspace.shadow.modes import FileModes
 from prsm_core.workspace.shadow.nested import RealFolders
 from prsm_core.workspace.shadow.place import read_head
-from prsm_core.workspace.shadow.records import Plan, RootPlan, joined
+from prsm_core.workspace.shadow.records import Plan, Restored, RootPlan, joined
 from prsm_core.workspace.shadow.staging import StagingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from prsm_core.workspace.shadow.modes import Modes
     from prsm_core.workspace.shadow.records import Change, RootState, Snapshot
@@ -61,17 +62,54 @@ def _only_modes(
     old, new = root.modes(now), root.modes(target)
     others = {change.path for change in changes}
     paths = sorted(old.differing(new) - others)
-    return [path for path in paths if _wanted(root, new, path) not in (None, _has(root, path))]
+    there = FileModes(root.folder)
+    return [path for path in paths if _wanted(there, new, path) not in (None, there.of(path))]
 
 
-def _has(root: Root, path: str) -> int | None:
-    return mode_of(f"{root.folder}/{path}")
-
-
-def _wanted(root: Root, modes: Modes, path: str) -> int | None:
+def _wanted(there: FileModes, modes: Modes, path: str) -> int | None:
     """Return the permissions that a file of the target is to have; None: it is no file now."""
-    now = _has(root, path)
+    now = there.of(path)
     return None if now is None else modes.of(path, is_program=bool(now & stat.S_IXUSR))
+
+
+def write_all(
+    top: Path,
+    root_of: Callable[[str], Root],
+    target: Snapshot,
+    now: Snapshot,
+    *,
+    with_staging: bool,
+) -> Restored:
+    """Let all roots be as the target; the folder itself first, since others lie in it.
+
+    Raises PrsmError and OSError, and then some files may be as in the target.
+    """
+    plans: list[RootPlan] = []
+    notes: list[str] = []
+    differs: list[str] = []
+    for state in target.roots:
+        _make_folder(top, state.path)
+        root = root_of(state.path)
+        before = now.main if not state.path else root.capture().state
+        plans.append(write_root(root, before, state))
+        note = put_staging_back(root, state) if with_staging else None
+        notes += [] if note is None else [note]
+        differs += not_as_planned(root, plans[-1])
+    return Restored(
+        plan=Plan(snapshot=target, roots=tuple(plans), notes=plan_all(root_of, target, now).notes),
+        safety=now,
+        notes=tuple(notes),
+        differs=tuple(differs),
+    )
+
+
+def _make_folder(top: Path, path: str) -> None:
+    """Make the folder of a root; what is in the way of it has gone before."""
+    parts = path.split("/") if path else []
+    for count in range(1, len(parts) + 1):
+        above = "/".join(parts[:count])
+        if status(f"{top}/{above}") is None:
+            (top / above).mkdir()
 
 
 def write_root(root: Root, now: RootState, target: RootState) -> RootPlan:
@@ -87,20 +125,25 @@ def write_root(root: Root, now: RootState, target: RootState) -> RootPlan:
 
 
 def _set_modes(root: Root, target: RootState, plan: RootPlan) -> None:
-    modes = root.modes(target)
+    modes, there = root.modes(target), FileModes(root.folder)
     written = [change.path for change in plan.changes if change.new and change.new_mode != _LINK]
     for path in (*written, *plan.permissions):
-        wanted = _wanted(root, modes, path)
-        if wanted is not None and wanted != _has(root, path):
+        wanted = _wanted(there, modes, path)
+        if wanted is not None and wanted != there.of(path):
             (root.folder / path).chmod(wanted)
     root.adopt_modes(modes, [*written, *plan.permissions])
 
 
 def put_staging_back(root: Root, target: RootState) -> str | None:
     """Put the person's index back where HEAD is as it was; return why it was not, if so."""
-    where = joined(root.path, "") or "the folder"
+    where = root.path or "the folder"
     if root.repository is None:
         return None if target.head is None else f"{where} is no repository any more"
+    if root.has_foreign_repository:
+        return (
+            f"the staging area of {where} stays as it is: its repository is "
+            f"{root.repository.git_dir}, which may be that of another folder"
+        )
     head = read_head(root.repository, root.person)
     if head.commit != target.head:
         return (

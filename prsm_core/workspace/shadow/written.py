@@ -8,14 +8,14 @@ what a file is to be, not that it is: what anybody changes afterwards is a chang
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from prsm_core.workspace.shadow.files import put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from prsm_core.workspace.shadow.records import Change, Snapshot
     from prsm_core.workspace.shadow.root import Root
@@ -62,10 +62,7 @@ def note(place: Path, act: str, written: Writings) -> None:
     for known in place.glob(f"{TRACKERS}/*/{KNOWN}"):
         file = known.with_name(WRITTEN)
         told = {**read_written(file), act: written}
-        descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=".written-")
-        with os.fdopen(descriptor, "wb") as beside:
-            beside.write(json.dumps(told).encode("ascii"))
-        Path(name).replace(file)
+        put(file, json.dumps(told).encode("ascii"))
 
 
 def read_written(file: Path) -> Acts:

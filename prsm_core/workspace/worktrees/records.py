@@ -11,9 +11,6 @@ leaving   being removed
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,7 +19,7 @@ from prsm_core.domain.changes import path_text
 from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.writing import Operation
-from prsm_core.workspace.shadow.journal import sync
+from prsm_core.workspace.shadow.files import put, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -159,16 +156,7 @@ def write(where: Where, tree: Tree) -> None:
     place = where.place(tree.key, tree.id)
     is_new = not place.exists()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=place, prefix=".record-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps(msgspec.to_builtins(tree)).encode("ascii"))
-            file.flush()
-            os.fsync(descriptor)
-        Path(name).replace(place / RECORD)
-    finally:
-        Path(name).unlink(missing_ok=True)
-    sync(place)
+    put(place / RECORD, json.dumps(msgspec.to_builtins(tree)).encode("ascii"), is_durable=True)
     if is_new:
         sync(place.parent)
 

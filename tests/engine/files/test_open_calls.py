@@ -62,14 +62,14 @@ async def test_their_file_has_one_writer(opened, monkeypatch):
 
 async def test_where_they_cannot_be_kept_it_is_told_and_the_run_goes_on(opened, monkeypatch):
     full = OSError(28, "No space left on device")
-    replace = Path.write_text
+    replace = Path.write_bytes
 
     def fails(self, *args, **more):
-        if self.name == "calls.new":
+        if self.name == "calls.json.new":
             raise full
         return replace(self, *args, **more)
 
-    monkeypatch.setattr(Path, "write_text", fails)
+    monkeypatch.setattr(Path, "write_bytes", fails)
 
     async def master(agent):
         await begin(agent, "one")

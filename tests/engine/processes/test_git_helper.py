@@ -81,6 +81,31 @@ async def test_git_that_is_killed_in_a_command_has_answered_nothing(launcher):
         assert (await asyncio.to_thread(git, ["version"], cwd="/", env={})).code == 0
 
 
+@pytest.mark.parametrize("name", [".gitignore", "d/.gitattributes", "sub/.git/HEAD"])
+async def test_git_that_waits_for_a_pipe_is_ended_and_names_it(launcher, tmp_path, name):
+    work, own = tmp_path / "work", tmp_path / "own"
+    pipe = work / name
+    pipe.parent.mkdir(parents=True)
+    for one in ("objects", "refs"):
+        (work / "sub" / ".git" / one).mkdir(parents=True, exist_ok=True)
+    (work / "d").mkdir(exist_ok=True)
+    (work / "d" / "f").write_text("x")
+    os.mkfifo(pipe)
+
+    def work_on(git):
+        env = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(work), "LC_ALL": "C"}
+        assert git(["init", "-q"], cwd=str(tmp_path), env=env).code == 0
+        add = git(["add", "-A"], cwd=str(work), env=env)
+        pipe.unlink()
+        return add, git(["ls-files", "--others"], cwd=str(work), env=env)
+
+    async with open_git(launcher, SystemClock(), still_seconds=0.1) as git:
+        waited, after = await asyncio.to_thread(work_on, git)
+    assert waited.code == 1
+    assert f"fatal: {pipe} is a pipe, where git waits for a file: remove it" in waited.err.decode()
+    assert after.code == 0
+
+
 async def test_the_helper_is_small(launcher):
     async with open_git(launcher, SystemClock()) as git:
         await asyncio.to_thread(git, ["version"], cwd="/", env={})

@@ -21,16 +21,18 @@ from prsm_core.engine.spending.scopes import BudgetScope, Hold
 from prsm_core.engine.turns.run import TurnRun
 
 ROOT = Path(__file__).parents[2]
-FEW, MANY = 20, 120
+FEW, MANY, TIMES = 20, 120, 3
 # Run alone, in an interpreter that has done nothing else: what other tests leave behind, such as
-# larger tables of Python's own, would count as an agent's.
+# larger tables of Python's own, would count as an agent's. What is under way as it is counted comes
+# and goes: the least of a few is what stays.
 ONE_MORE = f"""
 import asyncio
 from benchmarks.memory import engine_bytes
 
 async def one_more():
     await engine_bytes({FEW})  # what all agents share is there now
-    few, many = await engine_bytes({FEW}), await engine_bytes({MANY})
+    few = min([await engine_bytes({FEW}) for _ in range({TIMES})])
+    many = min([await engine_bytes({MANY}) for _ in range({TIMES})])
     print((many * {MANY} - few * {FEW}) / ({MANY} - {FEW}))
 
 asyncio.run(one_more())
@@ -59,7 +61,7 @@ def test_an_idle_agent_takes_no_more_than_known():
         text=True,
         check=True,
     )
-    assert 0 < float(done.stdout) <= 18_900
+    assert 0 < float(done.stdout) <= 18_200
 
 
 async def test_an_ended_agent_leaves_neither_session_nor_turn_and_no_garbage():

@@ -114,15 +114,17 @@ async def test_an_agent_is_run_and_a_text_is_asked_for_by_the_same_two_functions
 ):
     """Of the one session the tools are the agent's; the other has none, and is one answer."""
     settings = {"sessions": {"auto_name": "model"}, "defaults": {"provider": "script"}}
-    given = {}
+    given, is_asked = {}, asyncio.Event()
 
     async def master(agent):
         given[agent.name] = {tool.name for tool in agent.host.tools}
+        await is_asked.wait()
         naming = [task for task in asyncio.all_tasks() if task.get_name() == "naming the session"]
-        await asyncio.wait(naming)
+        await asyncio.gather(*naming)
         await agent.complete("done")
 
     async def namer(agent):
+        is_asked.set()
         given[agent.name] = {tool.name for tool in agent.host.tools}
         outcome = await agent.host.call_tool("spawn_child", {"prompt": "x"})
         assert outcome.is_error

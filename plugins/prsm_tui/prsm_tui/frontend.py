@@ -70,7 +70,7 @@ class TuiFrontend(Frontend):
         look(tui, self._own)
         with signals_kept():
             await show(tui, beside, tui.run_async)
-        return _left(tui.session, tui.panes.prompt.drafts(), terminal, owns=tui.owns)
+        return _left(tui.session, tui.drafts(), terminal, owns=tui.owns)
 
 
 class Terminals(NamedTuple):

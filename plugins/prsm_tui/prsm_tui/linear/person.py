@@ -138,9 +138,6 @@ class Person:
         """Nothing is edited here."""
         return nullcontext(Ends())
 
-    def uncommented(self, change: str, text: str) -> None:
-        """Nothing is commented on here."""
-
     def found(self, agent: str, call: str | None) -> None:
         """No call is looked for here."""
 

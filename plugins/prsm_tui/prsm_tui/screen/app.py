@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from prsm_tui.hub_acts import HubActs
     from prsm_tui.model.session import Session
     from prsm_tui.screen.palette import CommandPicked
+    from prsm_tui.screen.prompt import Prompt
 
 FRAME_SECONDS = 1 / 15
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
@@ -180,11 +181,6 @@ class Tui(App[None]):
         if isinstance(self.screen, NeedsYou):
             self.screen.withdraw(request)
 
-    def uncommented(self, change: str, text: str) -> None:
-        """Put a comment that reached nobody back to where it was typed."""
-        if isinstance(self.screen, Changes):
-            self.screen.put_back(change, text)
-
     def found(self, agent: str, call: str | None) -> None:
         """Go to a call in the transcript of its agent, or to its end where it is not there."""
         if self.panes not in self.screen_stack or agent not in self.session.agents:
@@ -207,8 +203,8 @@ class Tui(App[None]):
 
     def completed(self, text: str, found: Sequence[str]) -> None:
         """Complete a word, unless somebody typed on meanwhile."""
-        if text == self.panes.prompt.text:
-            self.panes.prompt.complete(found)
+        if text == self._typed_in.text:
+            self._typed_in.complete(found)
             self.told("info", "  ".join(found[:8]) if len(found) > 1 else "")
 
     def on_frame_due(self, _: FrameDue) -> None:
@@ -253,7 +249,8 @@ class Tui(App[None]):
 
     def on_word_wanted(self, message: WordWanted) -> None:
         """Complete a command here, any other word by who knows the files."""
-        if message.text.startswith("/") and " " not in message.text:
+        is_command = message.text.startswith("/") and self._typed_in is self.panes.prompt
+        if is_command and " " not in message.text:
             self.completed(message.text, completed(message.text))
         elif self.acts is not None:
             self.acts.complete(message.text)
@@ -320,7 +317,7 @@ class Tui(App[None]):
         if isinstance(here, Place):
             _ = self.pop_screen()
         if not isinstance(here, Place) or here.named != name:
-            _ = self.push_screen(make_place(name, self.session, self.delivery, self.keymap))
+            _ = self.push_screen(make_place(name, self.session, lambda: self.delivery, self.keymap))
 
     def on_command_picked(self, message: CommandPicked) -> None:
         """Do a command, or let the words that it needs be typed."""
@@ -339,7 +336,17 @@ class Tui(App[None]):
 
     def edited(self, agent: str | None, text: str) -> None:
         """Put what came of it back to where it is typed."""
-        self.panes.prompt.take_over(agent, text)
+        self._typed_in.take_over(agent, text)
+
+    @property
+    def _typed_in(self) -> Prompt:
+        """Where a person types: a comment, or else to an agent."""
+        return self.screen.comment.prompt if isinstance(self.screen, Changes) else self.panes.prompt
+
+    def drafts(self) -> Sequence[str]:
+        """Return what was typed and not sent."""
+        kept = self.session.review.kept.values()
+        return [*self.panes.prompt.drafts(), *(comment.text for comment in kept)]
 
     def lent(self) -> AbstractContextManager[Ends]:
         """Leave the terminal to another program."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from prsm_tui.model.agents import Agent
     from prsm_tui.model.session import Session
-    from prsm_tui.screen.silence import Silence
+    from prsm_tui.model.silence import Silence
 
 _SILENT_SECONDS = 10.0
 _BOLD, _DIM = Style(bold=True), Style(dim=True)

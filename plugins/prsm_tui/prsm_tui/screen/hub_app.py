@@ -6,7 +6,7 @@ It is the application of one session, which shows another one each time; blank w
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO
 
 from prsm_core.kit import first_line
 from prsm_tui.keys import NEW, SESSIONS
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from prsm_tui.acts import Acts
     from prsm_tui.hub_acts import HubActs
     from prsm_tui.keys import Keymap
+    from prsm_tui.model.comments import Comment
     from prsm_tui.model.sessions import Listed, Sessions
     from prsm_tui.rounds import Rounds
     from prsm_tui.screen.messages import (
@@ -39,6 +40,14 @@ if TYPE_CHECKING:
     )
 
     Drafts = Mapping[str | None, str]
+
+
+class Kept(NamedTuple):
+    """What is kept of a session that was left: whom it showed, what was typed and not sent."""
+
+    chosen: str | None
+    drafts: Drafts
+    comments: dict[object, Comment]
 
 
 class HubTui(Tui):
@@ -77,7 +86,7 @@ class HubTui(Tui):
         self._new = (workspace, "")  # where the next one works, and its task so far
         self._form: NewSession | None = None  # where these are typed
         self._answering = False  # the visit is for what waits there, and ends with that
-        self._kept: dict[str, tuple[str | None, Drafts]] = {}  # of sessions that were left
+        self._kept: dict[str, Kept] = {}  # of sessions that were left
 
     def get_default_screen(self) -> Screen[Any]:
         """Begin with the list."""
@@ -151,9 +160,11 @@ class HubTui(Tui):
     def drafts(self) -> Sequence[str]:
         """Return what was typed anywhere and not sent."""
         self._put_away()
-        kept = [text for _, drafts in self._kept.values() for text in drafts.values()]
+        texts: list[str] = []
+        for kept in self._kept.values():
+            texts += [*kept.drafts.values(), *(one.text for one in kept.comments.values())]
         self._close_form()
-        return [text for text in (*kept, self._new[1]) if text.strip()]
+        return [text for text in (*texts, self._new[1]) if text.strip()]
 
     # What a person did
 
@@ -327,14 +338,18 @@ class HubTui(Tui):
     def _put_away(self) -> None:
         """Keep what was typed in the session that is left, and whom it showed."""
         if self._is_visited:
-            self._kept[self.session.id] = self.chosen, self.panes.prompt.kept()
+            drafts, comments = self.panes.prompt.kept(), self.session.review.kept
+            self._kept[self.session.id] = Kept(self.chosen, drafts, comments)
 
     def _take_up(self) -> None:
         """Show the session as it was left."""
-        chosen, drafts = self._kept.pop(self.session.id, (None, {}))
-        self.panes.prompt.keep(drafts)
-        if chosen in self.session.agents:
-            self.choose(chosen)
+        kept = self._kept.pop(self.session.id, None)
+        if kept is None:
+            return
+        self.panes.prompt.keep(kept.drafts)
+        self.session.review.kept = kept.comments
+        if kept.chosen in self.session.agents:
+            self.choose(kept.chosen)
 
     def _pop_to_overview(self) -> None:
         while self.screen is not self.overview and len(self.screen_stack) > 1:

@@ -149,7 +149,7 @@ async def compose(
     pump = Pump(app, session, tui.changed)
     acts.begin()
     attending = [pump.attend] if answers else []
-    return tui, [pump.follow, pump.keep_spent, acts.serve, *attending]
+    return tui, [pump.follow, pump.keep_spent, pump.keep_name, acts.serve, *attending]
 
 
 async def show(tui: Tui, beside: Sequence[Beside], run: Beside) -> None:

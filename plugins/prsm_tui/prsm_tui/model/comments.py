@@ -99,7 +99,7 @@ def sending(session: Session, comments: Sequence[Comment]) -> str:
     """Return the question whether comments are to be sent: how many go to whom."""
     to_send, left = letters(session, comments)
     parts = [
-        f"{len(one.comments)} {'as a further task' if one.agent is None else f'to {one.agent.name}'}"
+        f"{len(one.comments)} " + ("as a task" if one.agent is None else f"to {one.agent.name}")
         for one in to_send
     ]
     parts += [f"{len(kept)} to nobody ({why})" for why, kept in left.items()]

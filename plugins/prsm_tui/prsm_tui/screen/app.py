@@ -6,7 +6,6 @@ times a second.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
@@ -19,9 +18,9 @@ from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, completed, read_command
 from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap, shown_key
 from prsm_tui.leaving import what_follows
-from prsm_tui.screen.addressing import to_whom
+from prsm_tui.screen.addressing import fitting, to_whom
 from prsm_tui.screen.asking import Sure
-from prsm_tui.screen.attention import notification
+from prsm_tui.screen.attention import Attention
 from prsm_tui.screen.changes import Changes
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
@@ -130,9 +129,7 @@ class Tui(App[None]):
         self._drawn_at = 0.0
         self._left_at: float | None = None
         self.is_lent = False  # the terminal is, to another program
-        self._title = ""
-        self._waiting = 0
-        self._was_open = False
+        self.attention = Attention()
         self.notifies = True  # while the window is not in front
 
     def get_default_screen(self) -> Screen[Any]:
@@ -433,7 +430,7 @@ class Tui(App[None]):
         panes.show_lines(self._to_whom(), panes.agents.title)
         panes.head.sync(self.chosen, now)
         panes.transcript.sync()
-        panes.status.sync(now, new=panes.transcript.new)
+        panes.status.sync(now, new=panes.transcript.new, elsewhere=self._elsewhere())
         if isinstance(self.screen, NeedsYou | Place):
             self.screen.sync(now)
         self._tell_terminal()
@@ -454,35 +451,31 @@ class Tui(App[None]):
     def _to_whom(self) -> str:
         """Return to whom what is typed goes, and how."""
         is_one_of_many = self.many is not None
-        return to_whom(
+        parts = to_whom(
             self.session, self.chosen, self.delivery, self.keymap, is_one_of_many=is_one_of_many
         )
+        return fitting(parts, self.panes.to.size.width or self.size.width)
 
     def _tell_terminal(self) -> None:
         """Set the terminal's title; ring where something new waits and nobody looks."""
         title, waiting = self._title_now()
-        driver = self._driver
-        if title != self._title and driver is not None and not driver.is_headless:
-            driver.write(f"\x1b]0;{title}\x07")
         why = self._why_notify(waiting)
-        if why and self.notifies and not self.app_focus and driver is not None:
-            driver.write(notification(why, os.environ))
-        self._title, self._waiting = title, waiting
+        rings = self.notifies and not self.app_focus
+        if self._driver is not None:
+            self.attention.tell(self._driver, title, why if rings else "")
+        self.attention.waiting = waiting
 
     def _title_now(self) -> tuple[str, int]:
         """Return the terminal's title, and how much waits for the person."""
         return title_of(self.session), len(self.session.requests)
 
+    def _elsewhere(self) -> str:
+        """Return what other sessions do, blank where there are none."""
+        return ""
+
     def _why_notify(self, waiting: int) -> str:
         """Return what a person who looks elsewhere should know, blank for nothing new."""
-        run = self.session.run
-        was_open, self._was_open = self._was_open, run is not None and run.is_open
-        if waiting > self._waiting:
-            newest = list(self.session.requests.values())[-1]
-            return f"{waiting} need you: {self.session.name_of(newest.agent)}: {newest.head[:80]}"
-        if was_open and not self._was_open and run is not None:
-            return f"the run is {run.status}"
-        return ""
+        return self.attention.news(self.session, waiting)
 
     def ask(self, question: str, do: Callable[[], None]) -> None:
         """Do something once the person has said yes."""

@@ -292,7 +292,8 @@ class Changes(Place):
         else:
             key = self.keymap.shown("prompt.delivery")
             told = to.told if to.agent is None else f"{to.told} · {self._delivery()} ({key})"
-        self.comment.tell(f"a comment on {numbers_of(self.comment.lines)} {told}")
+        keeps = f"{self.keymap.first('prompt.leave')} keeps it"
+        self.comment.tell(f"a comment on {numbers_of(self.comment.lines)} {told} · {keeps}")
 
     @property
     def _change(self) -> Change | None:

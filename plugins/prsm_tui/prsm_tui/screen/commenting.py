@@ -42,7 +42,7 @@ class CommentBox(Vertical):
     def __init__(self, keymap: Keymap) -> None:
         super().__init__()
         self.prompt = Prompt(keymap)
-        send, back = keymap.shown("prompt.send"), keymap.shown("prompt.leave")
+        send, back = keymap.shown("prompt.send"), keymap.first("prompt.leave")
         self.prompt.placeholder = (
             f"{send} sends it, {keymap.first('prompt.new_line')}: a new line, "
             f"{back} keeps it to be sent with others"

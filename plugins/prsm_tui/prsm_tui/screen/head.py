@@ -44,7 +44,8 @@ class Head(Lines, can_focus=False):
         yield state.replace("\n", " "), _BOLD
         spent = session.spent
         used = f"tokens {words.tokens(spent)} · cost {words.cost(spent)}"
-        yield f"session {session.id} · mode {session.mode} · {used}", _DIM
+        name = f"{session.name} · " if session.name else ""
+        yield f"{name}session {session.id} · mode {session.mode} · {used}", _DIM
 
     def _of_agent(self, agent: Agent, now: float) -> Iterator[Line]:
         session = self._session

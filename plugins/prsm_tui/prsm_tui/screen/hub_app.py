@@ -123,7 +123,8 @@ class HubTui(Tui):
         self._put_away()
         self.session, self.acts = session, acts
         self.panes = Panes(session, self.keymap)
-        self.chosen, self._is_chosen, self._was_open = None, False, False
+        self.chosen, self._is_chosen = None, False
+        self.attention.forget()
         self._pop_to_overview()
         if self._answering:
             _ = self.push_screen(self._needs_you())
@@ -365,6 +366,9 @@ class HubTui(Tui):
         """Draw all that has changed."""
         if self._loop is None or self.is_lent or not self.is_running:
             return
+        visited = self.sessions.find(self.session.id)
+        if visited is not None:
+            self.session.name = visited.name
         if self.screen is self.overview or not self._is_visited:
             self._drawn_at = self._loop.time()
             self.overview.sync(self._clock(), "" if self.rounds is None else self.rounds.problem)
@@ -380,15 +384,21 @@ class HubTui(Tui):
 
     def _title_now(self) -> tuple[str, int]:
         if self._is_visited:
-            return super()._title_now()
-        waiting = sum(len(one.waits) for one in self.sessions.listed)
+            title, waiting = super()._title_now()
+            others = self.sessions.waiting(besides=self.session.id)
+            waiting += others
+            return (f"({waiting}) prsm needs you" if others else title), waiting
+        waiting = self.sessions.waiting()
         return f"({waiting}) prsm needs you" if waiting else "prsm", waiting
 
     def _why_notify(self, waiting: int) -> str:
         """Return what a person who looks elsewhere should know, blank for nothing new."""
         if self._is_visited:
             return super()._why_notify(waiting)
-        return f"{waiting} need you" if waiting > self._waiting else ""
+        return f"{waiting} need you" if waiting > self.attention.waiting else ""
+
+    def _elsewhere(self) -> str:
+        return self.sessions.elsewhere(self.session.id)
 
     def _what_follows(self) -> str:
         runs = [one for one in self.sessions.listed if one.status == "running"]

@@ -310,7 +310,8 @@ def _answered(session: Session, event: Event) -> None:
             block.outcome = _outcome(data)
             block.change()
             return
-    transcript.put(Note(seq=event.seq, at=event.ts, text=f"a request ended: {_outcome(data)}"))
+    what = "a request ended" if request is None else f"asked {request.head}"
+    transcript.put(Note(seq=event.seq, at=event.ts, text=f"{what}: {_outcome(data)}"))
 
 
 def _outcome(data: Mapping[str, Any]) -> str:

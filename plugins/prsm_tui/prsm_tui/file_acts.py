@@ -149,6 +149,8 @@ class FileActs:
         await self._load()
 
     async def _comment(self, comments: Sequence[Comment], delivery: str) -> None:
+        if any(self._session.review.find(comment.change) is None for comment in comments):
+            await self._load()  # they were kept before the changes were read here
         to_send, left = letters(self._session, comments)
         for why, unsent in left.items():
             self._keep(unsent, "warning", why)

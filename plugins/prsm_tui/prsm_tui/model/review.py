@@ -93,18 +93,19 @@ class Review:
     version: int = 0  # another one whenever something is
     error: str = ""
     is_known: bool = False  # they were told once
+    reads: int = 0  # how often they were read, or could not be
     kept: dict[object, Comment] = field(default_factory=dict)  # by their places, and not sent
 
     def take(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take over all changes, as AppHandle.changes tells them."""
         self.changes = [change_of(row) for row in rows]
         self.error, self.is_known = "", True
-        self.version += 1
+        self.version, self.reads = self.version + 1, self.reads + 1
 
     def fail(self, why: str) -> None:
         """Note why the changes cannot be told."""
         self.error, self.is_known = why, True
-        self.version += 1
+        self.version, self.reads = self.version + 1, self.reads + 1
 
     def take_detail(self, told: Mapping[str, Any]) -> None:
         """Take over one change, as AppHandle.show_change tells it."""

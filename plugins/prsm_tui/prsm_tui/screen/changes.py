@@ -225,6 +225,7 @@ class Changes(Place):
         self.action_open()
         kept = self.session.review.kept_at(change.id, lines[0]) if len(lines) == 1 else None
         self.comment.begin(kept or Comment(change.id, lines, ""))
+        self.hint.display = False  # its letters are of the comment now
         self._tell_to_whom()
 
     def action_send(self) -> None:
@@ -265,6 +266,7 @@ class Changes(Place):
         elif comment.text:
             key = self.keymap.shown("changes.send")
             self.say(f"kept, not sent: {comment.short}; {key} sends what is kept")
+        self.hint.display = True
         self._diff.drop_region()
         self._go_to(self._diff)
 

@@ -87,6 +87,7 @@ class TestLinearSessions(HubFrontendContract):
         return SessionsFrontend(settings, TuiSettings(linear=True))
 
     async def begin(self, hub, terminal, workspaces):
+        begun = 0
         for place, workspace in enumerate(workspaces):
             terminal.type(f"/new {workspace}\n")
             await terminal.shows(f"begins a session in {workspace}")
@@ -97,6 +98,8 @@ class TestLinearSessions(HubFrontendContract):
             await hub.opened(workspace)
             await terminal.shows(f"session: task {place}, ")
             terminal.type("/sessions\n")
+            begun += 1
+            await terminal.shows(f"sessions: {begun}")
 
     async def leave(self, hub, terminal):
         terminal.type("\x03")
@@ -206,6 +209,21 @@ async def test_sessions_are_named_ended_gone_on_with_written_and_deleted(tmp_pat
         ears.type("1\n")
         await ears.hears("prsm: deleted: session-1")
         await ears.until(lambda: ears.many.person is None, "the list")
+    await hub.aclose()
+
+
+async def test_what_is_typed_while_a_session_is_being_left_is_no_task_of_it():
+    hub = scripted()
+    app = await begun(hub, "the door")
+    async with hearing(hub) as ears:
+        await ears.hears("sessions: 1")
+        ears.type("/visit 1\n")
+        await ears.hears("selected: agent 1")
+        ears.type("/sessions\npaint it\n")
+        await ears.hears("not used: 'paint it': another place is on its way")
+        await ears.until(lambda: ears.many.person is None, "the list")
+        assert app.prompts == []
+        assert len(hub.apps) == 1
     await hub.aclose()
 
 

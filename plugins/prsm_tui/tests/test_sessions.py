@@ -264,6 +264,29 @@ async def test_a_session_that_breaks_leads_back_to_the_list_and_touches_no_other
     await hub.aclose()
 
 
+async def test_what_is_sent_while_a_session_is_being_left_is_there_when_one_comes_back():
+    hub = scripted()
+    app = await begun(hub, "the door")
+    async with watching_hub(hub) as eyes:
+        await eyes.sees("WORKS (1)")
+        await eyes.press("enter")
+        await eyes.sees("to master")
+        may_leave = asyncio.Event()
+
+        async def slowly() -> None:
+            await may_leave.wait()
+
+        eyes.tui.many._do(slowly)  # what was asked for before
+        await eyes.press("f5")
+        await eyes.type("not lost\n")
+        may_leave.set()
+        await eyes.sees("Enter open")
+        assert app.prompts == []
+        await eyes.press("enter")
+        await eyes.sees("to master", "not lost")
+    await hub.aclose()
+
+
 async def test_what_other_sessions_do_is_counted_while_one_is_looked_at():
     hub = scripted()
     await begun(hub, "the cellar")

@@ -60,6 +60,7 @@ class Many:
         self._workspace, self._answers = workspace, answers
         self._numbers: list[str] = []  # ids of sessions: the first is session 1
         self._is_listed = False  # they were told once
+        self._is_asked: bool | None = None  # … or asked for, and whether that is said, too
         self._told: dict[str, str] = {}  # the state of each that was told last
         self._sure: Callable[[], None] | None = None
         self._meant: object = None  # where the person was when the line was begun
@@ -81,6 +82,9 @@ class Many:
             self._is_listed = True
             self._told = {one.id: _state(one) for one in self._sessions.listed}
             self._list()
+        elif self._is_asked is not None:
+            self._list(selects=self._is_asked)
+        self._is_asked = None
         for one in self._sessions.listed:
             before, state = self._told.get(one.id), _state(one)
             self._told[one.id] = state
@@ -194,7 +198,11 @@ class Many:
     def entered(self, line: str) -> None:
         """Do what a line says, where the person still is where it was begun."""
         meant, self._meant = self._meant, None
-        if meant is not None and meant is not (self.person or self._sure or self):
+        is_elsewhere = meant is not None and meant is not (self.person or self._sure or self)
+        if self.acts is not None and self.acts.is_turning:
+            self._page.end_line()
+            self.told("warning", f"not used: {line.strip()!r}: another place is on its way")
+        elif is_elsewhere:
             self._page.end_line()
             self.told("warning", f"not used: {line.strip()!r}: what it was for has ended")
         elif self.person is not None:
@@ -259,7 +267,12 @@ class Many:
         is_left = self.person is not None  # which says itself what is selected then
         if is_left:
             self.acts.leave()
-        self.acts.then(lambda: self._list(selects=not is_left))
+        self.acts.then(lambda: self._read_list(selects=not is_left))
+
+    def _read_list(self, *, selects: bool) -> None:
+        """Have the list told once it was read again."""
+        self._is_asked = selects
+        self.listed()
 
     def _list(self, *, selects: bool = True) -> None:
         """Tell all sessions, in their groups."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from prsm_core.kit import escape_exact
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, read_command, unknown
 from prsm_tui.editor import Ends
@@ -424,10 +425,15 @@ class Person:
     def _to_whom(self) -> str:
         """Return what becomes of what is typed."""
         agent, run = self.session.agents.get(self._chosen or ""), self.session.run
+        master, comes = self.session.master(), escape_exact(self.session.next_model)
         if agent is not None and agent.is_live:
             return f"what you type goes to it ({self.delivery})"
-        if agent is not None and agent is not self.session.master():
+        if agent is not None and agent is not master:
             return "it has ended: /restart TEXT starts it again"
         if run is not None and run.is_open:
             return "a run is open: select an agent to talk to"
+        if comes:
+            return f"what you type is a task for a new master of {comes}"
+        if master is not None:
+            return f"what you type is a further task of {master.name} ({master.label})"
         return "what you type is a task, with which a run begins"

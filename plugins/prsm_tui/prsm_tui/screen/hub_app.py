@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prsm_tui.model.sessions import Listed, Sessions
     from prsm_tui.rounds import Rounds
     from prsm_tui.screen.messages import (
+        PromptSubmitted,
         SessionPassed,
         SessionWanted,
         SteppedOut,
@@ -191,6 +192,12 @@ class HubTui(Tui):
             "delete": self._delete,
         }
         doing[message.what](listed)
+
+    def on_prompt_submitted(self, message: PromptSubmitted) -> None:
+        """Keep a prompt as a draft while the session is being left; else it is sent, as in one."""
+        if self._act().is_turning:
+            message.prevent_default()  # what is done with it in one session
+            self.unsent(message.agent, message.text)
 
     def on_task_given(self, message: TaskGiven) -> None:
         """Begin a task."""

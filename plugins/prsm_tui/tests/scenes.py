@@ -70,7 +70,7 @@ def texts(blocks):
 
 
 @asynccontextmanager
-async def engine(folder, scenario, task="[[lane:master]] go", files=None, **settings):
+async def engine(folder, scenario, task="[[lane:master]] go", files=None, **sections):
     """Open the real application over agents that follow a scenario; `files` are in its folder."""
     workspace = folder / "workspace"
     if files is None:
@@ -80,7 +80,7 @@ async def engine(folder, scenario, task="[[lane:master]] go", files=None, **sett
     paths = resolve_paths(workspace, {"PRSM_HOME": str(folder / "home")})
     plugins = PluginManager.load(environ={}, builtins=BUILTINS, entry_points=[])
     settings = Settings.model_validate(
-        {**settings, "providers": {"script": {"scenario": scenario}}}
+        {**sections, "providers": {"script": {"scenario": scenario}}}
     )
     options = RunOptions(workspace=str(workspace), provider="script", task=task)
     frontend = FrontendSpec(name="t", summary="", interactive=True, priority=0, factory="")

@@ -65,6 +65,7 @@ async def hearing(hub):
     paper = StringIO()
     page = Page(paper, lambda: None)
     many, rounds = compose_many(hub, page, answers=True)
+    assert many.acts is not None
     person, program = os.openpty()
     ears = Ears(many, page, paper, program)
     async with asyncio.TaskGroup() as group:

@@ -178,6 +178,7 @@ def test_each_comment_is_in_one_letter_to_who_gets_it_or_is_left_with_a_reason(s
     assert len(getters) == len(sent) == len(set(getters))
     for letter in sent:
         assert all(one.text in letter.text for one in letter.comments)
+        assert letter.agent is not None
         authors = {one.change for one in letter.comments}
         assert authors <= ({letter.agent.id} if letter.agent.id != "m" else ended)
 

@@ -186,7 +186,6 @@ async def test_a_model_is_named_by_its_alias_and_one_of_several_is_not():
         await eyes.until(lambda: "new master" not in eyes.text.replace("next task", ""))
 
 
-@pytest.mark.requirement("E42")
 async def test_which_model_is_in_force_and_which_comes_is_said_where_one_types():
     app = ScriptedApp(RunOptions(task=None, model="best"))
     app.model_rows = MODELS

@@ -39,6 +39,7 @@ async def test_a_comment_is_about_all_lines_that_are_chosen(size):
         await eyes.press("enter", "up", "J", "J", "J", "K")
         await eyes.press("c")
         await eyes.sees("a comment on lines 4 to 5 to fixer")
+        assert eyes.tui.screen.query_one(Diff).has_region, "what is commented on stays to be seen"
         await eyes.type("both\n")
         await eyes.until(lambda: bool(app.prompts))
         text = app.prompts[0][1].split("\n")

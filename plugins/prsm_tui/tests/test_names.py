@@ -19,7 +19,7 @@ NAMES = {
 BY_MODEL = {"auto_name": "model", "name_model": "script/cheap"}
 
 
-@pytest.mark.requirement("E42")
+@pytest.mark.requirement("D2")
 async def test_a_session_is_called_by_its_task_at_once_and_by_a_model_once_that_has_named_it(
     tmp_path,
 ):

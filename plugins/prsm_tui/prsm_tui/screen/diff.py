@@ -146,7 +146,10 @@ class Diff(ScrollView, can_focus=True):
         self.release_mouse()
 
     def on_resize(self, _: events.Resize) -> None:
-        """Rows depend on the width."""
+        """Rows depend on the width; where that stays, so does what is chosen."""
+        if self._sheet.width == max(8, self._width):
+            self._reveal()
+            return
         line, self._anchor = self.current, None
         self._lay_out()
         places = (n for n, item in enumerate(self._items) if line in (item.left, item.right))

@@ -59,8 +59,9 @@ def read_command(text: str) -> Typed | None:
 
 def unknown(name: str, known: Mapping[str, Command] = COMMANDS) -> str:
     """Return what to say of a command that is none of those that are known."""
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
-    meant = f"did you mean /{near[0]}?" if near else f"there are {_all(known)}"
+    near = get_close_matches(name, known, n=2, cutoff=0.75)  # two may be as near: mode, model
+    near = near or get_close_matches(name, known, n=1, cutoff=0.5)
+    meant = f"did you mean /{' or /'.join(near)}?" if near else f"there are {_all(known)}"
     return f"there is no command /{name}: {meant}"
 
 

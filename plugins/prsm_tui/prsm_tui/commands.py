@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, Command] = {
     "resume": Command("/resume", "go on with the run, which was cut off"),
     "rename": Command("/rename NAME", "what the session is called; nothing: by its task"),
     "export": Command("/export [FILE]", "write the session to a file: .json, .jsonl or .html"),
+    "attach": Command("/attach [FILE]", "an image that goes with what you say next; nothing: none"),
     "changes": Command("/changes", "what was changed: its lines, accept, reject, comment"),
     "snapshot": Command("/snapshot [TEXT]", "the snapshots of the files; with a text a new one"),
     "quit": Command("/quit", "leave"),

@@ -55,7 +55,7 @@ class Ears:
             async with asyncio.timeout(DEADLINE):
                 while not is_so():
                     self.many.rounds.soon()
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0)
         except TimeoutError:
             raise AssertionError(f"not heard: {what}, but\n{self.text}") from None
 

@@ -36,7 +36,7 @@ _FILES: Mapping[str, Command] = {
     "restore": Command("/restore NUMBER", "what a restore of a snapshot would change; asks"),
     "undo": Command("/undo", "take the last restore back; asks"),
 }
-_SHARED = ("kill", "restart", "stop", "model", *PAGES, "mode", "fork", "quit")
+_SHARED = ("kill", "restart", "stop", "model", *PAGES, "mode", "attach", "fork", "quit")
 LINEAR: Mapping[str, Command] = {
     **_OWN,
     **_FILES,

@@ -246,6 +246,7 @@ class Person:
             ),
             **{name: self._looking(name) for name in PAGES},
             "mode": acts.mode,
+            "attach": acts.attach,
             "model": self._model,
             "fork": lambda _: acts.fork(),
         }

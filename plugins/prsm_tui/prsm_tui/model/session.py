@@ -70,6 +70,7 @@ class Session:
         self.is_spent_old = False
         self.review, self.shelf, self.boards = Review(), Shelf(), Boards()
         self.asked_model = ""  # for runs that begin here, by the command line
+        self.images: tuple[str, ...] = ()  # paths of those that what is said next is shown with
         self.next_model = ""  # of a new master that the next task begins with
         self.told_at: dict[str, int] = {}  # the newest event of some types, by the type
         self.heard = 0  # counts events, live ones too

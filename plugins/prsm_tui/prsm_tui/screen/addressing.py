@@ -64,5 +64,7 @@ def _parts(
     else:
         yield "a task, with which a run begins"
         yield f"model: {session.asked_model or 'as configured'} (/model)"
+    if session.images:
+        yield f"images: {len(session.images)} (/attach)"
     yield f"{keymap.shown('prompt.send')} sends"
     yield f"{keymap.first('prompt.new_line') or 'none'}: a new line"

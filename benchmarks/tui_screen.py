@@ -245,7 +245,7 @@ async def opened(ledger: str) -> dict[str, float]:
     last = f"message {len(page) and page[-1]['text'].rsplit(' ', 1)[1]}"
 
     async def drawn() -> dict[str, float]:
-        while last not in seen(tui):
+        while last not in tui.panes.transcript.end_text(blocks=3):
             tui.changed()
             await asyncio.sleep(0.005)
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -295,12 +295,6 @@ async def crowd(what: str) -> dict[str, float]:
         return {"ms": 1000 * (time.process_time() - cpu) / len(events)}
 
     return await drive(tui, work)
-
-
-def seen(tui: Tui) -> str:
-    """Return the transcript as it is laid out."""
-    rows = tui.panes.transcript._items[-3:]
-    return "".join(segment.text for item in rows for row in item.rows for segment in row)
 
 
 def _resident() -> float:

@@ -65,7 +65,13 @@ class Starting(Protocol):
     """Who begins runs elsewhere, so that they go on when this interface is left."""
 
     def begin(
-        self, task: str, *, continues: bool, provider: str | None = None, model: str | None = None
+        self,
+        task: str,
+        *,
+        continues: bool,
+        provider: str | None = None,
+        model: str | None = None,
+        images: Sequence[str] = (),
     ) -> None:
         """Begin a task, by a model if one is named, or give the last master a further one."""
 
@@ -121,6 +127,15 @@ class Acts:
     def say(self, agent: str | None, text: str, delivery: str) -> None:
         """Say something to an agent; to a master that has ended it is a further task."""
         self._do(lambda: self._say(agent, text, delivery))
+
+    def attach(self, image: str) -> None:
+        """Have an image shown with what is said next; a blank path: none of them."""
+        session = self._session
+        session.images = (*session.images, image) if image else ()
+        count = len(session.images)
+        told = f"{count} image{'s' * (count > 1)} with what you say next; /attach alone: none"
+        self._tell.told("info", told if image else "no image is shown with what you say next")
+        self._tell.changed()
 
     def kill(self, agent: str) -> None:
         """End an agent and all below it."""
@@ -179,13 +194,21 @@ class Acts:
             self._tell.told("error", f"not done: {_WAITING} things before it wait already")
 
     async def _start(self, task: str, agent: str | None) -> None:
+        images = self._taken_images()
         if self._starts is not None:
-            self._starts.begin(task, continues=False, **self._chosen_model())
+            self._starts.begin(task, continues=False, images=images, **self._chosen_model())
             return
+        shown = {"images": images} if images else {}
         try:
-            self._watch(await self._app.start_run(task, **self._chosen_model()))
+            self._watch(await self._app.start_run(task, **shown, **self._chosen_model()))
         except PrsmError as error:
+            self._session.images = images
             self._give_back(agent, task, error)
+
+    def _taken_images(self) -> tuple[str, ...]:
+        """Return the images that are shown with what is said now, and with nothing after it."""
+        images, self._session.images = self._session.images, ()
+        return images
 
     def _chosen_model(self) -> dict[str, str]:
         """Return the model that was chosen for the next master, which is taken once."""
@@ -210,22 +233,26 @@ class Acts:
         if known is None or not known.is_live:
             await self._begin(known, text)
             return
+        images = self._taken_images()
         try:
-            when = await self._deliver(known.id, text, delivery)
+            when = await self._deliver(known.id, text, delivery, images)
         except PrsmError as error:
+            self._session.images = images
             self._give_back(agent, text, error)
             return
         self._tell.told("info", f"to {known.name}: {first_line(text, 60)} ({when})")
 
-    async def _deliver(self, agent: str | None, text: str, delivery: str) -> str:
+    async def _deliver(
+        self, agent: str | None, text: str, delivery: str, images: Sequence[str] = ()
+    ) -> str:
         """Say something to an agent that works, or, as a further task, to the last master.
 
         Return when that is read. Raises PrsmError.
         """
         if agent is None:
-            self._watch(await self._app.continue_run(text))
+            self._watch(await self._app.continue_run(text, images))
             return "it begins now"
-        how = await self._app.prompt_agent(agent, text, delivery)
+        how = await self._app.prompt_agent(agent, text, delivery, images)
         when = _WHEN.get(how, escape_exact(how))
         self._session.said_to(self._session.agents[agent], text, when)
         return when
@@ -248,11 +275,13 @@ class Acts:
             await self._start(task, None)
             return
         if self._starts is not None:
-            self._starts.begin(task, continues=True)
+            self._starts.begin(task, continues=True, images=self._taken_images())
             return
+        images = self._taken_images()
         try:
-            await self._deliver(None, task, "")
+            await self._deliver(None, task, "", images)
         except PrsmError as error:
+            self._session.images = images
             self._give_back(master.id, task, error)
 
     def _give_back(self, agent: str | None, text: str, error: PrsmError) -> None:

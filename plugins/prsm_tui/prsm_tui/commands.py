@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, Command] = {
     "resume": Command("/resume", "go on with the run, which was cut off"),
     "rename": Command("/rename NAME", "what the session is called; nothing: by its task"),
     "export": Command("/export [FILE]", "write the session to a file: .json, .jsonl or .html"),
+    "attach": Command("/attach [FILE]", "an image that goes with what you say next; nothing: none"),
     "changes": Command("/changes", "what was changed: its lines, accept, reject, comment"),
     "snapshot": Command("/snapshot [TEXT]", "the snapshots of the files; with a text a new one"),
     "quit": Command("/quit", "leave"),
@@ -59,8 +60,9 @@ def read_command(text: str) -> Typed | None:
 
 def unknown(name: str, known: Mapping[str, Command] = COMMANDS) -> str:
     """Return what to say of a command that is none of those that are known."""
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
-    meant = f"did you mean /{near[0]}?" if near else f"there are {_all(known)}"
+    near = get_close_matches(name, known, n=2, cutoff=0.75)  # two may be as near: mode, model
+    near = near or get_close_matches(name, known, n=1, cutoff=0.5)
+    meant = f"did you mean /{' or /'.join(near)}?" if near else f"there are {_all(known)}"
     return f"there is no command /{name}: {meant}"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core import PrsmError
 from prsm_core.kit import escape_exact, first_line
-from prsm_tui.model.comments import addressee, comment_text
+from prsm_tui.model.comments import letters
 from prsm_tui.model.spoken import shown
 from prsm_tui.pump import said
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from prsm_core import AppHandle
-    from prsm_tui.model.patches import PatchLine
+    from prsm_tui.model.comments import Comment, Letter
     from prsm_tui.model.session import Session
 
     Do = Callable[[Callable[[], Awaitable[None]]], None]
@@ -31,9 +31,6 @@ class FileListening(Protocol):
 
     def changed(self) -> None:
         """Hear that the model is another."""
-
-    def uncommented(self, change: str, text: str) -> None:
-        """Hear that a comment reached nobody."""
 
     def found(self, agent: str, call: str | None) -> None:
         """Hear that a call of an agent is in its transcript, or that there is none (None)."""
@@ -82,9 +79,13 @@ class FileActs:
         """Take changes back."""
         self._do(lambda: self._decide(self._app.reject(changes)))
 
-    def comment(self, change: str, line: PatchLine, text: str, delivery: str) -> None:
-        """Send a comment on a line to the agent that wrote it."""
-        self._do(lambda: self._comment(change, line, text, delivery))
+    def comment(self, comments: Sequence[Comment], delivery: str) -> None:
+        """Send comments to the agents that wrote the lines, all of one agent at once.
+
+        Those that reach nobody are kept.
+        """
+        self._session.review.let_go(comments)
+        self._do(lambda: self._comment(comments, delivery))
 
     def explain(self, path: str, line: int) -> None:
         """Tell who made a line, and why."""
@@ -147,22 +148,35 @@ class FileActs:
         self._tell.told("warning" if stays else "info", " · ".join(parts) or "nothing was decided")
         await self._load()
 
-    async def _comment(self, change: str, line: PatchLine, text: str, delivery: str) -> None:
-        known = self._session.review.find(change)
-        to = "that change is not there any more"
-        found = to if known is None else addressee(self._session, known)
-        if known is None or isinstance(found, str):
-            self._tell.uncommented(change, text)
-            self._tell.told("warning", f"not sent: {found}")
-            return
-        whole = comment_text(known, line, text, to_author=found.is_author)
+    async def _comment(self, comments: Sequence[Comment], delivery: str) -> None:
+        if any(self._session.review.find(comment.change) is None for comment in comments):
+            await self._load()  # they were kept before the changes were read here
+        to_send, left = letters(self._session, comments)
+        for why, unsent in left.items():
+            self._keep(unsent, "warning", why)
+        for letter in to_send:
+            await self._send(letter, delivery)
+        self._tell.changed()
+
+    async def _send(self, letter: Letter, delivery: str) -> None:
+        agent = None if letter.agent is None else letter.agent.id
         try:
-            when = await self._say(None if found.agent is None else found.agent.id, whole, delivery)
+            when = await self._say(agent, letter.text, delivery)
         except PrsmError as error:
-            self._tell.uncommented(change, text)
-            self._tell.told("error", f"not sent: {said(error)}")
+            self._keep(letter.comments, "error", said(error))
             return
-        self._tell.told("info", f"sent {found.told}: {first_line(text, 60)} ({when})")
+        count = len(letter.comments)
+        what = first_line(letter.comments[0].text, 60) if count == 1 else f"{count} comments"
+        self._tell.told("info", f"sent {letter.told}: {what} ({when})")
+
+    def _keep(self, comments: Sequence[Comment], level: str, why: str) -> None:
+        """Keep what reached nobody, unless something else was said there meanwhile."""
+        review = self._session.review
+        for comment in comments:
+            if comment.place not in review.kept:
+                review.keep(comment)
+        what = "the comment is" if len(comments) == 1 else f"{len(comments)} comments are"
+        self._tell.told(level, f"not sent: {why}; {what} kept")
 
     async def _explain(self, path: str, line: int) -> None:
         told = await self._app.rationale(path, line)

@@ -70,7 +70,7 @@ class TuiFrontend(Frontend):
         look(tui, self._own)
         with signals_kept():
             await show(tui, beside, tui.run_async)
-        return _left(tui.session, tui.panes.prompt.drafts(), terminal, owns=tui.owns)
+        return _left(tui.session, tui.drafts(), terminal, owns=tui.owns)
 
 
 class Terminals(NamedTuple):
@@ -149,7 +149,7 @@ async def compose(
     pump = Pump(app, session, tui.changed)
     acts.begin()
     attending = [pump.attend] if answers else []
-    return tui, [pump.follow, pump.keep_spent, acts.serve, *attending]
+    return tui, [pump.follow, pump.keep_spent, pump.keep_name, acts.serve, *attending]
 
 
 async def show(tui: Tui, beside: Sequence[Beside], run: Beside) -> None:

@@ -48,6 +48,7 @@ class HubActs:
         self._answers = answers
         self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue(_WAITING)
         self._visits: asyncio.TaskGroup | None = None
+        self._turns = 0  # to another place, that were asked for and are not done
         self._visit: Visit | None = None
         self._visiting: asyncio.Task[None] | None = None
 
@@ -69,7 +70,7 @@ class HubActs:
 
     def open(self, session: str) -> None:
         """Visit a session, and leave the one before."""
-        self._do(lambda: self._open(session))
+        self._turn(lambda: self._open(session))
 
     def then(self, do: Callable[[], object]) -> None:
         """Do something once all that was asked for is done."""
@@ -81,7 +82,7 @@ class HubActs:
 
     def leave(self) -> None:
         """Leave the session that is visited; what runs in it goes on."""
-        self._do(self._leave)
+        self._turn(self._leave)
 
     def new(self, workspace: str, task: str) -> None:
         """Begin a task in a session of its own, and visit that."""
@@ -111,11 +112,28 @@ class HubActs:
         """Write a session to a file, whose ending says in which form."""
         self._do(lambda: self._export(session, output))
 
-    def _do(self, act: Callable[[], Awaitable[None]]) -> None:
+    @property
+    def is_turning(self) -> bool:
+        """Whether another place is on its way: what is typed now would reach nobody."""
+        return self._turns > 0
+
+    def _turn(self, act: Callable[[], Awaitable[None]]) -> None:
+        async def turn() -> None:
+            try:
+                await act()
+            finally:
+                self._turns -= 1
+
+        self._turns += self._do(turn)
+
+    def _do(self, act: Callable[[], Awaitable[None]]) -> bool:
+        """Have something done; return whether it will be."""
         try:
             self._queue.put_nowait(act)
         except asyncio.QueueFull:
             self._host.told("error", f"not done: {_WAITING} things before it wait already")
+            return False
+        return True
 
     async def _open(self, session: str) -> None:
         if self.visited == session or self._visits is None:

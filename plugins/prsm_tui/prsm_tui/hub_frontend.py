@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import ConfigError, HubFrontend
+from prsm_core import HubFrontend
 from prsm_core.kit import first_line
 from prsm_tui.frontend import Terminals, look, show
 
@@ -35,21 +35,26 @@ class SessionsFrontend(HubFrontend):
     async def run(self, hub: Hub) -> int:
         """Show the list and what is opened of it; return once it was left.
 
-        Raises ConfigError where there is no terminal, and in the linear mode, which tells one
-        session.
+        Raises ConfigError where there is no terminal. In the linear mode lines are written.
         """
         from prsm_tui.linear.switch import switched_on_by
 
         is_linear = self._own is not None and self._own.linear
         switch = switched_on_by(os.environ, setting=is_linear)
+        terminal, keyboard = self._terminals.needed("sessions")
         if switch is not None:
-            raise ConfigError(
-                f"the list of sessions is drawn, and {switch} asks for lines",
-                hint="prsm sessions lists them; prsm run --ui tui tells a session line by line",
+            from prsm_tui.linear.opening import tell_many
+
+            typed = await tell_many(
+                hub,
+                switch=switch,
+                terminal=terminal,
+                keyboard=keyboard,
+                answers=self._interactive,
             )
+            return _left(typed, terminal)
         from prsm_tui.screen.driver import signals_kept
 
-        terminal, keyboard = self._terminals.needed("sessions")
         tui, beside = compose_hub(
             hub,
             answers=self._interactive,
@@ -60,10 +65,15 @@ class SessionsFrontend(HubFrontend):
         look(tui, self._own)
         with signals_kept():
             await show(tui, beside, tui.run_async)
-        for text in tui.drafts():
-            terminal.write(f"prsm: not sent: {first_line(text)}\n")
-        terminal.flush()
-        return 0
+        return _left(tui.drafts(), terminal)
+
+
+def _left(typed: Sequence[str], terminal: TextIO) -> int:
+    """Tell what was not sent; return the exit code."""
+    for text in typed:
+        terminal.write(f"prsm: not sent: {first_line(text)}\n")
+    terminal.flush()
+    return 0
 
 
 def compose_hub(

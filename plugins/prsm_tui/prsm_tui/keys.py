@@ -174,8 +174,11 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key(
             "changes.comment",
             "c",
-            "a comment on the line, sent to the agent that wrote it",
+            "a comment on the line, or on those that are chosen, to the agent that wrote it",
             "comment",
+        ),
+        Key(
+            "changes.send", "S", "send the comments that are kept, all at once; asks first", "send"
         ),
         Key("changes.why", "v", "why: of the change, or who made the line as it is now", "why"),
         Key(
@@ -191,6 +194,8 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key("diff.up", "up,k", "a line up", "move(-1)"),
         Key("diff.page_down", "pagedown,space", "a page down", "page(1)"),
         Key("diff.page_up", "pageup", "a page up", "page(-1)"),
+        Key("diff.more_down", "J,shift+down", "choose the next line, too", "choose(1)"),
+        Key("diff.more_up", "K,shift+up", "choose the line before, too", "choose(-1)"),
         Key("diff.first", "home,g", "the first line", "edge(0)"),
         Key("diff.last", "end,G", "the last line", "edge(-1)"),
         Key("diff.next_part", "n,right_square_bracket", "the next part", "hunk(1)"),

@@ -26,6 +26,7 @@ class Looks:
         self._session = session
         self._tell = listener
         self._do = do
+        session.asked_model = escape_exact(app.options.model or "")
         self.owns = True  # whether runs end with this process
         self._makers: Mapping[str, Callable[[], Awaitable[Board]]] = {
             boards.MODELS: self._models,
@@ -56,7 +57,7 @@ class Looks:
         self._tell.changed()
 
     async def _models(self) -> Board:
-        return boards.models_board(await self._app.models())
+        return boards.models_board(await self._app.models(), self._session)
 
     async def _providers(self) -> Board:
         return boards.providers_board(await self._app.providers())
@@ -85,7 +86,7 @@ class Looks:
         chosen = f"{fitting[0]['provider']}/{fitting[0]['model']}"
         self._session.next_model = chosen
         what = f"the next task begins with a new master of {escape_exact(chosen)}"
-        self._tell.told("info", f"{what}; /model default takes that back")
+        self._tell.told("info", f"{what}; who runs keeps its model; /model default takes it back")
         self._tell.changed()
 
 

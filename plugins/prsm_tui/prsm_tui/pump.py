@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from prsm_tui.model.session import Session
 
 SPENT_SECONDS = 2.0  # between two looks at what was used, while something is
+NAME_SECONDS = 3.0  # between two looks at what the session is called
 BEAT_SECONDS = 1.0  # between two signs that a person is there
+_OFTEN = 20  # looks at it, in which a model has its minute; then they are as many times as rare
 _BURST = 200  # events after which others get their turn
 
 
@@ -64,6 +66,22 @@ class Pump:
                     return  # its owner has gone: the reader of events says so
                 self._changed()
             await asyncio.sleep(SPENT_SECONDS)
+
+    async def keep_name(self) -> None:
+        """Ask what the session is called, again while a run is open: a model may name it then."""
+        asked_of, asked = "", 0
+        while self.why_over is None:
+            run = self._session.run
+            state = "" if run is None else f"{run.id} {run.status}"
+            if state != asked_of or (run is not None and run.is_open):
+                asked_of, asked = state, 0 if state != asked_of else asked + 1
+                try:
+                    is_new = self._session.take_name(await self._app.sessions())
+                except PrsmError:
+                    return  # its owner has gone: the reader of events says so
+                if is_new:
+                    self._changed()
+            await asyncio.sleep(NAME_SECONDS if asked < _OFTEN else _OFTEN * NAME_SECONDS)
 
     async def attend(self) -> None:
         """Say that a person is there, for as long as one is."""

@@ -19,7 +19,7 @@ from prsm_tui.model.session import Session
 from prsm_tui.pump import Pump, said
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core import AppHandle, Hub, RunOptions
@@ -59,11 +59,17 @@ class Visit:
         self._turned = asyncio.Event()  # one is, so the door is to be left
 
     def begin(
-        self, task: str, *, continues: bool, provider: str | None = None, model: str | None = None
+        self,
+        task: str,
+        *,
+        continues: bool,
+        provider: str | None = None,
+        model: str | None = None,
+        images: Sequence[str] = (),
     ) -> None:
         """Begin a task in this session, or give its last master a further one."""
         chosen = {"provider": provider, "model": model} if model else {}
-        self._want(task=task, continues=continues, **chosen)
+        self._want(task=task, continues=continues, images=tuple(images), **chosen)
 
     def resume(self) -> None:
         """Go on with the run that was cut off."""
@@ -133,6 +139,8 @@ class Visit:
         except PrsmError as error:
             if options.task:
                 self._tell.unsent(None, options.task)
+            if self._session is not None:
+                self._session.images = options.images
             self._tell.told("error", f"not begun: {said(error)}")
             return
         self._tell.told("info", "  ".join(map(str, begun.get("notes") or ())))

@@ -259,6 +259,17 @@ SCENES: Mapping[str, Scene | HubScene] = {
     "comment": Scene(
         changed, ["f3", "?basket.py", "enter", "?FREE_FROM", "c", "!why"], "a comment on line"
     ),
+    "region": Scene(
+        changed,
+        ["f3", "?basket.py", "enter", "?FREE_FROM", "J", "J", "c", "!both,", "ctrl+j", "!and why"],
+        "a comment on lines",
+    ),
+    "kept": Scene(
+        changed,
+        ["f3", "?basket.py", "enter", "?FREE_FROM", "c", "!why", "escape", "?kept", "S"],
+        "Send the comment",
+    ),
+    "elsewhere": HubScene(many, ["?NEEDS YOU (1)", "down", "enter", "?to master"], "elsewhere: 1"),
     "reject": Scene(changed, ["f3", "?basket.py", "x"], "Take back"),
     "no-changes": Scene(team, ["f3"], "nothing is pending"),
     "snapshots": Scene(

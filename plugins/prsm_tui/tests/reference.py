@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prsm_tui.commands import COMMANDS
 from prsm_tui.keys import KEYS, Keymap
-from prsm_tui.linear.commands import LINEAR
+from prsm_tui.linear.commands import LINEAR, MANY
 
 PACKAGE = Path(__file__).resolve().parents[1]
 DOCUMENTS = (PACKAGE / "README.md", PACKAGE.parents[1] / "docs" / "tui.md")
@@ -28,7 +28,12 @@ def commands(known):
     return [*rows, *(f"| `{one.usage}` | {one.does} |" for one in known.values())]
 
 
-TABLES = {"keys": keys(), "commands": commands(COMMANDS), "linear": commands(LINEAR)}
+TABLES = {
+    "keys": keys(),
+    "commands": commands(COMMANDS),
+    "linear": commands(LINEAR),
+    "many": commands(MANY),
+}
 
 
 def made(text):

@@ -70,16 +70,18 @@ def texts(blocks):
 
 
 @asynccontextmanager
-async def engine(folder, scenario, task="[[lane:master]] go", files=None):
+async def engine(folder, scenario, task="[[lane:master]] go", files=None, **sections):
     """Open the real application over agents that follow a scenario; `files` are in its folder."""
     workspace = folder / "workspace"
     if files is None:
-        workspace.mkdir()
+        workspace.mkdir(parents=True)
     else:
         shutil.copytree(files, workspace)
     paths = resolve_paths(workspace, {"PRSM_HOME": str(folder / "home")})
     plugins = PluginManager.load(environ={}, builtins=BUILTINS, entry_points=[])
-    settings = Settings.model_validate({"providers": {"script": {"scenario": scenario}}})
+    settings = Settings.model_validate(
+        {**sections, "providers": {"script": {"scenario": scenario}}}
+    )
     options = RunOptions(workspace=str(workspace), provider="script", task=task)
     frontend = FrontendSpec(name="t", summary="", interactive=True, priority=0, factory="")
     async with open_app(options, settings, plugins, paths=paths, frontend=frontend) as app:

@@ -17,7 +17,9 @@ from prsm_tui.model.boards import (
     providers_board,
 )
 from prsm_tui.model.session import Session
+from prsm_tui.screen.addressing import fitting
 from prsm_tui.screen.palette import found, needs_words
+from rich.cells import cell_len
 
 from plugins.prsm_tui.tests.scenes import EMPTY, watching
 from prsm_core.errors import ConfigError
@@ -55,7 +57,7 @@ def empty():
 
 
 def test_models_are_told_by_provider_and_each_can_be_picked_but_hidden_ones():
-    board = models_board(MODELS)
+    board = models_board(MODELS, empty())
     assert [line.pick for line in board.lines if line.pick] == [
         "claude/opus",
         "codex/small",
@@ -63,7 +65,7 @@ def test_models_are_told_by_provider_and_each_can_be_picked_but_hidden_ones():
     ]
     assert "and 1 that their providers hide" in text_of(board)
     assert "window 200k" in text_of(board)
-    assert "no model is known" in text_of(models_board([]))
+    assert "no model is known" in text_of(models_board([], empty()))
 
 
 def test_who_is_ready_comes_first_and_who_is_not_says_why():
@@ -101,7 +103,7 @@ def test_any_budget_can_be_told(kinds):
 @pytest.mark.parametrize(
     "board",
     [
-        models_board(MODELS),
+        models_board(MODELS, empty()),
         providers_board(PROVIDERS),
         policy_board(POLICY, Session.of_view(EMPTY)),
         failed("x", "it is not there"),
@@ -155,7 +157,7 @@ async def test_a_model_is_picked_and_the_next_task_begins_with_a_new_master_of_i
         await eyes.type("/model\n")
         await eyes.sees("models: 3")
         await eyes.press("down", "enter")
-        await eyes.sees("a new master of codex/small; /model default takes that back")
+        await eyes.sees("a new master of codex/small; who runs keeps its model; /model default")
         await eyes.press("escape")
         await eyes.sees("a task for a new master of codex/small")
         await eyes.type("do it\n")
@@ -184,6 +186,38 @@ async def test_a_model_is_named_by_its_alias_and_one_of_several_is_not():
         await eyes.until(lambda: "new master" not in eyes.text.replace("next task", ""))
 
 
+async def test_which_model_is_in_force_and_which_comes_is_said_where_one_types():
+    app = ScriptedApp(RunOptions(task=None, model="best"))
+    app.model_rows = MODELS
+    async with watching(app, size=(120, 30)) as eyes:
+        await eyes.sees("a task, with which a run begins · model: best (/model) · Enter sends")
+        await eyes.type("do it\n")
+        await eyes.until(lambda: app.run is not None)
+        app.spawn()
+        await eyes.sees("to master (echo/default) · inject (Ctrl+T) · Enter sends")
+        await eyes.type("/model small\n")
+        await eyes.sees("who runs keeps", "(Ctrl+T) · next task: codex/small")
+        await eyes.type("/models\n")
+        await eyes.sees("now: master has echo/default; each agent keeps the model that it began")
+        await eyes.sees("next task: a new master of codex/small, which knows nothing of what was")
+        await eyes.press("escape")
+        app.say("agent_state_changed", "m", to="completed")
+        app.finish()
+        await eyes.sees("a task for a new master of codex/small · /model default takes that back")
+        await eyes.type("/model default\n")
+        await eyes.sees("to master (echo/default) · as a further task")
+        await eyes.type("/models\n")
+        await eyes.sees("next task: master goes on, as echo/default")
+
+
+@given(st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=6), st.integers(1, 80))
+def test_of_what_is_said_above_the_prompt_as_much_is_shown_as_fits(parts, width):
+    line = fitting(parts, width)
+    assert line == parts[0] or cell_len(line) <= width
+    count = next(n for n in range(1, len(parts) + 1) if line == " · ".join(parts[:n]))
+    assert count == len(parts) or cell_len(" · ".join(parts[: count + 1])) > width
+
+
 async def test_the_palette_finds_does_and_begins_commands():
     app = ScriptedApp(HERE)
     app.policy_told = POLICY
@@ -191,10 +225,10 @@ async def test_the_palette_finds_does_and_begins_commands():
         await eyes.sees("no run yet")
         await eyes.type("a draft that stays")
         await eyes.press("ctrl+p")
-        await eyes.sees("commands", "/open AGENT", "/quit")
+        await eyes.sees("commands", "/open AGENT", "/new [FOLDER]")
         await eyes.type("granted")
         await eyes.sees("/policy")
-        await eyes.until(lambda: "/quit" not in eyes.text)
+        await eyes.until(lambda: "/new [FOLDER]" not in eyes.text)
         await eyes.press("enter")
         await eyes.sees("make all")
         await eyes.press("ctrl+p")

@@ -174,7 +174,7 @@ async def test_once_all_have_ended_a_comment_is_a_further_task():
         assert app.continued[0].endswith("why?")
 
 
-async def test_a_comment_that_reached_nobody_is_typed_on():
+async def test_a_comment_that_reached_nobody_is_kept_and_typed_on():
     app = await team()
     async with watching(app) as eyes:
         await open_changes(eyes)
@@ -186,7 +186,9 @@ async def test_a_comment_that_reached_nobody_is_typed_on():
 
         app.prompt_agent = refuse
         await eyes.type("not lost\n")
-        await eyes.sees("not sent: it has ended just now", "not lost")
+        await eyes.sees("not sent: it has ended just now; the comment is kept", "not lost")
+        await eyes.press("c")
+        await eyes.until(lambda: eyes.tui.screen.comment.prompt.text == "not lost")
 
 
 @pytest.mark.requirement("D23", "D24")

@@ -37,11 +37,11 @@ OPTIONS = ["once", "always", "deny"]
 class Ears:
     """Somebody who hears a session in the linear mode, and types."""
 
-    def __init__(self, app, session, keyboard, columns=None, **options):
+    def __init__(self, app, session, keyboard, columns=None, clock=time.time, **options):
         self.paper = StringIO()
         self.session = session
         page = Page(self.paper, lambda: columns)
-        self.person = Person(session, page, time.time, **options)
+        self.person = Person(session, page, clock, **options)
         self.acts = self.person.acts = Acts(app, session, self.person)
         self.keys = self.person.keyboard = Keyboard(keyboard, self.person)
         self.left = asyncio.Event()

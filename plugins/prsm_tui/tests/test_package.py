@@ -84,5 +84,6 @@ def test_a_command_is_told_from_a_text(typed, read):
 
 def test_an_unknown_command_names_the_nearest():
     assert "/quit" in unknown("quti")
+    assert "/mode or /model?" in unknown("modle"), "both are as near"
     assert all(f"/{name}" in unknown("zzz") for name in COMMANDS)
     assert completed("/k") == ["/kill"]

@@ -205,7 +205,7 @@ async def test_how_a_prompt_is_delivered_is_written_beside_it():
     async with watching(app) as eyes:
         app.spawn()
         for delivery in ("inject", "queue", "interrupt"):
-            await eyes.sees(f"to master · {delivery}")
+            await eyes.sees(f"to master (echo/default) · {delivery}")
             await eyes.type("go on\n")
             await eyes.until(lambda d=delivery: bool(app.prompts) and app.prompts[-1][2] == d)
             await eyes.press("ctrl+t")
@@ -243,7 +243,7 @@ async def test_a_task_begins_a_run_and_another_one_continues_it():
         await eyes.sees("to master")
         app.say("agent_state_changed", "m", to="completed", reason="done")
         app.finish(RunResult(status="completed", summary="All done.", exit_code=0))
-        await eyes.sees("All done.", "to master, as a further task")
+        await eyes.sees("All done.", "to master (echo/default) · as a further task")
         await eyes.type("and more\n")
         await eyes.until(lambda: app.continued == ["and more"])
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_tui.model.comments import Addressee, addressee, comment_text
-from prsm_tui.model.patches import ADDED, REMOVED, PatchLine
+from prsm_tui.model.comments import Addressee, Comment, addressee, comment_text, letters, where
+from prsm_tui.model.patches import ADDED, REMOVED, SAME, PatchLine
 from prsm_tui.model.review import WAYS, Review, change_of, size_of
 from prsm_tui.model.session import Session
 from prsm_tui.model.shelf import Shelf
@@ -123,15 +123,76 @@ def test_nobody_is_told_of_a_change_from_outside():
 def test_a_comment_has_file_line_and_text_which_is_fenced(text):
     change = change_of(row("1", path="src/a.py"))
     line = PatchLine(ADDED, text, None, 12)
-    lines = comment_text(change, line, "Why?", to_author=True).split("\n")
+    lines = comment_text(change, [line], "Why?", to_author=True).split("\n")
     assert lines[0] == "A comment on your change of `src/a.py`, line 12:"
     assert lines[1] == lines[3]
     assert lines[1].strip("`") == ""
     assert lines[1] not in text
     assert lines[2:] == [f"+{text}", lines[1], "Why?"]
     gone = replace(line, kind=REMOVED, old=7, new=None)
-    other = comment_text(change, gone, "Why?", to_author=False)
+    other = comment_text(change, [gone], "Why?", to_author=False)
     assert other.startswith("A comment on the change of name of w of `src/a.py`, line 7, which was")
+
+
+LINES = st.lists(
+    st.tuples(st.sampled_from([ADDED, REMOVED, SAME]), st.integers(1, 50)), min_size=1, max_size=6
+)
+
+
+@given(LINES)
+def test_lines_are_told_by_their_numbers_as_they_are_now_or_were_where_all_are_gone(kinds):
+    lines = [
+        PatchLine(kind, "x", None if kind == ADDED else n, None if kind == REMOVED else n)
+        for kind, n in kinds
+    ]
+    told = where(lines)
+    stays = [n for kind, n in kinds if kind != REMOVED]
+    counted = stays or [n for _, n in kinds]
+    assert ("removed" in told) == (not stays)
+    numbers = [int(word) for word in told.replace(",", "").split() if word.isdigit()]
+    assert numbers == sorted({min(counted), max(counted)})
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("wfx"), st.integers(1, 9)), max_size=12),
+    st.sets(st.sampled_from("wf")),
+)
+def test_each_comment_is_in_one_letter_to_who_gets_it_or_is_left_with_a_reason(said, ended):
+    told = Told()
+    told.say("run_started", task="t")
+    for agent, parent in (("m", None), ("w", "m"), ("f", "m")):
+        told.spawn(agent, agent, parent)
+        told.say("agent_state_changed", agent, to="killed" if agent in ended else "running")
+    told.model.review.take(row(agent, agent=agent) for agent in "wf")
+    comments = [
+        Comment(agent, (PatchLine(ADDED, "x", None, number),), f"text {place}")
+        for place, (agent, number) in enumerate(said)
+    ]
+    sent, left = letters(told.model, comments)
+    everywhere = [*(one.comments for one in sent), *left.values()]
+    assert sorted(one.text for each in everywhere for one in each) == sorted(
+        one.text for one in comments
+    )
+    assert all(one.change == "x" for each in left.values() for one in each)
+    getters = [letter.agent.id for letter in sent if letter.agent is not None]
+    assert len(getters) == len(sent) == len(set(getters))
+    for letter in sent:
+        assert all(one.text in letter.text for one in letter.comments)
+        assert letter.agent is not None
+        authors = {one.change for one in letter.comments}
+        assert authors <= ({letter.agent.id} if letter.agent.id != "m" else ended)
+
+
+def test_a_place_has_one_comment_and_a_blank_one_drops_it():
+    review, line = Review(), PatchLine(ADDED, "x", None, 3)
+    review.keep(Comment("c", (line,), "one"))
+    review.keep(Comment("c", (line,), "another"))
+    assert [one.text for one in review.kept.values()] == ["another"]
+    kept = review.kept_at("c", line)
+    assert kept is not None
+    assert kept.short == "line 3: another"
+    review.keep(Comment("c", (line,), " "))
+    assert review.kept_at("c", line) is None
 
 
 def test_a_snapshot_stands_once_and_the_newest_first():

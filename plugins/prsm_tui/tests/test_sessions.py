@@ -264,6 +264,54 @@ async def test_a_session_that_breaks_leads_back_to_the_list_and_touches_no_other
     await hub.aclose()
 
 
+async def test_what_is_sent_while_a_session_is_being_left_is_there_when_one_comes_back():
+    hub = scripted()
+    app = await begun(hub, "the door")
+    async with watching_hub(hub) as eyes:
+        await eyes.sees("WORKS (1)")
+        await eyes.press("enter")
+        await eyes.sees("to master")
+        may_leave = asyncio.Event()
+
+        async def slowly() -> None:
+            await may_leave.wait()
+
+        eyes.tui.many._do(slowly)  # what was asked for before
+        await eyes.press("f5")
+        await eyes.type("not lost\n")
+        may_leave.set()
+        await eyes.sees("Enter open")
+        assert app.prompts == []
+        await eyes.press("enter")
+        await eyes.sees("to master", "not lost")
+    await hub.aclose()
+
+
+async def test_what_other_sessions_do_is_counted_while_one_is_looked_at():
+    hub = scripted()
+    await begun(hub, "the cellar")
+    other = await begun(hub, "the door")
+    await begun(hub, "the roof")
+    async with watching_hub(hub, size=(120, 30)) as eyes:
+        await eyes.sees("WORKS (3)")
+        await eyes.press("home", "enter")
+        await eyes.sees("I look at the roof.", "elsewhere: 2 work (F5)")
+        written: list[str] = []
+        eyes.tui._driver.write, eyes.tui.app_focus = written.append, False
+        other.say("question_asked", "m", request="q", question="Which?", options=["red"])
+        eyes.tui.rounds.soon()
+        await eyes.sees("elsewhere: 1 needs you, 1 works (F5)")
+        assert "NEEDS YOU" not in eyes.text
+        assert "\x07" in "".join(written), "it rings"
+        assert eyes.tui._title_now() == ("(1) prsm needs you", 1)
+        ended(other)
+        eyes.tui.rounds.soon()
+        await eyes.sees("elsewhere: 1 works (F5)")
+        await eyes.press("f5")
+        await eyes.sees("WORKS (2)", "DONE (1)")
+    await hub.aclose()
+
+
 def row(session, **others):
     told = {"session": session, "status": "running", "task": "a task", "pid": 1, "waits": []}
     return {**told, **others}

@@ -20,10 +20,40 @@ _OWN: Mapping[str, Command] = {
     "deliver": Command("/deliver HOW", "how prompts are delivered: inject, queue or interrupt"),
 }
 PAGES = ("budget", "models", "providers", "policy", "settings")  # which are told as lines
-_SHARED = ("kill", "restart", "stop", *PAGES, "mode", "fork", "quit")
-LINEAR: Mapping[str, Command] = {**_OWN, **{name: COMMANDS[name] for name in _SHARED}}
+_FILES: Mapping[str, Command] = {
+    "changes": Command("/changes [all]", "what was changed, by numbers; `all`: all that was"),
+    "lines": Command("/lines NUMBER [ROW]", "what a change did to lines, row by row, and why"),
+    "accept": Command("/accept NUMBERS", "let changes stay, or `all`; asks for several"),
+    "reject": Command("/reject NUMBERS", "take changes back, or `all`; asks"),
+    "comment": Command(
+        "/comment NUMBER ROWS TEXT",
+        "say something about rows of a change to who wrote them, such as /comment 2 3-5 why?",
+    ),
+    "keep": Command("/keep NUMBER ROWS TEXT", "the same, to be sent with others"),
+    "review": Command("/review", "send the comments that are kept, all at once; asks"),
+    "snapshots": Command("/snapshots", "the snapshots of the files, by numbers"),
+    "snapshot": Command("/snapshot TEXT", "keep the files as they are now"),
+    "restore": Command("/restore NUMBER", "what a restore of a snapshot would change; asks"),
+    "undo": Command("/undo", "take the last restore back; asks"),
+}
+_SHARED = ("kill", "restart", "stop", "model", *PAGES, "mode", "attach", "fork", "quit")
+LINEAR: Mapping[str, Command] = {
+    **_OWN,
+    **_FILES,
+    **{name: COMMANDS[name] for name in _SHARED},
+}
+MANY: Mapping[str, Command] = {
+    "sessions": Command("/sessions", "leave the session, if one is open: all of them, by numbers"),
+    "visit": Command("/visit NUMBER", "open a session of the list; what runs elsewhere goes on"),
+    "new": Command("/new [FOLDER]", "what you type next is a task for a new session, there"),
+    "resume": Command("/resume [NUMBER]", "go on with a run that was cut off"),
+    "end": Command("/end NUMBER", "end the run of a session as interrupted; asks"),
+    "rename": Command("/rename [NUMBER] NAME", "what a session is called; nothing: by its task"),
+    "export": Command("/export [NUMBER] FILE", "write a session to a file: .json, .jsonl or .html"),
+    "delete": Command("/delete NUMBER", "delete a session for good; asks"),
+}
 
 
-def help_lines() -> Sequence[str]:
-    """Return the commands as lines."""
-    return [f"help: {command.usage}: {command.does}" for command in LINEAR.values()]
+def help_lines(known: Mapping[str, Command] = LINEAR) -> Sequence[str]:
+    """Return commands as lines."""
+    return [f"help: {command.usage}: {command.does}" for command in known.values()]

@@ -19,6 +19,7 @@ _CHUNK = 4096
 _MAX_LINE = 1 << 16
 LEAVE, END = "\x03", "\x04"
 _BACKSPACE, _KILL_LINE, _KILL_WORD = "\x7f\x08", "\x15", "\x17"
+_NEW_LINE = ("\x1b\r", "\x1b\n")  # Alt+Enter
 _PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 _PASTES_ON, _PASTES_OFF = "\x1b[?2004h", "\x1b[?2004l"
 # A key that is no character sends a sequence; its beginning may come alone.
@@ -106,24 +107,28 @@ class Keyboard:
             self._press(key[0])
 
     def _press(self, key: str) -> None:
-        if key in (_PASTE_BEGINS, _PASTE_ENDS):
+        if key in _NEW_LINE or (self._is_pasting and key == "\r"):
+            self._add("\n")
+        elif key in (_PASTE_BEGINS, _PASTE_ENDS):
             self._is_pasting = key == _PASTE_BEGINS
         elif self._is_pasting and len(key) == 1:
-            self._add("\n" if key == "\r" else key)
+            self._add(key)
         elif key in "\r\n":
             line, self.draft = self.draft, ""
             self._typing.entered(line)
         elif key in (LEAVE, END):
             if key == LEAVE or not self.draft:
                 self._typing.left(at_once=False)
-        elif key in _BACKSPACE:
-            self._erase(self.draft[:-1])
-        elif key == _KILL_LINE:
-            self._erase("")
-        elif key == _KILL_WORD:
-            self._erase(re.sub(r"\S*\s*$", "", self.draft))
+        elif key in f"{_BACKSPACE}{_KILL_LINE}{_KILL_WORD}":
+            self._erase(self._shortened(key))
         elif len(key) == 1:
             self._add(key)
+
+    def _shortened(self, key: str) -> str:
+        """Return the line without what a key takes off its end."""
+        if key in _BACKSPACE:
+            return self.draft[:-1]
+        return "" if key == _KILL_LINE else re.sub(r"\S*\s*$", "", self.draft)
 
     def _add(self, key: str) -> None:
         if not (key.isprintable() or key == "\n") or len(self.draft) >= _MAX_LINE:

@@ -10,28 +10,33 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from prsm_core.kit import escape_exact
 from prsm_tui.acts import DELIVERIES
-from prsm_tui.commands import COMMANDS, Typed, read_command, unknown
+from prsm_tui.commands import Typed, read_command, unknown
 from prsm_tui.editor import Ends
 from prsm_tui.leaving import what_follows
-from prsm_tui.linear.commands import LINEAR, PAGES, help_lines
+from prsm_tui.linear.commands import LINEAR, MANY, PAGES, help_lines
+from prsm_tui.linear.desk import is_yes
 from prsm_tui.linear.phrases import whole
 from prsm_tui.linear.requests import lines_of, verdict_of
+from prsm_tui.linear.reviewing import Reviewing
+from prsm_tui.linear.shelving import Shelving
 from prsm_tui.linear.telling import Teller
 from prsm_tui.model.requests import PERMISSION, Request, parse_answer
+from prsm_tui.model.silence import Silence
 from prsm_tui.model.words import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from prsm_tui.acts import Acts
+    from prsm_tui.commands import Command
     from prsm_tui.linear.keyboard import Keyboard
     from prsm_tui.linear.page import Page
     from prsm_tui.model.agents import Agent
     from prsm_tui.model.session import Session
 
-_YES = frozenset({"1", "y", "yes"})
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
 _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
 
@@ -47,6 +52,7 @@ class Person:
         *,
         answers: bool = True,
         owns: bool = True,
+        more: Mapping[str, tuple[Command, Callable[[str], None]]] | None = None,
     ) -> None:
         """Begin with nothing selected.
 
@@ -56,7 +62,10 @@ class Person:
             now: The time, in Unix seconds.
             answers: Whether a person may answer.
             owns: Whether the session's runs end with this process.
+            more: Further commands, of who has many sessions.
         """
+        self._more = more or {}
+        self._known = {**LINEAR, **{name: one for name, (one, _) in self._more.items()}}
         self.session, self.owns = session, owns
         self.acts: Acts | None = None  # given before anything is typed
         self.keyboard: Keyboard | None = None
@@ -71,15 +80,17 @@ class Person:
         self._at: Request | None = None  # where a line is an answer
         self._sure: Callable[[], None] | None = None  # what is done on a yes
         self._meant: object = None  # where the person was when the line was begun
-        self._delivery = DELIVERIES[0]
+        self.delivery = DELIVERIES[0]
         self._left_at: float | None = None
         self._unsent: list[str] = []
+        self._silence = Silence(session)
+        self._files = Reviewing(self), Shelving(self)
         self._pages_asked: list[str] = []  # and not told, in the order of their coming
         self._pages_told = 0
 
-    def begin(self, switch: str) -> None:
-        """Say what turned the mode on, and what there is."""
-        lines = [f"linear mode: on, by {switch}; /help tells the commands"]
+    def begin(self, switch: str = "") -> None:
+        """Say what turned the mode on, unless that was said, and what there is."""
+        lines = [f"linear mode: on, by {switch}; /help tells the commands"] if switch else []
         self._page.say([*lines, *self._teller.beginning()])
         self.changed()
         if self._chosen is None:
@@ -88,6 +99,7 @@ class Person:
     def changed(self) -> None:
         """Tell what is new, and who is selected now."""
         lines = [*self._teller.news(), *self._ended_elsewhere(), *self._pages()]
+        lines += [line for part in self._files for line in part.news()]
         master = self.session.master()
         if not self._is_chosen and master is not None and master.id != self._chosen:
             self._chosen = master.id
@@ -98,6 +110,16 @@ class Person:
         self._was_live = known is not None and known.is_live
         self._page.say(lines)
 
+    def tick(self) -> None:
+        """Say it once where nothing is heard of a run for long."""
+        silence = self._silence.news(self._now())
+        if silence:
+            self.told("warning", silence)
+
+    def say(self, lines: Iterable[str]) -> None:
+        """Write lines."""
+        self._page.say(lines)
+
     def over(self, why: str) -> None:
         """Say that nothing more comes."""
         self.told("error", f"nothing more comes: {why}")
@@ -105,7 +127,8 @@ class Person:
     def drafts(self) -> Sequence[str]:
         """Return what was typed and reached nobody."""
         draft = "" if self.keyboard is None else self.keyboard.draft
-        return [*self._unsent, *filter(str.strip, [draft])]
+        kept = [comment.text for comment in self.session.review.kept.values()]
+        return [*self._unsent, *kept, *filter(str.strip, [draft])]
 
     # What became of acts.
 
@@ -137,9 +160,6 @@ class Person:
     def lent(self) -> AbstractContextManager[Ends]:
         """Nothing is edited here."""
         return nullcontext(Ends())
-
-    def uncommented(self, change: str, text: str) -> None:
-        """Nothing is commented on here."""
 
     def found(self, agent: str, call: str | None) -> None:
         """No call is looked for here."""
@@ -176,7 +196,7 @@ class Person:
         elif self._at is not None:
             self._answer(self._at, typed)
         elif self.acts is not None:
-            self.acts.say(self._chosen, line, self._delivery)
+            self.acts.say(self._chosen, line, self.delivery)
 
     def left(self, *, at_once: bool) -> None:
         """Leave at the second time; the first says what becomes of the run."""
@@ -193,7 +213,7 @@ class Person:
 
     def _command(self, command: Typed) -> None:
         doing: Mapping[str, Callable[[str], None]] = {
-            "help": lambda _: self._page.say(help_lines()),
+            "help": lambda _: self._page.say(help_lines(self._known)),
             "agents": lambda _: self._agents(),
             "open": self._open,
             "needs": self._needs,
@@ -203,14 +223,16 @@ class Person:
             "deliver": self._deliver,
             "kill": self._kill,
             "quit": lambda _: self.left(at_once=False),
+            **{name: do for part in self._files for name, do in part.commands.items()},
             **self._acting(),
+            **{name: do for name, (_, do) in self._more.items()},
         }
         if command.name in doing:
             doing[command.name](command.rest)
-        elif command.name in COMMANDS:
-            self.told("warning", f"/{command.name} needs the screen, which is off in this mode")
+        elif command.name in MANY:
+            self.told("warning", f"/{command.name} is of `prsm` alone, which has all sessions")
         else:
-            self.told("warning", unknown(command.name, LINEAR))
+            self.told("warning", unknown(command.name, self._known))
 
     def _acting(self) -> Mapping[str, Callable[[str], None]]:
         """Return the commands that are acts, each with one argument at most."""
@@ -219,13 +241,22 @@ class Person:
             return {}
         return {
             "restart": self._restart,
-            "stop": lambda _: self._ask(
+            "stop": lambda _: self.ask(
                 "end the run as interrupted, with its agents killed", acts.stop
             ),
             **{name: self._looking(name) for name in PAGES},
             "mode": acts.mode,
+            "attach": acts.attach,
+            "model": self._model,
             "fork": lambda _: acts.fork(),
         }
+
+    def _model(self, name: str) -> None:
+        """Choose a model, or tell of all which is in force."""
+        if name and self.acts is not None:
+            self.acts.looks.choose_model(name)
+        else:
+            self._looking("models")("")
 
     def _looking(self, name: str) -> Callable[[str], None]:
         """Return what asks for a page, which is told once it is there."""
@@ -337,7 +368,7 @@ class Person:
         if how not in DELIVERIES:
             self.told("warning", f"the ways are: {', '.join(DELIVERIES)}")
             return
-        self._delivery = how
+        self.delivery = how
         self._page.say([self._selected()])
 
     def _kill(self, name: str) -> None:
@@ -351,7 +382,7 @@ class Person:
         below = sum(one.is_live for one in self.session.below(agent.id))
         others = f" and the {below} below it" if below else ""
         kill = self.acts.kill
-        self._ask(f"kill {self._teller.label(agent.id)}{others}", lambda: kill(agent.id))
+        self.ask(f"kill {self._teller.label(agent.id)}{others}", lambda: kill(agent.id))
 
     def _restart(self, prompt: str) -> None:
         agent = self.session.agents.get(self._chosen or "")
@@ -360,7 +391,8 @@ class Person:
             return
         self.acts.restart(agent.id, prompt)
 
-    def _ask(self, what: str, do: Callable[[], None]) -> None:
+    def ask(self, what: str, do: Callable[[], None]) -> None:
+        """Do something once the person has said yes; what they type next is the answer."""
         self._at, self._sure = None, do
         self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
         if self.keyboard is not None:
@@ -368,7 +400,7 @@ class Person:
 
     def _confirm(self, typed: str) -> None:
         do, self._sure = self._sure, None
-        if do is not None and typed.lower() in _YES:
+        if do is not None and is_yes(typed):
             do()
             return
         self.told("info", "not done")
@@ -394,10 +426,15 @@ class Person:
     def _to_whom(self) -> str:
         """Return what becomes of what is typed."""
         agent, run = self.session.agents.get(self._chosen or ""), self.session.run
+        master, comes = self.session.master(), escape_exact(self.session.next_model)
         if agent is not None and agent.is_live:
-            return f"what you type goes to it ({self._delivery})"
-        if agent is not None and agent is not self.session.master():
+            return f"what you type goes to it ({self.delivery})"
+        if agent is not None and agent is not master:
             return "it has ended: /restart TEXT starts it again"
         if run is not None and run.is_open:
             return "a run is open: select an agent to talk to"
+        if comes:
+            return f"what you type is a task for a new master of {comes}"
+        if master is not None:
+            return f"what you type is a further task of {master.name} ({master.label})"
         return "what you type is a task, with which a run begins"

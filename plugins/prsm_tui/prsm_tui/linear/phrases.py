@@ -68,7 +68,7 @@ def end_of(call: Call) -> str:
     if call.duration_s is not None and call.duration_s >= _LONG_SECONDS:
         parts.append(f"took {format_duration(call.duration_s)}")
     if call.result:
-        parts.append(_count(call.result.count("\n") + 1))
+        parts.append(count(call.result.count("\n") + 1))
     return ", ".join(parts)
 
 
@@ -81,7 +81,8 @@ def whole(block: Call | Thought) -> Sequence[str]:
     return [*lines, *(f"result {line}" for line in _lines(written))] or ["nothing more"]
 
 
-def _count(lines: int) -> str:
+def count(lines: int) -> str:
+    """Return how many lines, in words."""
     return "1 line" if lines == 1 else f"{lines} lines"
 
 
@@ -102,8 +103,8 @@ def _plan(block: Plan) -> Sequence[str]:
 
 
 def _changed(block: Changed) -> str:
-    size = "" if block.added is None else f", {_count(block.added)} more"
-    size += f", {_count(block.removed)} less" if block.removed else ""
+    size = "" if block.added is None else f", {count(block.added)} more"
+    size += f", {count(block.removed)} less" if block.removed else ""
     conflict = f"; conflict: {', '.join(block.others)} changed it, too" if block.others else ""
     return f"{block.path}{size}{conflict}"
 

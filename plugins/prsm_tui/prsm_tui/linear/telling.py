@@ -36,13 +36,15 @@ class Teller:
         self.agents: list[str] = []  # by number, the first is 1
         self.requests: list[str] = []
         self.shown: list[Call | Thought] = []  # what `/show` tells whole
+        self._name = session.name
         self._numbers: dict[int, int] = {}  # by the identity of what is shown
 
     def beginning(self) -> Iterator[str]:
         """Yield what there is already, in short; what was said before counts as told."""
         session = self._session
         run = session.run
-        yield f"session: {session.id}, mode {session.mode}"
+        name = f"{session.called}, " if session.called else ""
+        yield f"session: {name}{session.id}, mode {session.mode}"
         if run is not None:
             yield f"run: {run.status}: {run.task.splitlines()[0] if run.task else 'no task'}"
         self._keep(None)
@@ -56,6 +58,9 @@ class Teller:
         """Yield what was not told yet."""
         session = self._session
         yield from self._of(None)
+        if session.name != self._name:
+            self._name = session.name
+            yield f"session: it is called {session.called}"
         if len(self.agents) < len(session.agents):
             for agent in list(session.agents.values())[len(self.agents) :]:
                 self.agents.append(agent.id)

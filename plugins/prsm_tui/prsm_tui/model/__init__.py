@@ -10,10 +10,11 @@ transcript  the blocks of one agent, and what it is saying right now
 blocks      the kinds of blocks
 spoken      a text that comes in pieces
 agents      one agent in the tree
+silence     the warning that nothing is heard of a run
 requests    what waits for a person, and how an answer is typed
 review      the changes of files, by file, agent or turn
 patches     the lines of one change, and in two columns
-comments    to whom a comment on a line goes, and what it says
+comments    to whom comments on lines go, and what they say
 shelf       snapshots of files, and what a restore would change
 boards      pages of models, providers, the budget, rules and settings
 words       states, amounts and times in a few characters

@@ -13,7 +13,7 @@ from prsm_tui.model import words
 from prsm_tui.model.spoken import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_core import RunOptions
     from prsm_tui.model.session import Session
@@ -54,10 +54,10 @@ def failed(title: str, why: str) -> Board:
     return Board(title, [BoardLine(why, WARNING)])
 
 
-def models_board(rows: Sequence[Mapping[str, Any]]) -> Board:
-    """Return the models, by provider; each can be picked."""
+def models_board(rows: Sequence[Mapping[str, Any]], session: Session) -> Board:
+    """Return which model is in force and which comes, then all by provider; each can be picked."""
     seen = [row for row in rows if not row.get("hidden")]
-    lines: list[BoardLine] = []
+    lines = [*_in_force(session), BoardLine("")]
     provider = None
     for row in seen:
         if row["provider"] != provider:
@@ -67,10 +67,25 @@ def models_board(rows: Sequence[Mapping[str, Any]]) -> Board:
     hidden = len(rows) - len(seen)
     if hidden:
         lines.append(BoardLine(f"and {hidden} that their providers hide: prsm models list", DIM))
-    if not lines:
+    if not rows:
         lines.append(BoardLine("no model is known", DIM))
     hint = "Enter: the next task begins with a new master of that model"
     return Board(f"models: {len(seen)}", lines, hint)
+
+
+def _in_force(session: Session) -> Iterator[BoardLine]:
+    """Yield which models agents have now, and which the next task will have."""
+    master, asked = session.master(), session.asked_model or "what is configured"
+    now = f"{master.name} has {master.label}" if master is not None else "nobody has begun"
+    yield BoardLine(f"now: {now}; each agent keeps the model that it began with", HEAD)
+    if session.next_model:
+        chosen = escape_exact(session.next_model)
+        comes = f"a new master of {chosen}, which knows nothing of what was said here"
+        yield BoardLine(f"next task: {comes}; /model default takes that back", HEAD)
+    elif master is None:
+        yield BoardLine(f"next task: {asked}", HEAD)
+    else:
+        yield BoardLine(f"next task: {master.name} goes on, as {master.label}", HEAD)
 
 
 def _model(row: Mapping[str, Any]) -> str:

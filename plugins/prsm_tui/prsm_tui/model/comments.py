@@ -1,19 +1,43 @@
-"""A person's comment on a line of a change: to whom it goes, and what that agent is told."""
+"""A person's comments on lines of changes: to whom they go, and what those agents are told."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from prsm_core.kit import first_line
 from prsm_tui.model.patches import REMOVED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from prsm_tui.model.agents import Agent
     from prsm_tui.model.patches import PatchLine
     from prsm_tui.model.review import Change
     from prsm_tui.model.session import Session
 
 _FENCES = re.compile("`+")
+_SHORT = 60  # characters of a comment that stand for it
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """What is said about some lines of a change, of which there is at least one."""
+
+    change: str
+    lines: tuple[PatchLine, ...]
+    text: str
+
+    @property
+    def place(self) -> tuple[str, PatchLine, PatchLine]:
+        """What tells it from others: one place has one comment."""
+        return self.change, self.lines[0], self.lines[-1]
+
+    @property
+    def short(self) -> str:
+        """Where it is, and how it begins."""
+        return f"{numbers_of(self.lines)}: {first_line(self.text, _SHORT)}"
 
 
 class Addressee(NamedTuple):
@@ -22,6 +46,15 @@ class Addressee(NamedTuple):
     agent: Agent | None
     told: str
     is_author: bool = False
+
+
+class Letter(NamedTuple):
+    """What one addressee is sent at once; `told`: to whom, in words."""
+
+    agent: Agent | None
+    told: str
+    text: str
+    comments: Sequence[Comment]
 
 
 def addressee(session: Session, change: Change) -> Addressee | str:
@@ -44,21 +77,76 @@ def addressee(session: Session, change: Change) -> Addressee | str:
     return Addressee(None, f"as a further task: {change.who} has ended, and all above it")
 
 
-def comment_text(change: Change, line: PatchLine, said: str, *, to_author: bool) -> str:
-    """Return what is said to an agent: file, line, its text, and the comment.
+def letters(
+    session: Session, comments: Iterable[Comment]
+) -> tuple[Sequence[Letter], Mapping[str, Sequence[Comment]]]:
+    """Return what is sent to whom; and by the reason, comments that nobody can be sent."""
+    parts: dict[str | None, list[tuple[Comment, Addressee, str]]] = {}
+    left: dict[str, list[Comment]] = {}
+    for comment in comments:
+        change = session.review.find(comment.change)
+        to = "its change is not there any more" if change is None else addressee(session, change)
+        if change is None or isinstance(to, str):
+            left.setdefault(str(to), []).append(comment)
+            continue
+        text = comment_text(change, comment.lines, comment.text, to_author=to.is_author)
+        agent = None if to.agent is None else to.agent.id
+        parts.setdefault(agent, []).append((comment, to, text))
+    return [_letter(own) for own in parts.values()], left
+
+
+def sending(session: Session, comments: Sequence[Comment]) -> str:
+    """Return the question whether comments are to be sent: how many go to whom."""
+    to_send, left = letters(session, comments)
+    parts = [
+        f"{len(one.comments)} " + ("as a task" if one.agent is None else f"to {one.agent.name}")
+        for one in to_send
+    ]
+    parts += [f"{len(kept)} to nobody ({why})" for why, kept in left.items()]
+    what = "the comment that is kept" if len(comments) == 1 else f"{len(comments)} comments"
+    return f"Send {what}? {', '.join(parts)}."
+
+
+def _letter(parts: Sequence[tuple[Comment, Addressee, str]]) -> Letter:
+    """Return one text of all comments for one addressee."""
+    [first, *others] = parts
+    _, to, text = first
+    if not others:
+        return Letter(to.agent, to.told, text, [first[0]])
+    whole = "\n\n".join([f"A review, of {len(parts)} comments.", *(text for _, _, text in parts)])
+    told = "as a further task" if to.agent is None else f"to {to.agent.name}"
+    return Letter(to.agent, told, whole, [comment for comment, _, _ in parts])
+
+
+def comment_text(change: Change, lines: Sequence[PatchLine], said: str, *, to_author: bool) -> str:
+    """Return what is said to an agent: file, lines, their text, and the comment.
 
     The text stands in a fence, in which `@` refers to no file.
     """
     whose = "your change" if to_author else f"the change of {change.who}"
-    number = line.old if line.kind == REMOVED else line.new
-    where = f"line {number}" + (", which was removed" if line.kind == REMOVED else "")
-    fence = "`" * max(3, *(len(run) + 1 for run in _FENCES.findall(line.text)), 0)
+    runs = (len(run) + 1 for line in lines for run in _FENCES.findall(line.text))
+    fence = "`" * max(3, *runs, 0)
     return "\n".join(
         [
-            f"A comment on {whose} of `{change.path}`, {where}:",
+            f"A comment on {whose} of `{change.path}`, {where(lines)}:",
             fence,
-            f"{line.kind}{line.text}",
+            *(f"{line.kind}{line.text}" for line in lines),
             fence,
             said,
         ]
     )
+
+
+def where(lines: Sequence[PatchLine]) -> str:
+    """Return which lines of a file these are: as it is now, or as it was where all are gone."""
+    if any(line.kind != REMOVED for line in lines):
+        return numbers_of(lines)
+    return f"{numbers_of(lines)}, which {'was' if len(lines) == 1 else 'were'} removed"
+
+
+def numbers_of(lines: Sequence[PatchLine]) -> str:
+    """Return the numbers of lines, from the first to the last."""
+    stays = [line.new for line in lines if line.kind != REMOVED and line.new is not None]
+    numbers = stays or [line.old for line in lines if line.old is not None]
+    first, last = min(numbers), max(numbers)
+    return f"line {first}" if first == last else f"lines {first} to {last}"

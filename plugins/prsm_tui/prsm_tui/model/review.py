@@ -1,4 +1,7 @@
-"""The changes of a session as they are reviewed: by file, agent or turn, conflicts first."""
+"""The changes of a session as they are reviewed: by file, agent or turn, conflicts first.
+
+Comments that a person has not sent yet are kept here, so that they outlive the screen.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from prsm_tui.model.spoken import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from prsm_tui.model.comments import Comment
     from prsm_tui.model.patches import PatchLine
 
 WAYS = ("file", "agent", "turn")
@@ -89,17 +93,19 @@ class Review:
     version: int = 0  # another one whenever something is
     error: str = ""
     is_known: bool = False  # they were told once
+    reads: int = 0  # how often they were read, or could not be
+    kept: dict[object, Comment] = field(default_factory=dict)  # by their places, and not sent
 
     def take(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take over all changes, as AppHandle.changes tells them."""
         self.changes = [change_of(row) for row in rows]
         self.error, self.is_known = "", True
-        self.version += 1
+        self.version, self.reads = self.version + 1, self.reads + 1
 
     def fail(self, why: str) -> None:
         """Note why the changes cannot be told."""
         self.error, self.is_known = why, True
-        self.version += 1
+        self.version, self.reads = self.version + 1, self.reads + 1
 
     def take_detail(self, told: Mapping[str, Any]) -> None:
         """Take over one change, as AppHandle.show_change tells it."""
@@ -115,6 +121,24 @@ class Review:
         """Note why one change cannot be shown."""
         self.details[change] = Detail(error=why)
         self.version += 1
+
+    def keep(self, comment: Comment) -> None:
+        """Keep a comment in the place of the one that is kept there; a blank one drops that."""
+        self.kept.pop(comment.place, None)
+        if comment.text.strip():
+            self.kept[comment.place] = comment
+        self.version += 1
+
+    def let_go(self, comments: Iterable[Comment]) -> None:
+        """Keep comments no more."""
+        for comment in comments:
+            self.kept.pop(comment.place, None)
+        self.version += 1
+
+    def kept_at(self, change: str, line: PatchLine) -> Comment | None:
+        """Return the comment that is kept on a line of a change, the newest of several."""
+        kept = reversed(self.kept.values())
+        return next((one for one in kept if one.change == change and line in one.lines), None)
 
     def find(self, change: str | None) -> Change | None:
         """Return the change of an id."""

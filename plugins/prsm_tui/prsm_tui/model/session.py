@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import Spent
-from prsm_core.kit import escape_exact, format_duration
+from prsm_core.kit import escape_exact, first_line, format_duration
 from prsm_tui.model import lives, talk
 from prsm_tui.model.agents import Agent, agent_of_node, take_spent
 from prsm_tui.model.blocks import Asked, Ending, Note
@@ -22,10 +22,12 @@ from prsm_tui.model.spoken import shown
 from prsm_tui.model.transcript import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core import Event
 
+MOST_CALLED = 60  # characters of a task that stand for a name
+_LOOKED_AT = 1_000  # … in which they are looked for
 _KINDS = {"permission_requested": PERMISSION, "question_asked": QUESTION}
 # What is read again once one of these was told.
 _COUNTED = frozenset({"file_changed", "changes_decided", "worktree_merged", "snapshot_taken"})
@@ -60,12 +62,15 @@ class Session:
         self.id = id_
         self.seq = since  # of the newest event that is in it
         self.mode = ""
+        self.name = ""  # that a person or a model gave it
         self.run: Run | None = None
         self.agents: dict[str, Agent] = {}
         self.requests: dict[str, Request] = {}  # those that are open, the oldest first
         self.spent = Spent()
         self.is_spent_old = False
         self.review, self.shelf, self.boards = Review(), Shelf(), Boards()
+        self.asked_model = ""  # for runs that begin here, by the command line
+        self.images: tuple[str, ...] = ()  # paths of those that what is said next is shown with
         self.next_model = ""  # of a new master that the next task begins with
         self.told_at: dict[str, int] = {}  # the newest event of some types, by the type
         self.heard = 0  # counts events, live ones too
@@ -95,6 +100,23 @@ class Session:
             session._take_turn(turn)
         session._take_spent(view["tree"])
         return session
+
+    @property
+    def called(self) -> str:
+        """What the session is called: by its name, else by the first words of its task."""
+        task = "" if self.run is None else self.run.task[:_LOOKED_AT]
+        return self.name or first_line(task, MOST_CALLED)
+
+    def take_name(self, rows: Iterable[Mapping[str, Any]]) -> bool:
+        """Take its name from the sessions, as AppHandle.sessions tells them; return if it is new.
+
+        No event tells of a name: another process may give one.
+        """
+        before = self.name
+        for row in rows:
+            if row["session"] == self.id:
+                self.name = escape_exact(str(row.get("name") or ""))
+        return self.name != before
 
     def add(self, agent: Agent) -> None:
         """Add an agent behind all others, and below its parent."""
@@ -289,7 +311,8 @@ def _answered(session: Session, event: Event) -> None:
             block.outcome = _outcome(data)
             block.change()
             return
-    transcript.put(Note(seq=event.seq, at=event.ts, text=f"a request ended: {_outcome(data)}"))
+    what = "a request ended" if request is None else f"asked {request.head}"
+    transcript.put(Note(seq=event.seq, at=event.ts, text=f"{what}: {_outcome(data)}"))
 
 
 def _outcome(data: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.kit import escape_exact, escape_prose, first_line
 from prsm_tui.model.requests import request_of
+from prsm_tui.model.session import MOST_CALLED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,6 @@ SIGNS = {
     "killed": "-",
     "interrupted": "/",
 }
-_NAME = 60  # characters of a task that stands for a name
 _PEEKED = 8  # lines of one text
 
 
@@ -94,6 +94,18 @@ class Sessions:
         """Return a session of the list."""
         return next((one for one in self.listed if one.id == session), None)
 
+    def waiting(self, besides: str | None = None) -> int:
+        """Return how much waits for a person in all sessions but one."""
+        return sum(len(one.waits) for one in self.listed if one.id != besides)
+
+    def elsewhere(self, here: str) -> str:
+        """Return how many sessions need a person, and how many work, but for one; blank: none."""
+        groups = [one.group for one in self.listed if one.id != here]
+        waits, works = groups.count(NEEDS_YOU), groups.count(WORKS)
+        needs = f"{waits} need{'s' if waits == 1 else ''} you" if waits else ""
+        work = f"{works} work{'s' if works == 1 else ''}" if works else ""
+        return ", ".join(filter(None, (needs, work)))
+
     def lines(self) -> Sequence[Line]:
         """Return what is shown: the groups that have any, each with its sessions."""
         shown = [one for one in self.listed if self._fits(one)]
@@ -148,7 +160,7 @@ class Sessions:
 def listed_of(row: Mapping[str, Any]) -> Listed:
     """Return a session by its row of `Hub.sessions`."""
     task = str(row.get("task") or "")
-    called = row.get("name") or first_line(task, _NAME) or "no task yet"
+    called = row.get("name") or first_line(task, MOST_CALLED) or "no task yet"
     waits = [
         request_of(told["kind"], told.get("agent"), told["opened_at"], told)
         for told in row.get("waits") or ()

@@ -52,18 +52,19 @@ class Shelf:
     version: int = 0  # another one whenever something is
     error: str = ""
     is_known: bool = False
+    reads: int = 0  # how often they were read, or could not be
 
     def take(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take over all snapshots, as AppHandle.snapshots tells them: each once, by its newest."""
         known = {str(row["id"]): _snapshot(row) for row in rows}
         self.snapshots = sorted(known.values(), key=lambda one: one.taken_at, reverse=True)
         self.error, self.is_known = "", True
-        self.version += 1
+        self.version, self.reads = self.version + 1, self.reads + 1
 
     def fail(self, why: str) -> None:
         """Note why they cannot be told."""
         self.error, self.is_known = why, True
-        self.version += 1
+        self.version, self.reads = self.version + 1, self.reads + 1
 
     def take_plan(self, snapshot: str, told: Mapping[str, Any]) -> None:
         """Take over what a restore would change, as AppHandle.restore_snapshot tells it."""

@@ -14,9 +14,9 @@ prompt      where a person types, and to whom and how that goes
 needs_you   what waits for a person, and where it is answered
 addressing  to whom what is typed goes: the line above the prompt
 status      the line at the bottom
-silence     the warning that nothing is heard of a run
 place       a screen beside the panes; places  which there are
-changes     what was changed; diff  the lines of one change; patch_rows  … as rows
+changes     what was changed; change_rows  … as rows; commenting  where a comment is typed
+diff        the lines of one change; patch_rows  … as rows
 snapshots   snapshots of the files, and what a restore changes
 board       a page to be read; palette  all commands
 lending     the terminal, for another program

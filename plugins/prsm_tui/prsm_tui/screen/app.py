@@ -6,7 +6,6 @@ times a second.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
@@ -19,9 +18,9 @@ from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, completed, read_command
 from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap, shown_key
 from prsm_tui.leaving import what_follows
-from prsm_tui.screen.addressing import to_whom
+from prsm_tui.screen.addressing import fitting, to_whom
 from prsm_tui.screen.asking import Sure
-from prsm_tui.screen.attention import notification
+from prsm_tui.screen.attention import Attention
 from prsm_tui.screen.changes import Changes
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from prsm_tui.hub_acts import HubActs
     from prsm_tui.model.session import Session
     from prsm_tui.screen.palette import CommandPicked
+    from prsm_tui.screen.prompt import Prompt
 
 FRAME_SECONDS = 1 / 15
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
@@ -129,9 +129,7 @@ class Tui(App[None]):
         self._drawn_at = 0.0
         self._left_at: float | None = None
         self.is_lent = False  # the terminal is, to another program
-        self._title = ""
-        self._waiting = 0
-        self._was_open = False
+        self.attention = Attention()
         self.notifies = True  # while the window is not in front
 
     def get_default_screen(self) -> Screen[Any]:
@@ -180,11 +178,6 @@ class Tui(App[None]):
         if isinstance(self.screen, NeedsYou):
             self.screen.withdraw(request)
 
-    def uncommented(self, change: str, text: str) -> None:
-        """Put a comment that reached nobody back to where it was typed."""
-        if isinstance(self.screen, Changes):
-            self.screen.put_back(change, text)
-
     def found(self, agent: str, call: str | None) -> None:
         """Go to a call in the transcript of its agent, or to its end where it is not there."""
         if self.panes not in self.screen_stack or agent not in self.session.agents:
@@ -207,8 +200,8 @@ class Tui(App[None]):
 
     def completed(self, text: str, found: Sequence[str]) -> None:
         """Complete a word, unless somebody typed on meanwhile."""
-        if text == self.panes.prompt.text:
-            self.panes.prompt.complete(found)
+        if text == self._typed_in.text:
+            self._typed_in.complete(found)
             self.told("info", "  ".join(found[:8]) if len(found) > 1 else "")
 
     def on_frame_due(self, _: FrameDue) -> None:
@@ -253,7 +246,8 @@ class Tui(App[None]):
 
     def on_word_wanted(self, message: WordWanted) -> None:
         """Complete a command here, any other word by who knows the files."""
-        if message.text.startswith("/") and " " not in message.text:
+        is_command = message.text.startswith("/") and self._typed_in is self.panes.prompt
+        if is_command and " " not in message.text:
             self.completed(message.text, completed(message.text))
         elif self.acts is not None:
             self.acts.complete(message.text)
@@ -320,7 +314,7 @@ class Tui(App[None]):
         if isinstance(here, Place):
             _ = self.pop_screen()
         if not isinstance(here, Place) or here.named != name:
-            _ = self.push_screen(make_place(name, self.session, self.delivery, self.keymap))
+            _ = self.push_screen(make_place(name, self.session, lambda: self.delivery, self.keymap))
 
     def on_command_picked(self, message: CommandPicked) -> None:
         """Do a command, or let the words that it needs be typed."""
@@ -339,7 +333,17 @@ class Tui(App[None]):
 
     def edited(self, agent: str | None, text: str) -> None:
         """Put what came of it back to where it is typed."""
-        self.panes.prompt.take_over(agent, text)
+        self._typed_in.take_over(agent, text)
+
+    @property
+    def _typed_in(self) -> Prompt:
+        """Where a person types: a comment, or else to an agent."""
+        return self.screen.comment.prompt if isinstance(self.screen, Changes) else self.panes.prompt
+
+    def drafts(self) -> Sequence[str]:
+        """Return what was typed and not sent."""
+        kept = self.session.review.kept.values()
+        return [*self.panes.prompt.drafts(), *(comment.text for comment in kept)]
 
     def lent(self) -> AbstractContextManager[Ends]:
         """Leave the terminal to another program."""
@@ -426,7 +430,7 @@ class Tui(App[None]):
         panes.show_lines(self._to_whom(), panes.agents.title)
         panes.head.sync(self.chosen, now)
         panes.transcript.sync()
-        panes.status.sync(now, new=panes.transcript.new)
+        panes.status.sync(now, new=panes.transcript.new, elsewhere=self._elsewhere())
         if isinstance(self.screen, NeedsYou | Place):
             self.screen.sync(now)
         self._tell_terminal()
@@ -447,35 +451,31 @@ class Tui(App[None]):
     def _to_whom(self) -> str:
         """Return to whom what is typed goes, and how."""
         is_one_of_many = self.many is not None
-        return to_whom(
+        parts = to_whom(
             self.session, self.chosen, self.delivery, self.keymap, is_one_of_many=is_one_of_many
         )
+        return fitting(parts, self.panes.to.size.width or self.size.width)
 
     def _tell_terminal(self) -> None:
         """Set the terminal's title; ring where something new waits and nobody looks."""
         title, waiting = self._title_now()
-        driver = self._driver
-        if title != self._title and driver is not None and not driver.is_headless:
-            driver.write(f"\x1b]0;{title}\x07")
         why = self._why_notify(waiting)
-        if why and self.notifies and not self.app_focus and driver is not None:
-            driver.write(notification(why, os.environ))
-        self._title, self._waiting = title, waiting
+        rings = self.notifies and not self.app_focus
+        if self._driver is not None:
+            self.attention.tell(self._driver, title, why if rings else "")
+        self.attention.waiting = waiting
 
     def _title_now(self) -> tuple[str, int]:
         """Return the terminal's title, and how much waits for the person."""
         return title_of(self.session), len(self.session.requests)
 
+    def _elsewhere(self) -> str:
+        """Return what other sessions do, blank where there are none."""
+        return ""
+
     def _why_notify(self, waiting: int) -> str:
         """Return what a person who looks elsewhere should know, blank for nothing new."""
-        run = self.session.run
-        was_open, self._was_open = self._was_open, run is not None and run.is_open
-        if waiting > self._waiting:
-            newest = list(self.session.requests.values())[-1]
-            return f"{waiting} need you: {self.session.name_of(newest.agent)}: {newest.head[:80]}"
-        if was_open and not self._was_open and run is not None:
-            return f"the run is {run.status}"
-        return ""
+        return self.attention.news(self.session, waiting)
 
     def ask(self, question: str, do: Callable[[], None]) -> None:
         """Do something once the person has said yes."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from textual.driver import Driver
+
+    from prsm_tui.model.session import Session
 
 BELL = "\x07"
 _END = "\x1b\\"
@@ -33,3 +38,39 @@ def _sequence(said: str, environ: Mapping[str, str]) -> str:
     if "VTE_VERSION" in environ or term.startswith(("rxvt", "foot")):
         return f"\x1b]777;notify;prsm;{said}{_END}"
     return ""
+
+
+class Attention:
+    """Owns what the terminal was told, and what was so when it was."""
+
+    def __init__(self) -> None:
+        self.waiting = 0  # how much waited, in all sessions
+        self._own = 0  # … in the one that is shown
+        self._was_open = False  # its run
+        self._title = ""
+
+    def forget(self) -> None:
+        """Begin anew, with another session."""
+        self._own, self._was_open = 0, False
+
+    def news(self, session: Session, waiting: int) -> str:
+        """Return what a person who looks elsewhere should know, blank for nothing new."""
+        run, own = session.run, len(session.requests)
+        was_open, self._was_open = self._was_open, run is not None and run.is_open
+        before, self._own = self._own, own
+        if own > before:
+            newest = list(session.requests.values())[-1]
+            return f"{waiting} need you: {session.name_of(newest.agent)}: {newest.head[:80]}"
+        if waiting > self.waiting:
+            return f"{waiting} need you"
+        if was_open and not self._was_open and run is not None:
+            return f"the run is {run.status}"
+        return ""
+
+    def tell(self, driver: Driver, title: str, why: str) -> None:
+        """Give the terminal its title; ring, and tell it, where there is a reason."""
+        if title != self._title and not driver.is_headless:
+            driver.write(f"\x1b]0;{title}\x07")
+        self._title = title
+        if why:
+            driver.write(notification(why, os.environ))

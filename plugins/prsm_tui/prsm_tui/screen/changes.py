@@ -5,7 +5,6 @@ Where there are few rows, the list or the lines of one change are seen; Enter an
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -14,9 +13,21 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from prsm_tui.keys import CHANGES, DIFF
-from prsm_tui.model.comments import addressee
+from prsm_tui.model.comments import Comment, addressee, numbers_of, sending
 from prsm_tui.model.patches import REMOVED
-from prsm_tui.model.review import WAYS, Change, Detail, Group, size_of
+from prsm_tui.model.review import WAYS, Change, Group, size_of
+from prsm_tui.screen.change_rows import (
+    Row,
+    about,
+    counted,
+    head_of,
+    line_of,
+    nothing,
+    rows_of,
+    style_of,
+    why_of,
+)
+from prsm_tui.screen.commenting import CommentBox, CommentEnded
 from prsm_tui.screen.diff import Diff
 from prsm_tui.screen.file_messages import (
     AuthorWanted,
@@ -24,33 +35,25 @@ from prsm_tui.screen.file_messages import (
     ChangesAccepted,
     ChangesOutdated,
     ChangesRejected,
-    LineCommented,
     LineQuestioned,
+    LinesCommented,
 )
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
-from prsm_tui.screen.needs_you import AnswerLine
 from prsm_tui.screen.place import Place
-from prsm_tui.screen.wrapping import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from textual import events
     from textual.app import ComposeResult
-    from textual.widgets import Input
 
     from prsm_tui.keys import Keymap
-    from prsm_tui.model.patches import PatchLine
     from prsm_tui.model.session import Session
 
 TALL = 30  # rows from which on list and lines are seen together
 _OUTDATING = ("file_changed", "changes_decided", "worktree_merged")
-_BOLD, _PLAIN, _DIM = Style(bold=True), Style(), Style(dim=True)
-_STYLES = {"conflict": Style(color="yellow", bold=True), "decided": _DIM, "pending": _PLAIN}
-_PATH, _NAME, _STATE, _SIZE = 40, 16, 9, 10  # cells
-
-Row = Group | Change
+_BOLD = Style(bold=True)
 
 
 class Changes(Place):
@@ -78,7 +81,8 @@ class Changes(Place):
     Changes #list:focus, Changes #diff:focus { background-tint: $foreground 4%; }
     """
 
-    def __init__(self, session: Session, delivery: str, keymap: Keymap) -> None:
+    def __init__(self, session: Session, delivery: Callable[[], str], keymap: Keymap) -> None:
+        """Show them; `delivery` tells how what is said on them is delivered now."""
         super().__init__(session, keymap)
         self._delivery = delivery
         self._by, self._shows_all = WAYS[0], False
@@ -89,14 +93,11 @@ class Changes(Place):
         self._asked_at = -1  # the event that the changes were read again for
         self._asked: set[str] = set()  # changes whose lines are on their way
         self._is_at_lines = False  # rather than at the list
-        self._line: tuple[str, PatchLine] | None = None  # that is being commented on
         self._list, self._diff = Lines(id="list"), Diff()
         self._head = Static(classes="head", markup=False)
         self._about = Static(id="about", markup=False)
         self._lines = Vertical(self._head, self._diff, id="lines")
-        send, back = keymap.shown("requests.send"), keymap.shown("changes.back")
-        hint = f"the comment, then {send}; {back}: none"
-        self._comment = AnswerLine(keymap, id="comment", placeholder=hint)
+        self.comment = CommentBox(keymap)
 
     def compose(self) -> ComposeResult:
         """Build the list, the lines of a change, and what is said of it."""
@@ -105,17 +106,20 @@ class Changes(Place):
         yield self._lines
         yield self._about
         yield self.said
-        yield self._comment
+        yield self.comment
         yield self.hint
 
     def on_mount(self) -> None:
         """Begin at the list."""
-        self._comment.display = False
-        self._comment.cursor_blink = False
         self._list.focus()
         self._arrange()
         self.is_built = True
         self.sync(0.0)
+
+    def on_unmount(self) -> None:
+        """Keep a comment that is typed while the screen is left by another way."""
+        if self.comment.typed is not None:
+            self.session.review.keep(self.comment.typed)
 
     def on_resize(self, _: events.Resize) -> None:
         """Show list and lines, or one of them."""
@@ -135,30 +139,26 @@ class Changes(Place):
         if drawn != self._drawn:
             self._drawn = drawn
             self._draw()
+        if self.comment.is_open:
+            self._tell_to_whom()
 
     def step_back(self) -> bool:
-        """Go from a comment to its line, and from the lines to the list."""
-        if self._line is not None:
-            self._end_comment()
+        """Go from a comment to its lines, from several lines to one, and from there to the list."""
+        if self.comment.is_open:
+            self.comment.end()
+            return True
+        if self._is_at_lines and self._diff.has_region:
+            self._diff.drop_region()
             return True
         if self._is_at_lines:
             self._go_to(self._list)
             return True
         return False
 
-    def put_back(self, change: str, text: str) -> None:
-        """Let a comment that reached nobody be typed on."""
-        line = self._diff.current
-        if change == self._chosen and line is not None and self._line is None:
-            self._begin_comment(line)
-            self._comment.value = text
-        else:
-            self.say(f"the comment was: {text}")
-
     def action_move(self, step: int) -> None:
         """Go to another change."""
-        if self._line is not None:
-            return  # a comment is typed
+        if self.comment.is_open:
+            return
         known = self._known
         ids = [one.id for one in known]
         if known:
@@ -177,7 +177,7 @@ class Changes(Place):
 
     def action_pane(self) -> None:
         """Go from the list to the lines, or back."""
-        if self._line is None:
+        if not self.comment.is_open:
             self._go_to(self._list if self._is_at_lines else self._diff)
 
     def action_by(self) -> None:
@@ -196,7 +196,7 @@ class Changes(Place):
         if not meant:
             self.say("there is nothing here to decide")
             return
-        question = "" if which == "one" else f"Accept {_counted(meant)}?"
+        question = "" if which == "one" else f"Accept {counted(meant)}?"
         self.post_message(ChangesAccepted([one.id for one in meant], question))
 
     def action_reject(self, which: str) -> None:
@@ -205,20 +205,37 @@ class Changes(Place):
         if not meant:
             self.say("there is nothing here to decide")
             return
-        question = f"Take back {_counted(meant)}? What came later in the same files stays."
+        question = f"Take back {counted(meant)}? What came later in the same files stays."
         self.post_message(ChangesRejected([one.id for one in meant], question))
 
     def action_comment(self) -> None:
-        """Begin a comment on the line of the cursor, from the list on the first that differs.
+        """Begin a comment on the lines that are chosen, from the list on the first that differs.
 
         Who wants to write is let write: letters that were meant for it would decide about changes.
         """
-        line = self._diff.current
-        if line is None:
+        change, lines = self._change, self._diff.chosen
+        if change is None or not lines:
             self.say("this change shows no line to comment on")
-        else:
-            self.action_open()
-            self._begin_comment(line)
+            return
+        to = addressee(self.session, change)
+        if isinstance(to, str):
+            self.say(to)
+            return
+        self.say("")
+        self.action_open()
+        kept = self.session.review.kept_at(change.id, lines[0]) if len(lines) == 1 else None
+        self.comment.begin(kept or Comment(change.id, lines, ""))
+        self.hint.display = False  # its letters are of the comment now
+        self._tell_to_whom()
+
+    def action_send(self) -> None:
+        """Send the comments that are kept, all of one agent at once; asks first."""
+        kept = list(self.session.review.kept.values())
+        if not kept:
+            key = self.keymap.shown("changes.comment")
+            self.say(f"no comment is kept: {key} begins one, and stepping back keeps it")
+            return
+        self.post_message(LinesCommented(kept, self._delivery(), sending(self.session, kept)))
 
     def action_why(self) -> None:
         """Tell why: of a line, who made it as it is now; of a change, all of its reason."""
@@ -229,7 +246,7 @@ class Changes(Place):
             self.post_message(LineQuestioned(change.told_path, line.new or 1))
             return
         detail = self.session.review.details.get(change.id)
-        self.say(_why(change, detail) if detail is not None else "its lines are not read yet")
+        self.say(why_of(change, detail) if detail is not None else "its lines are not read yet")
 
     def action_author(self) -> None:
         """Go to the call that made the change."""
@@ -239,12 +256,19 @@ class Changes(Place):
         else:
             self.post_message(AuthorWanted(change.agent, change.call or ""))
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Send the comment."""
-        if self._line is not None and event.value.strip():
-            change, line = self._line
-            self.post_message(LineCommented(change, line, event.value.strip(), self._delivery))
-            self._end_comment()
+    def on_comment_ended(self, message: CommentEnded) -> None:
+        """Send the comment, or keep it; a blank one is none."""
+        message.stop()
+        review, comment = self.session.review, message.comment
+        review.keep(comment)
+        if message.sends:
+            self.post_message(LinesCommented([comment], self._delivery()))
+        elif comment.text:
+            key = self.keymap.shown("changes.send")
+            self.say(f"kept, not sent: {comment.short}; {key} sends what is kept")
+        self.hint.display = True
+        self._diff.drop_region()
+        self._go_to(self._diff)
 
     def on_click(self, event: events.Click) -> None:
         """Go to the change that was clicked; a second click opens it."""
@@ -257,27 +281,21 @@ class Changes(Place):
                 if event.chain > 1:
                     self.action_open()
 
-    def _begin_comment(self, line: PatchLine) -> None:
-        change = self._change
-        if change is None:
-            return
-        to = addressee(self.session, change)
+    def _tell_to_whom(self) -> None:
+        """Say what is commented on, to whom that goes, and how."""
+        change = self.session.review.find(self.comment.change)
+        to = (
+            "its change is not there any more"
+            if change is None
+            else addressee(self.session, change)
+        )
         if isinstance(to, str):
-            self.say(to)
-            return
-        self._line = change.id, line
-        number = line.old if line.kind == REMOVED else line.new
-        how = f" · {self._delivery}" if to.agent is not None else ""
-        self.say(f"a comment on line {number} {to.told}{how}")
-        self._comment.display = True
-        self._comment.value = ""
-        self._comment.focus()
-
-    def _end_comment(self) -> None:
-        self._line = None
-        self._comment.display = False
-        self.say("")
-        self._go_to(self._diff)
+            told = f"to nobody: {to}"
+        else:
+            key = self.keymap.shown("prompt.delivery")
+            told = to.told if to.agent is None else f"{to.told} · {self._delivery()} ({key})"
+        keeps = f"{self.keymap.first('prompt.leave')} keeps it"
+        self.comment.tell(f"a comment on {numbers_of(self.comment.lines)} {told} · {keeps}")
 
     @property
     def _change(self) -> Change | None:
@@ -307,7 +325,7 @@ class Changes(Place):
     def _draw(self) -> None:
         review = self.session.review
         groups = review.groups(self._by, shows_all=self._shows_all)
-        self._rows = list(_rows(groups, self._by))
+        self._rows = list(rows_of(groups, self._by))
         self._path = max((cell_len(one.path) for one in self._known), default=0)
         ids = [row.id if isinstance(row, Change) else None for row in self._rows]
         if self._chosen is None or self._chosen not in ids:
@@ -327,21 +345,26 @@ class Changes(Place):
         parts = [what, f"pending: {pending}", size_of(changes)]
         parts.append(f"conflicts: {conflicts}" if conflicts else "")
         parts.append("with what is decided" if self._shows_all else "")
+        kept = len(self.session.review.kept)
+        key = self.keymap.shown("changes.send")
+        parts.append(f"comments not sent: {kept} ({key})" if kept else "")
         return " " + " · ".join(part for part in parts if part)
 
     def _draw_change(self) -> None:
         change, review = self._change, self.session.review
         if change is None:
             key = "" if self._shows_all else self.keymap.shown("changes.all")
-            nothing = _nothing(review.is_known, key)
+            none = nothing(review.is_known, key)
             self._head.update("")
-            self._about.update(review.error or ("" if self._lines.display else nothing))
-            self._diff.show((), nothing)
+            self._about.update(review.error or ("" if self._lines.display else none))
+            self._diff.show((), none)
             return
         detail = review.details.get(change.id)
         self._head.update(f"{change.mark} {change.path}  {size_of([change])}")
         has_head = self._lines.display  # which names the file
-        self._about.update("\n".join(_about(change, detail, names_file=not has_head)))
+        kept = [one for one in review.kept.values() if one.change == change.id]
+        self._diff.note(line for one in kept for line in one.lines)
+        self._about.update("\n".join(about(change, detail, kept, names_file=not has_head)))
         if detail is None:
             self._diff.show((), "its lines are on their way")
             if change.id not in self._asked:
@@ -353,8 +376,8 @@ class Changes(Place):
     def _line_of(self, index: int, width: int) -> Line:
         row = self._rows[index]
         if isinstance(row, Group):
-            return _head_of(row, self._by), _BOLD
-        return _line_of(row, width, self._path, is_indented=self._by != "file"), _style_of(row)
+            return head_of(row, self._by), _BOLD
+        return line_of(row, width, self._path, is_indented=self._by != "file"), style_of(row)
 
     def _arrange(self) -> None:
         """Show list and lines where there is room for both, else one of them."""
@@ -371,97 +394,8 @@ class Changes(Place):
         self.set_focus(pane, scroll_visible=False)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Follow a click into the lines."""
+        """Follow a click into the lines; a comment that is left so is kept."""
         if event.widget in {self._list, self._diff}:
             self._is_at_lines = event.widget is self._diff
-
-
-def _rows(groups: Sequence[Group], by: str) -> Iterator[Row]:
-    """Yield the groups, each before its changes; a file needs no line of its own."""
-    for group in groups:
-        if by != "file":
-            yield group
-        yield from group.changes
-
-
-def _head_of(group: Group, by: str) -> str:
-    first = group.changes[0]
-    count = len(group.changes)
-    what = f"{count} change{'' if count == 1 else 's'} {size_of(group.changes)}".rstrip()
-    if by == "agent":
-        return f"{first.who} · {what}"
-    when = time.strftime("%H:%M:%S", time.localtime(min(one.at for one in group.changes)))
-    return f"{first.who}, the turn of {when} · {what}"
-
-
-def _line_of(change: Change, width: int, path: int, *, is_indented: bool) -> str:
-    """Return a change in one row: its sign and path, then lines, who, and its state.
-
-    The longest path has `path` cells.
-    """
-    conflict = "!" if change.is_conflict else " "
-    lead = f"{'  ' if is_indented else ''}{conflict} {change.mark} "
-    right = [f"{size_of([change]):>{_SIZE}}"]
-    if width >= _PATH + _NAME + _STATE:
-        right.append(_padded(change.who, _NAME))
-    right.append(f"{change.state:<{_STATE}}")
-    if width >= 2 * _PATH + _NAME:
-        right.append(f"{change.how:<7}")
-        right.append(time.strftime("%H:%M:%S", time.localtime(change.at)))
-    tail = "  ".join(right)
-    room = max(8, min(path, width - cell_len(lead) - cell_len(tail) - 2))
-    return f"{lead}{_padded(_end_of(change.path, room), room)}  {tail}"
-
-
-def _end_of(path: str, width: int) -> str:
-    """Return the end of a path that fits: it tells more than the beginning."""
-    if cell_len(path) <= width:
-        return path
-    start = next(n for n in range(len(path) + 1) if cell_len(path[n:]) < width)
-    return f"…{path[start:]}"
-
-
-def _padded(text: str, width: int) -> str:
-    short = cut(text, width)
-    return short + " " * (width - cell_len(short))
-
-
-def _style_of(change: Change) -> Style:
-    if not change.is_open:
-        return _STYLES["decided"]
-    return _STYLES["conflict" if change.is_conflict else "pending"]
-
-
-def _about(change: Change, detail: Detail | None, *, names_file: bool) -> Iterator[str]:
-    """Yield what is known of a change: whose it is, what is in the way, and why it was made."""
-    why = f": {change.why}" if change.why else ""
-    file = f"{change.path} " if names_file else ""
-    yield f"{file}by {change.who} ({change.how}) · {change.state}{why}"
-    if change.beside:
-        yield f"conflict: {', '.join(change.beside)} changed the file, too"
-    if detail is not None and detail.reason:
-        yield f"why, as it {detail.said} before: {' '.join(detail.reason.split())}"
-
-
-def _why(change: Change, detail: Detail) -> str:
-    if not detail.reason:
-        return f"{change.who} gave no reason that is known"
-    return f"why, as {change.who} {detail.said} before: {detail.reason}"
-
-
-def _counted(changes: Sequence[Change]) -> str:
-    if len(changes) == 1:
-        return f"the change of {changes[0].path} by {changes[0].who}"
-    files = len({one.path for one in changes})
-    return f"{len(changes)} changes of {files} file{'' if files == 1 else 's'}"
-
-
-def _nothing(is_known: bool, shows_all: str) -> str:
-    """Return what to say of no changes; `shows_all`, the key for those decided, blank: all are."""
-    if not is_known:
-        return "the changes are on their way"
-    return (
-        f"nothing is pending: {shows_all} shows what is decided"
-        if shows_all
-        else "no file was changed"
-    )
+            if self.comment.is_open and self.focused is event.widget:
+                self.comment.end()

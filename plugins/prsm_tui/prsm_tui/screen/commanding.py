@@ -35,6 +35,7 @@ class Commanding:
             "policy": lambda _: self._go("policy"),
             "settings": lambda _: self._go("settings"),
             "mode": self._mode,
+            "attach": self._attach,
             "fork": self._fork,
             "changes": lambda _: self._go("changes"),
             "snapshot": self._snapshot,
@@ -101,6 +102,10 @@ class Commanding:
 
     def _mode(self, name: str) -> str:
         self._acts.mode(name)
+        return ""
+
+    def _attach(self, image: str) -> str:
+        self._acts.attach(image)
         return ""
 
     def _fork(self, _: str) -> str:

@@ -21,7 +21,7 @@ from prsm_tui.screen.patch_rows import Item, Sheet, draw_item, height_of, items_
 from prsm_tui.screen.wrapping import wrap_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from textual import events
 
@@ -32,6 +32,7 @@ class Diff(ScrollView, can_focus=True):
     """Shows the lines of one patch, or a text in place of them."""
 
     BINDINGS = bindings(DIFF)
+    ALLOW_SELECT = False  # what is dragged over is chosen, to be commented on
     DEFAULT_CSS = """
     Diff { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }
     """
@@ -45,6 +46,8 @@ class Diff(ScrollView, can_focus=True):
         self._starts: list[int] = []  # the first row of each item
         self._height = 0
         self.cursor = 0
+        self._anchor: int | None = None  # where the lines that are chosen begin, or end
+        self._noted: frozenset[PatchLine] = frozenset()  # lines that something is said about
         self.side = "right"
 
     def show(self, lines: Sequence[PatchLine], text: str = "") -> None:
@@ -52,7 +55,7 @@ class Diff(ScrollView, can_focus=True):
         if lines is self._lines and text == self._text:
             return
         self._lines, self._text = lines, text
-        self.side = "right"
+        self.side, self._anchor = "right", None
         self._lay_out()
         found = (n for n, item in enumerate(self._items) if set(item.kind) & {"+", "-"})
         self.cursor = next(found, 0)
@@ -66,6 +69,37 @@ class Diff(ScrollView, can_focus=True):
             return None
         line = self._items[self.cursor].line(self.side)
         return line if line is not None and line.is_content else None
+
+    @property
+    def chosen(self) -> tuple[PatchLine, ...]:
+        """The lines of the file that are chosen, or the one that the cursor is on."""
+        if not self.has_region:
+            return () if self.current is None else (self.current,)
+        found = (self._items[place].line(self.side) for place in self._region)
+        return tuple(line for line in found if line is not None and line.is_content)
+
+    @property
+    def has_region(self) -> bool:
+        """Whether several lines are chosen."""
+        return len(self._region) > 1
+
+    def drop_region(self) -> None:
+        """Choose the line of the cursor alone."""
+        self._anchor = None
+        self.refresh()
+
+    def note(self, lines: Iterable[PatchLine]) -> None:
+        """Mark lines that something is said about."""
+        noted = frozenset(lines)
+        if noted != self._noted:
+            self._noted = noted
+            self.refresh()
+
+    def action_choose(self, step: int) -> None:
+        """Choose one line more, or one less."""
+        anchor = self.cursor if self._anchor is None else self._anchor
+        self._go(self.cursor + step)
+        self._anchor = anchor
 
     def action_move(self, step: int) -> None:
         """Go to another line."""
@@ -93,16 +127,30 @@ class Diff(ScrollView, can_focus=True):
         self.side = side
         self.refresh()
 
-    def on_click(self, event: events.Click) -> None:
-        """Go to the line that was clicked, and to its side."""
-        row = round(self.scroll_y) + event.y
-        if self._items and row < self._height:
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Go to the line that was pressed on, and to its side; what is dragged over is chosen."""
+        place = self._place_at(event.y)
+        if place is not None:
             self.side = "left" if self._sheet.is_wide and event.x < self._width // 2 else "right"
-            self._go(bisect_right(self._starts, row) - 1)
+            self._go(place)
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Choose what is dragged over."""
+        place = self._place_at(event.y) if self.app.mouse_captured is self else None
+        if place is not None and place != self.cursor:
+            self.action_choose(place - self.cursor)
+
+    def on_mouse_up(self, _: events.MouseUp) -> None:
+        """End what was dragged."""
+        self.release_mouse()
 
     def on_resize(self, _: events.Resize) -> None:
-        """Rows depend on the width."""
-        line = self.current
+        """Rows depend on the width; where that stays, so does what is chosen."""
+        if self._sheet.width == max(8, self._width):
+            self._reveal()
+            return
+        line, self._anchor = self.current, None
         self._lay_out()
         places = (n for n, item in enumerate(self._items) if line in (item.left, item.right))
         self.cursor = next(places, 0) if line is not None else self.cursor
@@ -118,8 +166,9 @@ class Diff(ScrollView, can_focus=True):
         if at >= self._height:
             return Strip.blank(width, self.rich_style)
         place = bisect_right(self._starts, at) - 1
-        cursor = self.side if place == self.cursor else ""
-        row = draw_item(self._items[place], self._sheet, cursor)[at - self._starts[place]]
+        cursor = self.side if place in self._region else ""
+        item = self._items[place]
+        row = draw_item(item, self._sheet, cursor, self._noted)[at - self._starts[place]]
         return Strip(row).adjust_cell_length(width).apply_style(self.rich_style)
 
     @property
@@ -127,7 +176,20 @@ class Diff(ScrollView, can_focus=True):
         """The cells of a row: the bar stands beside them."""
         return self.scrollable_content_region.width
 
+    @property
+    def _region(self) -> range:
+        """The places of what is chosen."""
+        ends = self.cursor, self.cursor if self._anchor is None else self._anchor
+        return range(min(ends), max(ends) + 1)
+
+    def _place_at(self, y: int) -> int | None:
+        row = round(self.scroll_y) + y
+        if not self._items or not 0 <= row < self._height:
+            return None
+        return bisect_right(self._starts, row) - 1
+
     def _go(self, place: int) -> None:
+        self._anchor = None
         self.cursor = min(len(self._items) - 1, max(0, place))
         self._reveal()
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_tui.acts import Acts
-    from prsm_tui.model.patches import PatchLine
+    from prsm_tui.model.comments import Comment
 
 
 class ActWanted(Message):
@@ -69,16 +69,16 @@ class ChangesRejected(ActWanted):
         acts.files.reject(self.changes)
 
 
-class LineCommented(ActWanted):
-    """Something was said about a line of a change."""
+class LinesCommented(ActWanted):
+    """Something was said about lines of changes."""
 
-    def __init__(self, change: str, line: PatchLine, text: str, delivery: str) -> None:
+    def __init__(self, comments: Sequence[Comment], delivery: str, question: str = "") -> None:
         super().__init__()
-        self.change, self.line, self.text, self.delivery = change, line, text, delivery
+        self.comments, self.delivery, self.question = comments, delivery, question
 
     def do(self, acts: Acts) -> None:
-        """Send it to the agent that wrote the line."""
-        acts.files.comment(self.change, self.line, self.text, self.delivery)
+        """Send it to the agents that wrote the lines; what reaches nobody is kept again."""
+        acts.files.comment(self.comments, self.delivery)
 
 
 class LineQuestioned(ActWanted):

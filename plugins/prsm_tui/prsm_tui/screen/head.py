@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from prsm_tui.model.agents import Agent
     from prsm_tui.model.session import Session
-    from prsm_tui.screen.silence import Silence
+    from prsm_tui.model.silence import Silence
 
 _SILENT_SECONDS = 10.0
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
@@ -44,7 +44,8 @@ class Head(Lines, can_focus=False):
         yield state.replace("\n", " "), _BOLD
         spent = session.spent
         used = f"tokens {words.tokens(spent)} · cost {words.cost(spent)}"
-        yield f"session {session.id} · mode {session.mode} · {used}", _DIM
+        name = f"{session.name} · " if session.name else ""
+        yield f"{name}session {session.id} · mode {session.mode} · {used}", _DIM
 
     def _of_agent(self, agent: Agent, now: float) -> Iterator[Line]:
         session = self._session

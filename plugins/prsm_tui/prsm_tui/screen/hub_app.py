@@ -6,7 +6,7 @@ It is the application of one session, which shows another one each time; blank w
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO
 
 from prsm_core.kit import first_line
 from prsm_tui.keys import NEW, SESSIONS
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from prsm_tui.acts import Acts
     from prsm_tui.hub_acts import HubActs
     from prsm_tui.keys import Keymap
+    from prsm_tui.model.comments import Comment
     from prsm_tui.model.sessions import Listed, Sessions
     from prsm_tui.rounds import Rounds
     from prsm_tui.screen.messages import (
+        PromptSubmitted,
         SessionPassed,
         SessionWanted,
         SteppedOut,
@@ -39,6 +41,14 @@ if TYPE_CHECKING:
     )
 
     Drafts = Mapping[str | None, str]
+
+
+class Kept(NamedTuple):
+    """What is kept of a session that was left: whom it showed, what was typed and not sent."""
+
+    chosen: str | None
+    drafts: Drafts
+    comments: dict[object, Comment]
 
 
 class HubTui(Tui):
@@ -77,7 +87,7 @@ class HubTui(Tui):
         self._new = (workspace, "")  # where the next one works, and its task so far
         self._form: NewSession | None = None  # where these are typed
         self._answering = False  # the visit is for what waits there, and ends with that
-        self._kept: dict[str, tuple[str | None, Drafts]] = {}  # of sessions that were left
+        self._kept: dict[str, Kept] = {}  # of sessions that were left
 
     def get_default_screen(self) -> Screen[Any]:
         """Begin with the list."""
@@ -114,7 +124,8 @@ class HubTui(Tui):
         self._put_away()
         self.session, self.acts = session, acts
         self.panes = Panes(session, self.keymap)
-        self.chosen, self._is_chosen, self._was_open = None, False, False
+        self.chosen, self._is_chosen = None, False
+        self.attention.forget()
         self._pop_to_overview()
         if self._answering:
             _ = self.push_screen(self._needs_you())
@@ -151,9 +162,11 @@ class HubTui(Tui):
     def drafts(self) -> Sequence[str]:
         """Return what was typed anywhere and not sent."""
         self._put_away()
-        kept = [text for _, drafts in self._kept.values() for text in drafts.values()]
+        texts: list[str] = []
+        for kept in self._kept.values():
+            texts += [*kept.drafts.values(), *(one.text for one in kept.comments.values())]
         self._close_form()
-        return [text for text in (*kept, self._new[1]) if text.strip()]
+        return [text for text in (*texts, self._new[1]) if text.strip()]
 
     # What a person did
 
@@ -179,6 +192,12 @@ class HubTui(Tui):
             "delete": self._delete,
         }
         doing[message.what](listed)
+
+    def on_prompt_submitted(self, message: PromptSubmitted) -> None:
+        """Keep a prompt as a draft while the session is being left; else it is sent, as in one."""
+        if self._act().is_turning:
+            message.prevent_default()  # what is done with it in one session
+            self.unsent(message.agent, message.text)
 
     def on_task_given(self, message: TaskGiven) -> None:
         """Begin a task."""
@@ -327,14 +346,18 @@ class HubTui(Tui):
     def _put_away(self) -> None:
         """Keep what was typed in the session that is left, and whom it showed."""
         if self._is_visited:
-            self._kept[self.session.id] = self.chosen, self.panes.prompt.kept()
+            drafts, comments = self.panes.prompt.kept(), self.session.review.kept
+            self._kept[self.session.id] = Kept(self.chosen, drafts, comments)
 
     def _take_up(self) -> None:
         """Show the session as it was left."""
-        chosen, drafts = self._kept.pop(self.session.id, (None, {}))
-        self.panes.prompt.keep(drafts)
-        if chosen in self.session.agents:
-            self.choose(chosen)
+        kept = self._kept.pop(self.session.id, None)
+        if kept is None:
+            return
+        self.panes.prompt.keep(kept.drafts)
+        self.session.review.kept = kept.comments
+        if kept.chosen in self.session.agents:
+            self.choose(kept.chosen)
 
     def _pop_to_overview(self) -> None:
         while self.screen is not self.overview and len(self.screen_stack) > 1:
@@ -350,6 +373,9 @@ class HubTui(Tui):
         """Draw all that has changed."""
         if self._loop is None or self.is_lent or not self.is_running:
             return
+        visited = self.sessions.find(self.session.id)
+        if visited is not None:
+            self.session.name = visited.name
         if self.screen is self.overview or not self._is_visited:
             self._drawn_at = self._loop.time()
             self.overview.sync(self._clock(), "" if self.rounds is None else self.rounds.problem)
@@ -365,15 +391,21 @@ class HubTui(Tui):
 
     def _title_now(self) -> tuple[str, int]:
         if self._is_visited:
-            return super()._title_now()
-        waiting = sum(len(one.waits) for one in self.sessions.listed)
+            title, waiting = super()._title_now()
+            others = self.sessions.waiting(besides=self.session.id)
+            waiting += others
+            return (f"({waiting}) prsm needs you" if others else title), waiting
+        waiting = self.sessions.waiting()
         return f"({waiting}) prsm needs you" if waiting else "prsm", waiting
 
     def _why_notify(self, waiting: int) -> str:
         """Return what a person who looks elsewhere should know, blank for nothing new."""
         if self._is_visited:
             return super()._why_notify(waiting)
-        return f"{waiting} need you" if waiting > self._waiting else ""
+        return f"{waiting} need you" if waiting > self.attention.waiting else ""
+
+    def _elsewhere(self) -> str:
+        return self.sessions.elsewhere(self.session.id)
 
     def _what_follows(self) -> str:
         runs = [one for one in self.sessions.listed if one.status == "running"]

@@ -11,11 +11,11 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Static
 
+from prsm_tui.model.silence import Silence
 from prsm_tui.screen.head import Head
 from prsm_tui.screen.keys import binding
 from prsm_tui.screen.messages import SteppedOut
 from prsm_tui.screen.prompt import Prompt
-from prsm_tui.screen.silence import Silence
 from prsm_tui.screen.status import Status
 from prsm_tui.screen.transcript import Transcript
 from prsm_tui.screen.tree import Tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
@@ -22,7 +22,7 @@ from prsm_tui.model.patches import (
 from prsm_tui.screen.wrapping import wrap_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from prsm_tui.screen.drawing import Row
 
@@ -36,6 +36,7 @@ _STYLES: Mapping[str, Style] = {
     ABOUT: Style(dim=True, italic=True),
 }
 _BETWEEN = " │ "
+_NOTED = "*"
 
 Part = tuple[int, int]  # of a text: where it begins and ends
 
@@ -67,6 +68,16 @@ class Sheet:
     is_wide: bool
 
 
+class _Cell(NamedTuple):
+    """How a line is drawn in a column; `part` of it stands out."""
+
+    gutter: str
+    width: int
+    part: Part | None
+    is_marked: bool
+    is_noted: bool
+
+
 def items_of(lines: Sequence[PatchLine], width: int) -> tuple[Sheet, Sequence[Item]]:
     """Return what is drawn of a patch in so many columns, and how."""
     is_wide = width >= SIDE_BY_SIDE
@@ -88,17 +99,23 @@ def height_of(item: Item, sheet: Sheet) -> int:
     return len(draw_item(item, sheet))
 
 
-def draw_item(item: Item, sheet: Sheet, cursor: str = "") -> Sequence[Row]:
-    """Return an item as rows; `cursor` is the side that the cursor is on, blank for none."""
+def draw_item(
+    item: Item, sheet: Sheet, cursor: str = "", noted: Collection[PatchLine] = ()
+) -> Sequence[Row]:
+    """Return an item as rows; `cursor` is the side that the cursor is on, blank for none.
+
+    A line that is `noted` has a sign: something is said about it.
+    """
     line = item.left
     if line is not None and line.kind in {HUNK, ABOUT}:
         return list(_head(line, sheet.width, is_marked=bool(cursor)))
     if sheet.is_wide:
-        return list(_columns(item, sheet, cursor))
+        return list(_columns(item, sheet, cursor, noted))
     if line is None:
         return []
     gutter = f"{_number(line.old, sheet)} {_number(line.new, sheet)} "
-    return list(_cell(line, gutter, sheet.width, None, is_marked=bool(cursor)))
+    look = _Cell(gutter, sheet.width, None, bool(cursor), line in noted)
+    return list(_cell(line, look))
 
 
 def _head(line: PatchLine, width: int, *, is_marked: bool) -> Iterator[Row]:
@@ -106,7 +123,7 @@ def _head(line: PatchLine, width: int, *, is_marked: bool) -> Iterator[Row]:
     yield from ([Segment(row, style)] for row in wrap_all(line.text, max(2, width)) or [""])
 
 
-def _columns(item: Item, sheet: Sheet, cursor: str) -> Iterator[Row]:
+def _columns(item: Item, sheet: Sheet, cursor: str, noted: Collection[PatchLine]) -> Iterator[Row]:
     half = (sheet.width - len(_BETWEEN)) // 2
     parts: tuple[Part | None, Part | None] = (None, None)
     if item.left and item.right and item.left.kind == REMOVED:
@@ -114,35 +131,31 @@ def _columns(item: Item, sheet: Sheet, cursor: str) -> Iterator[Row]:
     at = cursor and ("left" if item.line(cursor) is item.left else "right")
     if item.left is item.right:
         at = cursor
-    sides = [
-        _side(line, sheet, half, part, side, at)
-        for line, part, side in zip((item.left, item.right), parts, ("left", "right"), strict=True)
-    ]
+    sides: list[Sequence[Row]] = []
+    for line, part, side in zip((item.left, item.right), parts, ("left", "right"), strict=True):
+        if line is None:
+            sides.append([])
+            continue
+        gutter = f"{_number(line.old if side == 'left' else line.new, sheet)} "
+        look = _Cell(gutter, half, part, at == side, line in noted)
+        sides.append(list(_cell(line, look)))
     for place in range(max(map(len, sides))):
         left, right = (side[place] if place < len(side) else [] for side in sides)
         used = sum(segment.cell_length for segment in left)
         yield [*left, Segment(" " * (half - used)), Segment(_BETWEEN, _DIM), *right]
 
 
-def _side(
-    line: PatchLine | None, sheet: Sheet, width: int, part: Part | None, side: str, at: str
-) -> Sequence[Row]:
-    if line is None:
-        return []
-    number = line.old if side == "left" else line.new
-    return list(_cell(line, f"{_number(number, sheet)} ", width, part, is_marked=at == side))
-
-
-def _cell(
-    line: PatchLine, gutter: str, width: int, part: Part | None, *, is_marked: bool
-) -> Iterator[Row]:
+def _cell(line: PatchLine, look: _Cell) -> Iterator[Row]:
     """Yield a line in a column: numbers and sign in front of its first row, all of its text."""
     style = _STYLES.get(line.kind, _PLAIN)
-    mark = Style(reverse=is_marked)
-    room = max(2, width - cell_len(gutter) - 2)
-    lead = [Segment(gutter, _DIM + mark), Segment(f"{line.kind} ", style + mark)]
-    rest = [Segment(" " * (cell_len(gutter) + 2), mark)]
-    for number, row in enumerate(_chopped(line.text, part, style, room)):
+    mark = Style(reverse=look.is_marked)
+    width = cell_len(look.gutter)
+    sign = f"{line.kind}{_NOTED if look.is_noted else ' '}"
+    lead = [Segment(look.gutter, _DIM + mark), Segment(sign, style + mark)]
+    rest = [Segment(" " * (width + 2), mark)]
+    for number, row in enumerate(
+        _chopped(line.text, look.part, style, max(2, look.width - width - 2))
+    ):
         shown = [Segment(one.text, (one.style or _PLAIN) + mark) for one in row]
         yield [*(lead if number == 0 else rest), *shown]
 

@@ -10,15 +10,17 @@ from prsm_tui.screen.palette import Palette
 from prsm_tui.screen.snapshots import Snapshots
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
     from prsm_tui.screen.place import Place
 
 
-def make_place(name: str, session: Session, delivery: str, keymap: Keymap) -> Place:
+def make_place(name: str, session: Session, delivery: Callable[[], str], keymap: Keymap) -> Place:
     """Return the screen of a name; one that is not known is a page of the model.
 
-    What is said on it goes to agents by `delivery`.
+    `delivery` tells how what is said on it goes to agents.
     """
     if name == Changes.named:
         return Changes(session, delivery, keymap)

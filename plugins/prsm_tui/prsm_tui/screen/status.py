@@ -22,7 +22,8 @@ def title_of(session: Session) -> str:
     waiting = len(session.requests)
     run = session.run
     state = "" if run is None else f" {run.status}"
-    return f"({waiting}) prsm needs you" if waiting else f"prsm{state}"
+    called = f" · {session.called}" if session.called else ""
+    return f"({waiting}) prsm needs you{called}" if waiting else f"prsm{state}{called}"
 
 
 class Status(Lines, can_focus=False):
@@ -30,16 +31,23 @@ class Status(Lines, can_focus=False):
 
     def __init__(self, session: Session, keymap: Keymap) -> None:
         super().__init__(id="status")
-        self._requests, self._help, self._last = (
-            keymap.shown(name) for name in ("app.requests", "app.help", "transcript.last")
+        self._requests, self._help, self._last, self._list = (
+            keymap.shown(name)
+            for name in ("app.requests", "app.help", "transcript.last", "app.sessions")
         )
         self._session = session
         self._counted: tuple[int, str] = (-1, "")
 
-    def sync(self, now: float, *, new: int) -> None:
-        """Show what is; `new` rows of the transcript are below what is seen."""
+    def sync(self, now: float, *, new: int, elsewhere: str = "") -> None:
+        """Show what is; `new` rows of the transcript are below what is seen.
+
+        `elsewhere` says what other sessions do; blank where there are none.
+        """
         waiting = len(self._session.requests)
-        text = " · ".join(part for part in self._parts(now, waiting, new) if part)
+        parts = self._parts(now, waiting, new)
+        if elsewhere:
+            parts.insert(2, f"elsewhere: {elsewhere} ({self._list})")
+        text = " · ".join(part for part in parts if part)
         style = _WAITS if waiting else _PLAIN
         self.provide(1, lambda _index, _width: (text, style))
 

@@ -69,6 +69,11 @@ class Transcript(ScrollView, can_focus=True):
         """How many rows are new below; 0 while it follows its end."""
         return 0 if self.follows else max(0, self._height - self._seen)
 
+    def end_text(self, blocks: int) -> str:
+        """Return the text of the last so many blocks as they are laid out."""
+        rows = (row for item in self._items[-blocks:] for row in item.rows)
+        return "".join(segment.text for row in rows for segment in row)
+
     @property
     def model(self) -> Model:
         """What is shown."""

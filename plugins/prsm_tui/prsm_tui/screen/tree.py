@@ -165,7 +165,8 @@ class Tree(Lines):
     def _session_line(self) -> str:
         run = self._session.run
         state = "no run yet" if run is None else f"run {run.status}"
-        return f"# session: {state}"
+        called = f" · {self._session.called}" if self._session.called else ""
+        return f"# session: {state}{called}"
 
     def _agent_line(self, agent: Agent, width: int) -> Line:
         sign, word = words.state_of(agent, asks=self._session.asks(agent.id))

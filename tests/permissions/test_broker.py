@@ -181,7 +181,7 @@ async def test_a_shell_request_without_a_command_asks(context):
 
 @pytest.mark.requirement("E23")
 async def test_the_broker_gives_the_recorded_commands_an_accepted_verdict(context):
-    names = {Allow: "allow", Ask: "ask", Deny: "deny"}
+    names: dict[type, str] = {Allow: "allow", Ask: "ask", Deny: "deny"}
     wrong = []
     for row in ROWS:
         rules = {name: row["policy"].get(name, ()) for name in ("allow", "ask", "deny")}
@@ -374,7 +374,7 @@ CONTEXTS = st.builds(
     shell_reads=st.booleans(),
     active=st.booleans(),
 )
-STRENGTH = {Allow: 0, Ask: 1, Deny: 2}
+STRENGTH: dict[type, int] = {Allow: 0, Ask: 1, Deny: 2}
 
 
 def decide(request, context, policy=None, **options):

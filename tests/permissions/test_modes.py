@@ -56,7 +56,7 @@ TABLE = {
     "orchestration": (_YES, _YES, _YES, _YES, _YES),
     "control": (_YES, _YES, _YES, _YES, _YES),
 }
-_WORDS = {Allow: _YES, Ask: _ASK, Deny: _NO}
+_WORDS: dict[type, str] = {Allow: _YES, Ask: _ASK, Deny: _NO}
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ async def test_a_check_on_orchestration_is_asked_about_calls_in_every_mode(
         one = broker(checks=[check(verdict, orchestration=True, in_bypass=in_bypass)])
         assert one.watches_calls
         judged = await one.judge_call(uses("spawn_child", prompt="x"), now)
-        assert judged.__class__ is expected
+        kind: object = type(judged)
+        assert kind is expected
         if isinstance(judged, Ask | Deny):
             assert judged.check == "check"
         if isinstance(judged, Ask):

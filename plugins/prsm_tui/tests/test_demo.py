@@ -66,3 +66,13 @@ async def test_a_child_that_is_killed_ends_and_the_run_goes_on(tmp_path):
         await eyes.sees("End the run as interrupted?")
         await eyes.press("y")
         await eyes.until(lambda: not eyes.session.run.is_open, "the end of the run")
+
+
+async def test_the_document_shows_what_the_demo_shows(tmp_path):
+    """Its pictures are taken anew by `python -m plugins.prsm_tui.tests.tour`."""
+    from plugins.prsm_tui.tests.tour import DOCUMENT, alike, parts, take, written
+
+    async with asyncio.timeout(DEADLINE):
+        pictures = written(await take(tmp_path))
+    _, shown, _ = parts(DOCUMENT.read_text(encoding="utf-8"))
+    assert alike(shown) == alike(pictures)

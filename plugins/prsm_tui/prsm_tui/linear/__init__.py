@@ -10,6 +10,7 @@ telling     what is new in the model, as lines: each thing once
 keyboard    what is typed, key by key
 page        the lines that are written, and the one that is being typed
 commands    what may be typed behind a slash here
+unedited    what of a screen has no place here
 desk        what the parts of a person use of them: to say, to ask, to act
 reviewing   changes by numbers, with their rows, decisions and comments
 shelving    snapshots by numbers, and a restore that is asked about

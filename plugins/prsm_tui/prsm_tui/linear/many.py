@@ -7,21 +7,19 @@ waits in others is told as it comes.
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from prsm_core.kit import first_line
 from prsm_tui.commands import Command, read_command, unknown
-from prsm_tui.editor import Ends
 from prsm_tui.linear.commands import MANY, help_lines
 from prsm_tui.linear.desk import is_yes, numbered
 from prsm_tui.linear.person import LEAVE_SECONDS, Person
+from prsm_tui.linear.unedited import Unedited
 from prsm_tui.model import words
 from prsm_tui.model.sessions import NEEDS_YOU
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from prsm_tui.acts import Acts
     from prsm_tui.hub_acts import HubActs
@@ -38,7 +36,7 @@ _OWN: Mapping[str, Command] = {
 }
 
 
-class Many:
+class Many(Unedited):
     """Owns whether the person is at the list or in a session, and the numbers of sessions."""
 
     def __init__(
@@ -173,19 +171,6 @@ class Many:
         """Tell a page of history."""
         if self.person is not None:
             self.person.paged(agent)
-
-    def completed(self, text: str, found: Sequence[str]) -> None:
-        """Nothing is completed here."""
-
-    def edited(self, agent: str | None, text: str) -> None:
-        """Nothing is edited here."""
-
-    def lent(self) -> AbstractContextManager[Ends]:
-        """Nothing is edited here."""
-        return nullcontext(Ends())
-
-    def found(self, agent: str, call: str | None) -> None:
-        """No call is looked for here."""
 
     # What is typed.
 

@@ -7,13 +7,11 @@ dropped, and that is said. Every change of what is selected is said.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from prsm_core.kit import escape_exact
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, read_command, unknown
-from prsm_tui.editor import Ends
 from prsm_tui.leaving import what_follows
 from prsm_tui.linear.commands import LINEAR, MANY, PAGES, help_lines
 from prsm_tui.linear.desk import is_yes
@@ -22,13 +20,13 @@ from prsm_tui.linear.requests import lines_of, verdict_of
 from prsm_tui.linear.reviewing import Reviewing
 from prsm_tui.linear.shelving import Shelving
 from prsm_tui.linear.telling import Teller
+from prsm_tui.linear.unedited import Unedited
 from prsm_tui.model.requests import PERMISSION, Request, parse_answer
 from prsm_tui.model.silence import Silence
 from prsm_tui.model.words import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from prsm_tui.acts import Acts
     from prsm_tui.commands import Command
@@ -41,7 +39,7 @@ LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
 _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
 
 
-class Person:
+class Person(Unedited):
     """Owns what is selected, and where the person is."""
 
     def __init__(
@@ -150,19 +148,6 @@ class Person:
     def paged(self, agent: str) -> None:
         """Tell a page of history."""
         self._page.say(self._teller.history(agent))
-
-    def completed(self, text: str, found: Sequence[str]) -> None:
-        """Nothing is completed here."""
-
-    def edited(self, agent: str | None, text: str) -> None:
-        """Nothing is edited here."""
-
-    def lent(self) -> AbstractContextManager[Ends]:
-        """Nothing is edited here."""
-        return nullcontext(Ends())
-
-    def found(self, agent: str, call: str | None) -> None:
-        """No call is looked for here."""
 
     # What is typed.
 

@@ -44,7 +44,10 @@ class Town:
         return {name: path.read_text() for name, path in names.items() if ".git/" not in name}
 
     def scribble(self, chance, who, path):
-        """Write a line with a mark into a file, or remove it."""
+        """Write a line with a mark into a file at once, or remove it.
+
+        A look that falls into a write sees half of it, and who writes the rest brings all marks.
+        """
         file = self.folder / path
         if file.exists() and chance.random() < 0.15:
             file.unlink()
@@ -53,7 +56,9 @@ class Town:
         lines = file.read_text().splitlines(keepends=True) if file.exists() else []
         at = chance.randint(0, len(lines))
         lines[at : at + chance.randint(0, 1)] = [f"{who}:{next(self.marks)}\n"]
-        file.write_text("".join(lines))
+        beside = self.folder.parent / "beside"
+        beside.write_text("".join(lines))
+        beside.replace(file)
 
     async def work(self, agent):
         """Be an agent: write by tools that name the file, and by commands that say nothing."""

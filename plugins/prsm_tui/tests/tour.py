@@ -1,7 +1,7 @@
 """The pictures of docs/tui.md, made by a run of the demo: run it to take them anew.
 
-Times differ from one run to the next, and what a time leaves room for: `alike` leaves them out, so
-that a test can say whether the pictures still show what the screen does.
+Times differ from one run to the next, what they leave room for, and whether tokens were counted by
+then: `alike` leaves that out, so that a test can say whether they show what the screen does.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ BEGIN, END = "<!-- begin pictures -->", "<!-- end pictures -->"
 _SHOP = "/home/you/sample-shop"
 _TIME = re.compile(r"\b[\d.]+ ?(?:ms|s|m|h)\b|\b\d\d:\d\d:\d\d\b|(?<=cpython-)\d+")
 _CUT = re.compile(r"\S*…")
+_COUNT = re.compile(r"\b(tokens|below:) [0?]")
 
 
 async def take(folder):
@@ -69,7 +70,7 @@ def alike(text):
 
     What two agents write at one time is listed as it came.
     """
-    text = _CUT.sub("…", _TIME.sub("#", text))
+    text = _CUT.sub("…", _COUNT.sub(r"\1 #", _TIME.sub("#", text)))
     return sorted(" ".join(line.split()) for line in text.splitlines())
 
 

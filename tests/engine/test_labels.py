@@ -17,9 +17,10 @@ from prsm_core.errors import (
     ToolInputError,
 )
 from prsm_core.permissions import Redactor
-from tests.engine.deaths import dies_after, dies_at, go_on, run_to_death
+from tests.engine.deaths import die, dies_after, dies_at, go_on, run_to_death
 from tests.engine.harness import RuleBroker
 
+WRONG = "invalid_arguments"
 NAMES = st.sampled_from(
     ["a", "b", "a.b", "script/a", "script/a/b", "other/a", "Script/a", "", "/", "a b"]
 )
@@ -117,13 +118,10 @@ async def test_a_secret_is_in_no_label(opened):
 async def test_a_models_call_with_a_programs_arguments_is_refused_as_any_unknown_one(opened):
     async def master(agent):
         for arguments in ({"labels": {"a": "x"}}, {"labels": {}}, {"nonsense": 1}):
-            assert (
-                await agent.refused("spawn_child", prompt="work", **arguments)
-                == "invalid_arguments"
-            )
+            assert await agent.refused("spawn_child", prompt="work", **arguments) == WRONG
             children = [{"prompt": "work", **arguments}]
             refused = await agent.refused("spawn_children_parallel", children=children)
-            assert refused == "invalid_arguments"
+            assert refused == WRONG
         with pytest.raises(OrchestrationError) as caught:
             await agent.host.relabel({"a": "x"})
         assert caught.value.code == "no_program"
@@ -145,9 +143,7 @@ async def test_a_program_labels_its_children_and_nobody_is_shown_that_it_can(ope
         await agent.call("spawn_children_parallel", children=children)
         for wrong in ({"other/a": "x"}, {"a b": "x"}):
             assert await agent.refused("spawn_child", prompt="w", labels=wrong) == "bad_labels"
-        assert (
-            await agent.refused("spawn_child", prompt="w", labels={"a": 1}) == "invalid_arguments"
-        )
+        assert await agent.refused("spawn_child", prompt="w", labels={"a": 1}) == WRONG
         await agent.collect(2)
         await agent.complete()
 

@@ -89,6 +89,12 @@ def ledger_path(paths: Paths, identity: str) -> Path:
     return paths.data / "ledgers" / identity / "ledger.db"
 
 
+def user_home() -> str | None:
+    """Return the user's home folder; None where the system knows of none."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.expanduser raises where there is none
+    return home if os.path.isabs(home) else None  # noqa: PTH117 - of a text
+
+
 def private_dir(path: Path) -> Path:
     """Create a folder, and those above it that are missing, for this user alone.
 

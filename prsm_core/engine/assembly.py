@@ -28,6 +28,7 @@ from prsm_core.engine.making import (
     make_gates,
     make_providers,
     make_sandbox,
+    make_skills,
     make_snapshots,
     make_trees,
     make_witness,
@@ -102,6 +103,7 @@ class Assembly:
         self.conversations = ConversationStore(config.store, config.session_id)
         self.budgets = make_budgets(journal)
         self.providers = make_providers(config, background)
+        self.skills = make_skills(config, self.providers)
         self.listings = Listings(self.providers, settings, clock, config.state_dir / "models.json")
         self.enforcement = Enforcement(
             self.providers, settings, journal, background, clock, self.budgets.parts_of
@@ -141,15 +143,9 @@ class Assembly:
         )
 
     def _make_saying(self) -> Saying:
-        config = self._config
-        return Saying(
-            self.providers,
-            config.settings,
-            self._journal,
-            config.workspace,
-            config.state_dir,
-            self._snapshots,
-        )
+        config, journal = self._config, self._journal
+        where = config.workspace, config.state_dir
+        return Saying(self.providers, config.settings, journal, *where, self._snapshots)
 
     def _make_prompting(self) -> Prompting:
         return Prompting(
@@ -263,6 +259,7 @@ class Assembly:
             broker=self._config.broker,
             budgets=self.budgets,
             enforcement=self.enforcement,
+            skills=self.skills,
             journal=self._journal,
             clock=self._config.clock,
         )
@@ -330,7 +327,9 @@ class Assembly:
             ),
             turns=self._turn_parts(),
             failover=self._failover_parts(),
-            opening=Opening(self.providers, self.enforcement, settings, self._workspaces.of),
+            opening=Opening(
+                self.providers, self.enforcement, settings, self._workspaces.of, self.skills.prompt
+            ),
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps),
             sources=self._sources(),
@@ -408,6 +407,7 @@ class Assembly:
             calls=calls,
             settings=config.settings,
             workspace=self._workspaces.of,
+            system_prompt=self.skills.prompt,
             clock=clock,
             ids=config.ids,
             background=self._background,

@@ -465,6 +465,7 @@ async def open_team(
     broker=None,
     own_rules=None,
     shadows=None,
+    skills=None,
     redactor=None,
     store=None,
     make_provider=ScriptedProvider,
@@ -473,7 +474,7 @@ async def open_team(
     """Open an engine on an empty ledger; on leaving, `check` what it left behind."""
     clock, sections = clock or SystemClock(), team_settings(engine, settings)
     (folder / "workspace").mkdir(exist_ok=True)
-    parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows}
+    parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows, "skills": skills}
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
     async with store, ProcessLauncher(SystemClock()) as launcher:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import ledger_path, private_dir
 from prsm_core.config.own_rules import OwnRules
-from prsm_core.config.paths import user_home
+from prsm_core.config.paths import SkillPlaces, user_home
 from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
-from prsm_core.domain.skills import SkillPlaces
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.control.session_lock import SessionLock

@@ -1,4 +1,4 @@
-"""Where the configuration and the state lie."""
+"""Where the configuration and the state lie, and where skills may."""
 
 from __future__ import annotations
 
@@ -13,9 +13,37 @@ from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _FOR_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+# Folders of skills, below a workspace as below the user's home, as the vendors have them.
+SKILLS = (".agents/skills", ".claude/skills", ".codex/skills", ".gemini/skills")
+HOME = "~/"  # what the path of a skill of the user begins with
+
+
+class SkillPlaces(Record, frozen=True, kw_only=True):
+    """Where skills are looked for: below a workspace, and below the user's home.
+
+    Of a workspace that is not trusted nothing is read.
+    """
+
+    workspace: str
+    home: str | None  # None: it is not known
+    trusted: bool
+
+    def roots(self) -> Iterator[tuple[str, str]]:
+        """Yield the folders that are trusted, and what the paths of skills below begin with."""
+        if self.trusted:
+            yield self.workspace, ""
+        if self.home is not None:
+            yield self.home, HOME
+
+    def folders(self) -> Iterator[str]:
+        """Yield the folders of skills that there may be."""
+        for root, _ in self.roots():
+            yield from (f"{root}/{folder}" for folder in SKILLS)
 
 
 class Paths(Record, frozen=True, kw_only=True):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.config.own_rules import OwnRules
+    from prsm_core.config.paths import SkillPlaces
     from prsm_core.domain.ids import Ids
-    from prsm_core.domain.skills import SkillPlaces
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.retry import RetryPolicy
     from prsm_core.engine.requests.human import HumanPolicy

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.notes import Notes
-    from prsm_core.domain.skills import Skill
     from prsm_core.domain.steps import Step, Write
     from prsm_core.domain.usage import Spent
+    from prsm_core.permissions.skills import Skill
 
 
 class Level(StrEnum):

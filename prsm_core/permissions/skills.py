@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.config.document import parse_text
 from prsm_core.domain.record import Record
-from prsm_core.domain.skills import FOLDERS, Skill
+from prsm_core.config.paths import HOME, SKILLS
 from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_exact
 from prsm_core.permissions.paths import why_not_read
 from prsm_core.permissions.within import is_within
 
 if TYPE_CHECKING:
-    from prsm_core.domain.skills import SkillPlaces
+    from prsm_core.config.paths import SkillPlaces
 
 FILE = "SKILL.md"
 MAX_SKILLS = 200  # that are read, of one folder
@@ -33,6 +33,24 @@ MAX_DESCRIPTION = 400  # characters that are told; the file has all
 
 _FENCE = "---"
 _SHAPE = f"a skill begins with {_FENCE}, `name:` and `description:`, {_FENCE}"
+
+
+class Skill(Record, frozen=True, gc=False):
+    """One skill, as agents are told of it."""
+
+    name: str
+    description: str  # what it is for, on one line
+    path: str  # of its SKILL.md: below the session's workspace, or `~/…` below the user's home
+
+    @property
+    def place(self) -> str:
+        """The folder of skills that it lies in: `.claude/skills`, `~/.agents/skills`."""
+        return self.path.rsplit("/", 2)[0]
+
+    @property
+    def is_of_user(self) -> bool:
+        """Whether it is the user's own; any other one is the workspace's."""
+        return self.path.startswith(HOME)
 
 
 class FoundSkills(Record, frozen=True):
@@ -50,14 +68,14 @@ def find_skills(places: SkillPlaces) -> FoundSkills:
     """Return the skills that there are now; blocks.
 
     Of several with one name the first counts: the workspace's come before the user's, and folders
-    are in the order of FOLDERS. One that is linked from another folder is no second one.
+    are in the order of SKILLS. One that is linked from another folder is no second one.
     """
     found: dict[str, Skill] = {}
     seen: set[str] = set()
     mistakes: list[str] = []
     for root, begin in places.roots():
         real = os.path.realpath(root)
-        for folder in FOLDERS:
+        for folder in SKILLS:
             for path in _candidates(Path(root, folder), mistakes):
                 try:
                     skill = _skill(path, f"{begin}{folder}/{path.parent.name}/{FILE}", real, seen)

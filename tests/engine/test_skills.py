@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.domain.skills import Skill, SkillPlaces
+from prsm_core.config.paths import SkillPlaces
 from prsm_core.engine.context.skills import HEAD, skills_in
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.permissions import Redactor
-from tests.engine.harness import SESSION, ScriptedProvider
+from prsm_core.permissions.skills import Skill
+from prsm_core.testing.fake_clock import FakeClock
+from tests.engine.harness import SESSION, failed
+from tests.engine.test_failover import Other
 
 SECRET = "hunter2-hunter2"
-TRUSTED = {"trusted": True}
 
 
 @pytest.fixture
@@ -100,22 +102,23 @@ async def test_a_vendor_that_tells_of_skills_itself_is_not_told_of_them(opened, 
 
 
 @pytest.mark.requirement("N31")
-async def test_who_takes_over_from_another_vendor_is_told_what_that_one_knew_itself(opened, places):
+async def test_who_takes_over_is_told_what_the_vendor_before_told_itself(opened, places):
     ours = put(places.workspace, ".agents/skills", "pdf")
     knows = ProviderCapabilities(enforcement="pre_tool", skills=frozenset({".agents/skills"}))
-    other = ScriptedProvider()
-    spec = other.spec()
-    settings = {
-        "models": {"next": {"provider": "other", "model_id": "m"}},
-        "defaults": {"fallback_models": ["next"]},
-    }
-    del spec, settings
-    async with opened(skills=places, capabilities=knows) as team:
-        await team.run(master=spawns)
-        assert told(team) == {}
-        team.provider.capabilities = ProviderCapabilities(enforcement="pre_tool")
-        await team.engine.run_continuation("more", team["master"].agent_id)
-    assert told(team) == {"pdf": ours}
+    team_of: list = []
+    other = Other(lambda: team_of[0].provider)
+
+    async def fails(agent):
+        raise failed("broken")
+
+    chain = {"defaults": {"provider": "script", "model": "first", "fallbacks": ["other/third"]}}
+    fields = {"clock": FakeClock(), "settings": chain, "others": [other.named()]}
+    async with opened(skills=places, capabilities=knows, **fields) as team:
+        team_of.append(team)
+        await team.run(master=fails)
+    assert told(team) == {}
+    (request,) = other.requests["master"]
+    assert [skill.path for skill in skills_in(request.system_prompt)] == [ours]
 
 
 @pytest.mark.requirement("N31")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.domain.skills import FOLDERS, Skill, SkillPlaces
+from prsm_core.config.paths import SKILLS, SkillPlaces
 from prsm_core.permissions.skills import (
     MAX_BYTES,
     MAX_DESCRIPTION,
@@ -18,6 +18,7 @@ from prsm_core.permissions.skills import (
     MAX_NAME,
     MAX_SKILLS,
     FoundSkills,
+    Skill,
     find_skills,
 )
 from tests.plain_user import as_plain_user
@@ -74,7 +75,7 @@ def test_of_a_workspace_that_is_not_trusted_nothing_is_read(places):
     found = find_skills(untrusted)
     assert [skill.name for skill in found.skills] == ["mine"]
     assert found.mistakes == ()
-    assert list(untrusted.folders()) == [f"{places.home}/{folder}" for folder in FOLDERS]
+    assert list(untrusted.folders()) == [f"{places.home}/{folder}" for folder in SKILLS]
     assert find_skills(SkillPlaces(workspace=places.workspace, home=None, trusted=False)) == (
         FoundSkills()
     )
@@ -218,7 +219,7 @@ def test_the_same_skill_by_a_link_is_no_second_one(places):
 
 @pytest.mark.requirement("N31")
 def test_nothing_hides_in_what_is_told(places):
-    sly = "name: a\u202eb\u200bc", "description: \"one\\ntwo\\e[2J \U000e0041 three\u2066\""
+    sly = "name: a\u202eb\u200bc", 'description: "one\\ntwo\\e[2J \U000e0041 three\u2066"'
     put(places.home, "sly", front(*sly))
     put(places.home, "bidi\u202e")
     found = find_skills(places)

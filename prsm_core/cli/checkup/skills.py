@@ -6,8 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.finding import ok, warning
-from prsm_core.config.paths import user_home
-from prsm_core.domain.skills import SkillPlaces
+from prsm_core.config.paths import SkillPlaces, user_home
 from prsm_core.engine.context.skills import section, skills_in
 from prsm_core.permissions.skills import find_skills
 

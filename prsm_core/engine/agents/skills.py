@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from prsm_core.engine.context.skills import View, as_told, news, redacted, skills_in, with_skills
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from prsm_core.config.paths import SkillPlaces
     from prsm_core.domain.agents import AgentDescriptor
-    from prsm_core.domain.skills import Skill, SkillPlaces
+    from prsm_core.engine.context.skills import View
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.provider import ProviderCapabilities
+    from prsm_core.permissions.skills import Skill
+
+_SIGN = "\n\nSkills: "  # what is not in a prompt that tells of none
 
 _log = logging.getLogger("prsm.engine")
 
@@ -48,16 +50,11 @@ class Skills:
             redact: Takes secrets out of a text.
         """
         self._places = places
+        self._workspace = workspace
         self._capabilities = capabilities
         self._is_external = is_external
         self._redact = redact
         self._found: tuple[Skill, ...] = ()
-        self._view = View(
-            workspace=workspace,
-            home=None if places is None else places.home,
-            holds=places is not None,
-            trusted=places is not None and places.trusted,
-        )
 
     async def look(self) -> None:
         """Look which there are, as a run begins or is gone on with."""
@@ -65,7 +62,8 @@ class Skills:
         places = self._places
         if places is None or not any(map(os.path.isdir, places.folders())):
             return
-        from prsm_core.permissions.skills import find_skills  # few have any
+        from prsm_core.engine.context.skills import redacted  # few have any
+        from prsm_core.permissions.skills import find_skills
 
         found = await asyncio.to_thread(find_skills, places)
         for mistake in found.mistakes:
@@ -76,36 +74,54 @@ class Skills:
         """Return an agent that is about to be born with what it is told of skills."""
         if not self._found or not self._may_read(agent):
             return agent
+        from prsm_core.engine.context.skills import with_skills
+
         return replace(agent, system_prompt=with_skills(agent.system_prompt, self._found))
 
     def prompt(self, agent: AgentDescriptor) -> str:
         """Return the system prompt of an agent as its model is given it now."""
-        known = self._capabilities(agent.provider).skills
-        return as_told(agent.system_prompt, self._view, known)
+        if _SIGN not in agent.system_prompt:
+            return agent.system_prompt
+        from prsm_core.engine.context.skills import as_told
+
+        return as_told(agent.system_prompt, self._view(), self._known(agent))
 
     def news(self, record: AgentRecord) -> str:
         """Return what an agent is told of skills as its next life begins; blank for nothing new."""
         agent, told = record.descriptor, record.skills
-        record.skills = self._found
-        if not self._may_read(agent):
+        record.skills = found = self._found
+        if not (found or told or _SIGN in agent.system_prompt) or not self._may_read(agent):
             return ""
+        from prsm_core.engine.context.skills import news, shown, skills_in
+
         before = skills_in(agent.system_prompt) if told is None else told
-        return news(self._told(agent, before), self._told(agent, self._found))
+        view, known = self._view(), self._known(agent)
+        return news(shown(before, view, known), shown(found, view, known))
 
     def withheld(self, prompts: Iterable[str]) -> str:
         """Return why agents that go on are told of less than before; blank where they are not."""
-        told = {skill for prompt in prompts for skill in skills_in(prompt)}
-        left_out = sum(not self._view.counts(skill) for skill in told)
+        telling = [prompt for prompt in prompts if _SIGN in prompt]
+        if not telling:
+            return ""
+        from prsm_core.engine.context.skills import skills_in
+
+        view, told = self._view(), {skill for prompt in telling for skill in skills_in(prompt)}
+        left_out = sum(not view.counts(skill) for skill in told)
         if not left_out:
             return ""
-        why = "the workspace is not trusted" if self._view.holds else "context.skills is false"
+        why = "the workspace is not trusted" if view.holds else "context.skills is false"
         return f"{left_out} of the skills that agents were told of are told no more: {why}"
 
-    def _told(self, agent: AgentDescriptor, skills: Iterable[Skill]) -> tuple[Skill, ...]:
-        """Return those of some skills that an agent is told of, with the paths that they have."""
-        known = self._capabilities(agent.provider).skills
-        counting = (s for s in skills if self._view.counts(s) and s.place not in known)
-        return tuple(map(self._view.located, counting))
+    def _view(self) -> View:
+        from prsm_core.engine.context.skills import View
+
+        places = self._places
+        if places is None:
+            return View(self._workspace, None, holds=False, trusted=False)
+        return View(self._workspace, places.home, holds=True, trusted=places.trusted)
+
+    def _known(self, agent: AgentDescriptor) -> frozenset[str]:
+        return self._capabilities(agent.provider).skills
 
     def _may_read(self, agent: AgentDescriptor) -> bool:
         return "Read" in agent.tools and not self._is_external(agent.provider)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from prsm_core.config.paths import HOME
 from prsm_core.domain.record import Record
-from prsm_core.domain.skills import HOME, Skill
 from prsm_core.kit.quotation import encode_data
+from prsm_core.permissions.skills import Skill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -84,13 +85,19 @@ def as_told(system_prompt: str, view: View, known: Collection[str]) -> str:
     if HEAD not in system_prompt:
         return system_prompt
     lines, skills = _told(system_prompt)
-    told = [view.located(s) for s in skills if view.counts(s) and s.place not in known]
+    told = shown(skills, view, known)
     rest = [line for line in lines if _LINE.fullmatch(line) is None] if told else []
     now = "\n".join([*([HEAD] if told else []), *map(_line, told), *rest])
     before = "\n".join((HEAD, *lines))
     if now:
         return system_prompt.replace(before, now, 1)
     return system_prompt.replace(f"\n\n{before}", "", 1)
+
+
+def shown(skills: Sequence[Skill], view: View, known: Collection[str]) -> tuple[Skill, ...]:
+    """Return those of some skills that a model is told of, with the paths that they have now."""
+    telling = (one for one in skills if view.counts(one) and one.place not in known)
+    return tuple(map(view.located, telling))
 
 
 def news(told: Sequence[Skill], skills: Sequence[Skill]) -> str:

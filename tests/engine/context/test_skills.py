@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.domain.skills import FOLDERS, Skill
+from prsm_core.config.paths import SKILLS
 from prsm_core.engine.context.skills import (
     HEAD,
     MAX_BYTES,
@@ -18,6 +18,7 @@ from prsm_core.engine.context.skills import (
     with_skills,
 )
 from prsm_core.kit.quotation import quote
+from prsm_core.permissions.skills import Skill
 
 ROLE = "You are one agent.\n- a list of the role"
 VIEW = View("/work", "/home/u", holds=True, trusted=True)
@@ -33,7 +34,7 @@ SKILLS = st.lists(
         st.builds(
             "{}{}/{}/SKILL.md".format,
             st.sampled_from(("", "~/")),
-            st.sampled_from(FOLDERS),
+            st.sampled_from(SKILLS),
             TEXTS.filter(lambda name: "/" not in name),
         ),
     ),

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.config.document import parse_text
-from prsm_core.domain.record import Record
 from prsm_core.config.paths import HOME, SKILLS
+from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_exact
 from prsm_core.permissions.paths import why_not_read

@@ -1,4 +1,4 @@
-"""Agents are told of skills: of which, when, by whom not, and what a session that goes on is told."""
+"""Agents are told of skills: which, when, by whom not, and what a session that goes on tells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import SESSION, failed
 from tests.engine.test_failover import Other
 
-SECRET = "hunter2-hunter2"
+SECRET = "hunter2-hunter2"  # noqa: S105 - as a test has it
 
 
 @pytest.fixture
@@ -165,11 +165,8 @@ async def test_what_holds_no_more_is_not_told_on_and_a_person_hears_why(opened, 
             await team.engine.resume()
     assert told(team) == ({} if is_off else {"mail": mine})
     (notice,) = [e["text"] for e in team.ledger.events("notice") if "skills" in e["text"]]
-    assert notice == (
-        "2 of the skills that agents were told of are told no more: context.skills is false"
-        if is_off
-        else "1 of the skills that agents were told of are told no more: the workspace is not trusted"
-    )
+    why = "2 {}: context.skills is false" if is_off else "1 {}: the workspace is not trusted"
+    assert notice == why.format("of the skills that agents were told of are told no more")
 
 
 @pytest.mark.requirement("N31")

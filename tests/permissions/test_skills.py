@@ -81,6 +81,7 @@ def test_of_a_workspace_that_is_not_trusted_nothing_is_read(places):
     )
 
 
+BOMB = [f"b{n}: [*a,*a,*a,*a,*a,*a]" for n in range(450)]
 BAD = {
     "nothing": (b"", "has no front matter"),
     "no-front": (b"Use me.", "has no front matter"),
@@ -90,8 +91,7 @@ BAD = {
     "no-yaml": (front("name: [", "description: x"), "no YAML"),
     "colons": (front("name: x", "description: a: b: c"), "no YAML"),
     "twice": (front("name: x", "name: y", "description: z"), "no YAML"),
-    "bomb": (front("a: &a [x,x,x,x,x,x,x,x,x,x]", *(f"b{n}: [*a,*a,*a,*a,*a,*a]" for n in range(450)))
-             , "no YAML"),
+    "bomb": (front("a: &a [x,x,x,x,x,x,x,x,x,x]", *BOMB), "no YAML"),
     "deep": (front("name: x", "description: " + "[" * 5000), "no YAML"),
     "text": (front("only a text"), "says nothing"),
     "empty": (front(), "says nothing"),

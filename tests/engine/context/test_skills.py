@@ -26,7 +26,7 @@ PDF = Skill("pdf", "Fill forms.", ".claude/skills/pdf/SKILL.md")
 MAIL = Skill("mail", "Write letters.", "~/.agents/skills/mail/SKILL.md")
 
 TEXTS = st.text(min_size=1, max_size=30)
-SKILLS = st.lists(
+MANY = st.lists(
     st.builds(
         Skill,
         TEXTS,
@@ -112,7 +112,7 @@ def test_secrets_are_taken_out_and_a_path_with_one_is_none():
     )
 
 
-@given(st.text(), SKILLS, st.text())
+@given(st.text(), MANY, st.text())
 def test_what_a_prompt_tells_can_be_read_back(before, skills, after):
     kept = f"{with_skills(before, skills)}\n\n{quote(after)}"
     assert skills_in(kept) == tuple(skills)

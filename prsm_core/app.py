@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import ledger_path, private_dir
 from prsm_core.config.own_rules import OwnRules
+from prsm_core.config.paths import SkillPlaces, user_home
 from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import AgentRole
@@ -107,6 +108,7 @@ async def open_app(
             command_line=options.command_line,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
             shadows=Shadows(state=paths.state, data=paths.data, trees=paths.trees),
+            skills=_skill_places(settings, paths, trusted=trusted),
             **_plugged_in(settings, plugins),
         )
         async with (
@@ -115,6 +117,13 @@ async def open_app(
             ControlServer(app, own.lock, start_soon=engine.start_soon, clock=clock, end=app.aclose),
         ):
             yield app
+
+
+def _skill_places(settings: Settings, paths: Paths, *, trusted: bool) -> SkillPlaces | None:
+    """Return where skills are looked for; None where the settings want none."""
+    if not settings.context.skills:
+        return None
+    return SkillPlaces(workspace=str(paths.workspace), home=user_home(), trusted=trusted)
 
 
 def _door(engine: OrchestrationEngine, options: RunOptions, own: _Owned, paths: Paths) -> LocalApp:

@@ -33,6 +33,11 @@ class ContextSettings(Section):
         description="Whether `@path` in what a person says shows the model the file, the lines or "
         "the folder of the workspace that it names.",
     )
+    skills: bool = Field(
+        default=True,
+        description="Whether agents are told which skills there are: folders with a SKILL.md, of "
+        "the user and of a workspace that is trusted.",
+    )
     summary_model: Text | None = Field(
         default=None,
         description="The model that writes summaries, a cheap one, say: an alias, provider/model, "

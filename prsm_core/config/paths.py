@@ -1,4 +1,4 @@
-"""Where the configuration and the state lie."""
+"""Where the configuration and the state lie, and where skills may."""
 
 from __future__ import annotations
 
@@ -13,9 +13,37 @@ from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _FOR_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+# Folders of skills, below a workspace as below the user's home, as the vendors have them.
+SKILLS = (".agents/skills", ".claude/skills", ".codex/skills", ".gemini/skills")
+HOME = "~/"  # what the path of a skill of the user begins with
+
+
+class SkillPlaces(Record, frozen=True, kw_only=True):
+    """Where skills are looked for: below a workspace, and below the user's home.
+
+    Of a workspace that is not trusted nothing is read.
+    """
+
+    workspace: str
+    home: str | None  # None: it is not known
+    trusted: bool
+
+    def roots(self) -> Iterator[tuple[str, str]]:
+        """Yield the folders that are trusted, and what the paths of skills below begin with."""
+        if self.trusted:
+            yield self.workspace, ""
+        if self.home is not None:
+            yield self.home, HOME
+
+    def folders(self) -> Iterator[str]:
+        """Yield the folders of skills that there may be."""
+        for root, _ in self.roots():
+            yield from (f"{root}/{folder}" for folder in SKILLS)
 
 
 class Paths(Record, frozen=True, kw_only=True):
@@ -87,6 +115,12 @@ def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
 def ledger_path(paths: Paths, identity: str) -> Path:
     """Return the ledger of a repository, by the `key` of its identity."""
     return paths.data / "ledgers" / identity / "ledger.db"
+
+
+def user_home() -> str | None:
+    """Return the user's home folder; None where the system knows of none."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.expanduser raises where there is none
+    return home if os.path.isabs(home) else None  # noqa: PTH117 - of a text
 
 
 def private_dir(path: Path) -> Path:

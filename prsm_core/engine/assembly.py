@@ -29,6 +29,7 @@ from prsm_core.engine.making import (
     make_providers,
     make_sandbox,
     make_saying,
+    make_skills,
     make_snapshots,
     make_trees,
     make_witness,
@@ -104,6 +105,7 @@ class Assembly:
         self.conversations = ConversationStore(config.store, config.session_id)
         self.budgets = make_budgets(journal)
         self.providers = make_providers(config, background)
+        self.skills = make_skills(config, self.providers)
         self.listings = Listings(self.providers, settings, clock, config.state_dir / "models.json")
         self.enforcement = Enforcement(
             self.providers, settings, journal, background, clock, self.budgets.parts_of
@@ -257,6 +259,7 @@ class Assembly:
             broker=self._config.broker,
             budgets=self.budgets,
             enforcement=self.enforcement,
+            skills=self.skills,
             journal=self._journal,
             clock=self._config.clock,
         )
@@ -324,7 +327,9 @@ class Assembly:
             ),
             turns=self._turn_parts(),
             failover=self._failover_parts(),
-            opening=Opening(self.providers, self.enforcement, settings, self._workspaces.of),
+            opening=Opening(
+                self.providers, self.enforcement, settings, self._workspaces.of, self.skills.prompt
+            ),
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps),
             sources=self._sources(),
@@ -404,6 +409,7 @@ class Assembly:
             calls=calls,
             settings=config.settings,
             workspace=self._workspaces.of,
+            system_prompt=self.skills.prompt,
             clock=clock,
             ids=config.ids,
             background=self._background,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.config.own_rules import OwnRules
+    from prsm_core.config.paths import SkillPlaces
     from prsm_core.domain.ids import Ids
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.retry import RetryPolicy
@@ -64,3 +65,4 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     retry: RetryPolicy | None = None  # pauses of another kind than the settings'
     own_rules: OwnRules | None = None  # where the rules of a person's answers go
     shadows: Shadows | None = None  # None: nobody looks after the files
+    skills: SkillPlaces | None = None  # None: agents are told of none

@@ -74,6 +74,7 @@ class OrchestrationEngine:
             contexts=parts.context_parts,
             files=parts.files,
             trees=parts.trees,
+            skills=parts.skills,
         )
         self.manager = parts.manager
         self.prompting, self.saying = parts.prompting, parts.saying
@@ -222,7 +223,8 @@ class OrchestrationEngine:
         options = {**run.options, **self._starting.options(limit), **timed}
         lacks = await Needs(self.providers, parts.listings, self._config.settings).check(state)
 
-        mended = notices(await self._starting.recovered())
+        recovered, withheld = await self._starting.recovered(), await self._starting.skills(state)
+        mended = notices([*recovered, *withheld])
 
         async def begin() -> AgentRecord:
             resumption, epoch = parts.resumption(), run.epoch + 1

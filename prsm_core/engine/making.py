@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import resolve_paths
 from prsm_core.engine.agents.saying import Saying
+from prsm_core.engine.agents.skills import Skills
 from prsm_core.engine.evidence.gates import GateRunner
 from prsm_core.engine.files.folders import Workspaces
 from prsm_core.engine.files.keeper import FilesKeeper
@@ -46,6 +47,17 @@ def make_providers(config: EngineConfig, background: Background) -> ProviderRegi
         external=config.external,
         plugins_off=config.plugins_off,
         redactor=config.redactor,
+    )
+
+
+def make_skills(config: EngineConfig, providers: ProviderRegistry) -> Skills:
+    """Return what tells agents of skills."""
+    return Skills(
+        config.skills,
+        workspace=config.workspace,
+        capabilities=providers.capabilities,
+        is_external=providers.is_external,
+        redact=config.redactor.text,
     )
 
 

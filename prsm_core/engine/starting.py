@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.agents import AgentDescriptor, PermissionMode
+    from prsm_core.domain.sessions import SessionState
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.writes import SessionNamed
     from prsm_core.engine.agents.naming import Naming
     from prsm_core.engine.agents.opening import ContextParts
     from prsm_core.engine.agents.saying import Said, Saying
+    from prsm_core.engine.agents.skills import Skills
     from prsm_core.engine.assembly import EngineConfig
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.late import Trees
@@ -61,6 +63,7 @@ class Starting:
         contexts: Callable[[], ContextParts],
         files: FilesKeeper | None,
         trees: Trees,
+        skills: Skills,
     ) -> None:
         self._config = config
         self._background = background
@@ -74,6 +77,7 @@ class Starting:
         self._naming: tuple[Naming, asyncio.Task[None]] | None = None
         self._files = files
         self._trees = trees
+        self._skills = skills
         self._stand_in = ""  # what is told where the master's model is not the one that was named
 
     async def choose_model(self, model: str | None, provider: str | None) -> ModelChoice:
@@ -181,9 +185,20 @@ class Starting:
             self._background,
         )
         mended = await self.recovered()
+        await self._skills.look()
         if self._stand_in:
             mended.append(("warning", self._stand_in))
         return [*mended, *(("warning", text) for text in shortfalls), *told_at_start(found)]
+
+    async def skills(self, state: SessionState) -> list[tuple[str, str]]:
+        """Look which skills there are as a run is gone on with.
+
+        Returns, as level and text, why its agents are told of fewer than before.
+        """
+        await self._skills.look()
+        living = (now.agent for now in state.agents if not now.agent.state.is_terminal)
+        withheld = self._skills.withheld(agent.system_prompt for agent in living)
+        return [("warning", withheld)] if withheld else []
 
     async def recovered(self) -> list[tuple[str, str]]:
         """Finish what was cut off: a restore of the files, worktrees; return what was done.

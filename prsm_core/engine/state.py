@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.notes import Notes
     from prsm_core.domain.steps import Step, Write
     from prsm_core.domain.usage import Spent
+    from prsm_core.permissions.skills import Skill
 
 
 class Level(StrEnum):
@@ -116,6 +117,7 @@ class AgentRecord(Struct, eq=False):
     started_at: float | None = None  # monotonic; None before its first life
     # What it was told of the models that its children may have; None: what its prompt says of them.
     team: str | None = None
+    skills: tuple[Skill, ...] | None = None  # … and of the skills that there are
     told: str | None = None  # the message that its parent was last told its result by
     birth: int = 0  # its number among all agents
     riders: tuple[Write, ...] = ()  # what its next step carries besides, one of each kind

@@ -48,6 +48,8 @@ class ProviderCapabilities(Record, frozen=True, kw_only=True):
     nobody else does it at the budget.
     images: those of `AssembledContext.images`, of `ToolOutcome.images` and of `steer` reach the
     model; without it there are none.
+    skills: folders of skills, such as `.agents/skills` of the working folder or `~/.agents/skills`,
+    of which the vendor tells its model by itself, so that nobody else does.
     own_process: each open session holds one process of its own, which ends with it. So a session
     whose agent only waits is closed where others need the place, and another one is opened later.
     """
@@ -65,6 +67,7 @@ class ProviderCapabilities(Record, frozen=True, kw_only=True):
     compacts: bool = False
     images: bool = False
     own_process: bool = False
+    skills: frozenset[str] = frozenset()
 
 
 class ProviderStatus(Record, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ patterns, tree   what patterns stand for; what lies below a folder, kept
 redaction        secrets out of text
 secret_places    what the sandbox hides
 notes            the notes of a repository
+skills           which there are, of the user and of a workspace
 
 What judges commands is most of this room, and takes longer to import than all else before a run's
 first turn. It is imported with the first command: by the broker's policy, by `polling` and by

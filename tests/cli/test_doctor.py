@@ -24,6 +24,7 @@ CHECKS = [
     "trust",
     "provider puppet",
     "names",
+    "skills",
     "folders",
     "disk",
     "ledger",

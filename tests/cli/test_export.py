@@ -257,3 +257,11 @@ def test_a_page_renders_in_chromium_and_runs_nothing(prsm, prsm_process, tmp_pat
         [*common, f"--screenshot={shot}", address], capture_output=True, timeout=120, check=True
     )
     assert Path(shot).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["gone.json", "."])
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(prsm_process, name):
+    done = prsm_process("sessions", "import", name)
+    assert done.code != 0
+    assert f"{name}: cannot be read: " in done.err
+    assert "hint: name a file that you may read" in done.err

@@ -25,6 +25,7 @@ SAMPLES: dict[str, dict[str, object]] = {
     "context": {
         "compaction": "overflow",
         "references": False,
+        "skills": False,
         "fill": 0.5,
         "keep": 0.5,
         "summary_model": "m",

@@ -465,6 +465,7 @@ async def open_team(
     broker=None,
     own_rules=None,
     shadows=None,
+    skills=None,
     redactor=None,
     store=None,
     make_provider=ScriptedProvider,
@@ -473,7 +474,8 @@ async def open_team(
     """Open an engine on an empty ledger; on leaving, `check` what it left behind."""
     clock, sections = clock or SystemClock(), team_settings(engine, settings)
     (folder / "workspace").mkdir(exist_ok=True)
-    parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows}
+    parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows, "skills": skills}
+    more = {"external": external, "own_rules": own_rules, "redactor": redactor or Redactor(())}
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
     async with store, ProcessLauncher(SystemClock()) as launcher:
@@ -487,13 +489,11 @@ async def open_team(
             broker=cast("PermissionBroker", broker or RuleBroker()),
             tools=ToolTable(),
             human=human_policy(sections, interactive=interactive, on_ask=on_ask, **person or {}),
-            external=external,
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",
-            own_rules=own_rules,
             **parts,
-            redactor=redactor or Redactor(()),
+            **more,
         )
         async with OrchestrationEngine(config) as running:
             yield Team(running, provider, store, clock, config.broker, ledger, folder / "workspace")

@@ -123,6 +123,8 @@ class Manifest:
         usage: Where it tells its tokens.
         files: It may read and write files through PRSM.
         asks_edits: In its modes it was seen to ask for each edit of a file.
+        skills: The folders of skills of which it tells its model, below its working folder.
+        user_skills: … and below the user's home, as long as its home is the user's own.
         gaps: What it does without asking, for a person.
         tested: The version that this manifest was tried with; None if it was not.
         quirks: Where it differs.
@@ -148,6 +150,8 @@ class Manifest:
     usage: UsageFrom = UsageFrom.TURN
     files: bool = True
     asks_edits: bool = False
+    skills: frozenset[str] = frozenset()
+    user_skills: frozenset[str] = frozenset()
     gaps: tuple[str, ...] = ()
     tested: str | None = None
     quirks: Quirks = Quirks()

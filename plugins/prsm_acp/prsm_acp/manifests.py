@@ -43,6 +43,8 @@ GEMINI = Manifest(
     model_argument="-m",
     usage=UsageFrom.QUOTA,
     asks_edits=True,
+    skills=frozenset({".agents/skills", ".gemini/skills"}),
+    user_skills=frozenset({"~/.agents/skills", "~/.gemini/skills"}),
     gaps=(
         "commands that it takes for safe run without being asked for",
         "files outside the working folder are read without being asked for",

@@ -202,6 +202,10 @@ class CodexProvider(Provider):
         return None if self._config.base_url else user_login(self._config, os.environ).exists()
 
 
+# Of which Codex tells its model. Its own home, which may hold more, is PRSM's.
+SKILLS = frozenset({".agents/skills", ".codex/skills", "~/.agents/skills"})
+
+
 def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabilities:
     keeps = config.backend == "app-server"
     return ProviderCapabilities(
@@ -213,5 +217,6 @@ def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabiliti
         asks_edits=features.enforcement != "sandbox",
         tokens_told="step" if keeps else "turn",
         images=keeps,
+        skills=SKILLS,
         compacts=keeps,  # its thread, at nine tenths of the window that it knows of
     )

@@ -206,6 +206,7 @@ class VendorProvider(Provider):
             tokens_told=min(one.tokens_told, two.tokens_told, key=_TOLD.index),
             cost_told=min(one.cost_told, two.cost_told, key=_TOLD.index),
             compacts=one.compacts and two.compacts,
+            skills=one.skills & two.skills,  # to be told twice is better than not to be told
         )
 
     @asynccontextmanager

@@ -34,7 +34,9 @@ class GeminiAcp(AcpProvider):
         self._own_tools: dict[str, tuple[str, ...]] = {}  # PRSM's, by the agent that opens
         told = AcpConfig(section="gemini", command=(*config.command, "--acp"), models=config.models)
         super().__init__(told, manifest(), services)
-        self.capabilities = replace(self.capabilities, parameters=homes.PARAMETERS)
+        self.capabilities = replace(
+            self.capabilities, parameters=homes.PARAMETERS, skills=homes.SKILLS
+        )
 
     @contextmanager
     def knowing(self, agent_id: str, own_tools: Iterable[str]) -> Iterator[None]:

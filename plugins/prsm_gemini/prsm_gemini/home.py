@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "default"
 PARAMETERS = frozenset({"max_response_tokens", "temperature"})  # those that reach the model
+# Of which Gemini tells its model; the user's lie beside the private home, where it does not look.
+SKILLS = frozenset({".agents/skills", ".gemini/skills"})
 _CHAT = "chat-base"  # what Gemini calls the settings that all models of a conversation build on
 _OWN_CHOICE = "pro"  # `auto` would ask another model first, before each prompt
 _DAYS_MS = 7 * 86_400_000  # the engine's own clocks end a call, or a question to a person

@@ -66,6 +66,7 @@ class GeminiProvider(Provider):
                 resume="native",
                 tokens_told="turn",
                 parameters=homes.PARAMETERS,
+                skills=homes.SKILLS,
             )
         )
 

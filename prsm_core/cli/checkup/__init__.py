@@ -3,5 +3,6 @@
 finding       what a check says                setup      configuration, trust, plugins
 system        Python, packages, terminal       providers  the vendors' programs
 folders       who may enter, what room is left engines    ledger, sessions, processes
+skills        what agents are told of skills
 examination   all of them, in order
 """

@@ -40,6 +40,7 @@ class CheckedSetup:
     settings: Settings
     plugins: PluginManager
     findings: tuple[Finding, ...]
+    trusted: bool  # whether the workspace is
 
 
 def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool) -> CheckedSetup:
@@ -51,7 +52,8 @@ def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool)
         settings, problems, plugins = _load_for(plugins, paths, environ, standing)
     found = refused or _plugin_findings(plugins, settings)
     findings = (*found, *(problems or [_config_is_ok(paths)]), trust)
-    return CheckedSetup(settings=settings, plugins=plugins, findings=findings)
+    trusted = standing is not None and standing.trusted
+    return CheckedSetup(settings=settings, plugins=plugins, findings=findings, trusted=trusted)
 
 
 def _load_plugins(

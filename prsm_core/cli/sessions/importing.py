@@ -59,7 +59,8 @@ def _read(file: str) -> Any:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+        where = "name a file that you may read, or - for what another command writes"
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}", hint=where) from error
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

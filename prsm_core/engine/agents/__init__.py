@@ -21,5 +21,6 @@ adoption   those that ended in an earlier process, taken over from the ledger
 resuming   those that an earlier engine has left, let live on
 needs      what those go on with is there, or it is told
 external   masters that somebody outside the engine drives
+skills     which there are, and what each agent is told of them
 slots      how many agents run at a time
 """

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.writes import CallClosed, EffectNoted
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
+    from prsm_core.engine.agents.skills import Skills
     from prsm_core.engine.agents.steps import AgentSteps
     from prsm_core.engine.files.late import Trees
     from prsm_core.engine.journal.unit import Journal
@@ -71,6 +72,7 @@ class AgentManager:
         broker: PermissionBroker,
         budgets: BudgetLedger,
         enforcement: Enforcement,
+        skills: Skills,
         journal: Journal,
         clock: Clock,
     ) -> None:
@@ -88,6 +90,7 @@ class AgentManager:
         self._broker = broker
         self._budgets = budgets
         self._enforcement = enforcement
+        self._skills = skills
         self._journal = journal
         self._clock = clock
         self._is_closing = False
@@ -140,6 +143,7 @@ class AgentManager:
 
         Raises BudgetExceededError, and then there is no such agent.
         """
+        descriptor = self._skills.given(descriptor)
         self._budgets.launch_agent(descriptor)
         record = AgentRecord(descriptor)
         if request is not None:
@@ -259,11 +263,12 @@ class AgentManager:
         return record
 
     def _with_news(self, record: AgentRecord, prompt: str) -> str:
-        """Return the prompt of a new life, with what has changed of the agent's team meanwhile."""
+        """Return the prompt of a new life, with what has changed meanwhile: team and skills."""
         told, record.team = record.team, self._planner.team_of(record.descriptor)
         if told is None:
             told = told_of_team(record.descriptor.system_prompt)
-        return "\n\n".join(filter(None, (prompt, news_of_team(told, record.team))))
+        changed = news_of_team(told, record.team), self._skills.news(record)
+        return "\n\n".join(filter(None, (prompt, *changed)))
 
     def ended_master(self, agent_id: str) -> AgentRecord:
         """Return the master of a run that is over; raises AgentSpawnError for any other agent."""

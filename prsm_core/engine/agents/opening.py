@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.config import Settings
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.turns import AgentMessage
@@ -48,11 +49,13 @@ class Opening:
         enforcement: Enforcement,
         settings: Settings,
         workspace: Callable[[str], str],
+        system_prompt: Callable[[AgentDescriptor], str],
     ) -> None:
         self._providers = providers
         self._enforcement = enforcement
         self._settings = settings
         self._workspace = workspace
+        self._system_prompt = system_prompt
 
     async def session(
         self,
@@ -67,12 +70,11 @@ class Opening:
         `carried` is what the vendor's thread may lack of a turn that goes on; `park` closes the
         session where others need its process.
         """
-        name = record.descriptor.provider
-        request = session_request(
-            record, self._settings, self._workspace(record.descriptor.cwd), carried
-        )
+        agent, name = record.descriptor, record.descriptor.provider
         provider = await self._providers.get(name)
         await self._enforcement.admit(name, record.agent_id)
+        workspace, prompt = self._workspace(agent.cwd), self._system_prompt(agent)
+        request = session_request(record, self._settings, workspace, prompt, carried)
         opened = provider.open_session(request, host, on_stuck)
         if not provider.capabilities.own_process:
             return opened

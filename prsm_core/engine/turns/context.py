@@ -126,6 +126,7 @@ def assemble_context(
     run_id: str,
     workspace: str,
     window: int | None,
+    system_prompt: str,
     images: Callable[[AgentRecord, Sequence[str]], tuple[Image, ...]],
     source: str | None = None,
     abort_signal: AbortSignal | None = None,
@@ -133,16 +134,17 @@ def assemble_context(
     """Return what an agent's next turn is given; nothing of it is written yet.
 
     Its layers are counted as they are here: a thread that the vendor holds has them all already,
-    but for the current message. `source` is the id of what the turn was triggered by.
+    but for the current message. `system_prompt` is the agent's as its model is given it, `source`
+    the id of what the turn was triggered by.
     """
     descriptor = record.descriptor
     held = record.context_used
     if record.resume_token is None and (history or record.next_turn == 1):
-        held = count_tokens(descriptor.system_prompt) + toolbox.tokens + history_tokens(history)
+        held = count_tokens(system_prompt) + toolbox.tokens + history_tokens(history)
     texts = [message.content for message in (*history, *(() if current is None else (current,)))]
     shown = images(record, texts) if any(IMAGE_SCHEME in text for text in texts) else ()
     return AssembledContext(
-        system_prompt=descriptor.system_prompt,
+        system_prompt=system_prompt,
         history=history,
         current_message=current,
         images=shown,
@@ -286,7 +288,11 @@ def _answer(call: CarriedCall) -> str:
 
 
 def session_request(
-    record: AgentRecord, settings: Settings, workspace: str, carried: Carried | None = None
+    record: AgentRecord,
+    settings: Settings,
+    workspace: str,
+    system_prompt: str,
+    carried: Carried | None = None,
 ) -> SessionRequest:
     """Return what binds the provider's session of this incarnation."""
     descriptor = record.descriptor
@@ -296,7 +302,7 @@ def session_request(
         name=descriptor.name,
         role=descriptor.role,
         model=descriptor.model,
-        system_prompt=descriptor.system_prompt,
+        system_prompt=system_prompt,
         cwd=descriptor.cwd,
         mode=descriptor.mode,
         native_tools=descriptor.tools,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prsm_core.config import Settings
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.images import Image
     from prsm_core.engine.files.quiet import QuietMoment
@@ -69,6 +70,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
     calls: CallParts
     settings: Settings
     workspace: Callable[[str], str]  # of the session, for who works in a folder
+    system_prompt: Callable[[AgentDescriptor], str]  # as a model is given it now
     clock: Clock
     ids: Ids
     background: Background

@@ -189,6 +189,7 @@ class TurnBeginning:
             run_id=parts.journal.run_id,
             workspace=parts.workspace(self._record.descriptor.cwd),
             window=window_of(self._record, parts.window),
+            system_prompt=parts.system_prompt(self._record.descriptor),
             images=parts.calls.images,
             source=next(iter(prompt.consumed), None),
             abort_signal=parts.abort.signal,

@@ -310,7 +310,8 @@ class PermissionBroker:
         """8: what a command writes is not told by its text, so beside regions a person decides.
 
         That is so for one's own region as for those of others, whatever allows it otherwise; but
-        not in the sandbox, which keeps to them.
+        not in the sandbox, which keeps to them, nor for what surely stays in an agent's own
+        worktree: of that nothing else than its region is merged.
         """
         if context.sandboxed or (context.region is None and not context.leased):
             return None
@@ -320,6 +321,9 @@ class PermissionBroker:
         # The checks of a trusted project run its code: what that writes nobody can tell.
         untrusted = replace(_setting(request, context), trusted=False)
         if command is not None and self._policy.safe(command, untrusted):
+            return None
+        is_kept = context.apart and context.region is not None
+        if is_kept and command is not None and self._policy.stays_inside(command, untrusted):
             return None
         reason = f"beside regions it is not known to write nothing: {_regions(context)}"
         if context.mode is PermissionMode.PLAN:

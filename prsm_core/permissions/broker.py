@@ -39,6 +39,8 @@ EDITS_BY_SETTING = frozenset({PermissionMode.DEFAULT})
 ONCE = ("once", "deny")  # where the same question must come again next time
 _ENDED = "the agent has ended"
 
+# Those that say their path in an argument; the last are names that not every provider translates.
+_FILE_TOOLS = READ_TOOLS | EDIT_TOOLS | {"MultiEdit", "NotebookEdit"}
 _PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 
 
@@ -398,7 +400,7 @@ def _command(request: PermissionRequest) -> str | None:
 
 def _paths(request: PermissionRequest) -> Iterator[str]:
     yield from request.paths
-    if request.tool in READ_TOOLS | EDIT_TOOLS:
+    if request.tool in _FILE_TOOLS:
         for name in _PATH_ARGUMENTS:
             value = request.arguments.get(name)
             if isinstance(value, str) and value not in request.paths:

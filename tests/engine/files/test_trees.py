@@ -211,6 +211,35 @@ async def test_of_a_child_with_a_region_that_alone_is_merged_and_its_parent_is_t
         assert all(path.startswith(str(tmp_path / "trees")) for path in agent.grant.region)
 
 
+async def test_no_two_worktrees_own_one_path_of_the_repository_nor_one_and_the_folder(
+    opened, folder
+):
+    async def holder(agent):
+        await agent.call("ask_parent", question="more?")
+        await agent.complete()
+
+    async def master(agent):
+        await agent.spawn(name="w1", worktree=True, region=["sub", "a"])
+        message = await agent.call("wait_for_message")
+        for region in (["sub"], ["sub/b"], ["a"], ["."], ["sub/new.py"]):
+            for more in ({"worktree": True}, {}):
+                refused = await agent.refused("spawn_child", prompt="x", region=region, **more)
+                assert refused == "region_taken", (region, more)
+        await agent.spawn(name="other", worktree=True, region=["b"], wait=True)
+        about = {"child_id": message["from"], "correlation_id": message["correlation_id"]}
+        await agent.call("respond_to_child", response="go on", **about)
+        await agent.collect()
+        await agent.spawn(name="late", worktree=True, region=["sub"], wait=True)
+        await agent.complete()
+
+    async def late(agent):
+        await agent.complete()
+
+    async with opened() as team:
+        result = await team.run(master=master, w1=holder, other=late, late=late)
+    assert result.status == "completed"
+
+
 async def test_by_the_settings_each_worker_that_may_write_has_one_in_its_own_folder(
     opened, folder, tmp_path
 ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ ALLOWING = {
     "tools": {"Bash": "allow", "Write": "allow", "Edit": "allow", "MultiEdit": "allow"},
 }
 # Where the owner of the region works, and where the other one does, and with which region.
-PLACES = {
+PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "both in the folder": ({}, {}),
     "the owner apart": ({"worktree": True}, {}),
     "the other apart": ({}, {"worktree": True}),

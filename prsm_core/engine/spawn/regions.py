@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import AgentSpawnError
-from prsm_core.kit.filenames import fold_of
 from prsm_core.permissions.within import is_within
 
 if TYPE_CHECKING:
@@ -110,6 +109,8 @@ class LeaseTable:
 
 
 def _check_free(folder: str, leases: Leases) -> None:
+    from prsm_core.kit.filenames import fold_of  # few agents have a region
+
     fold = fold_of(folder)
     wanted = fold(folder)
     for other, owner in leases:

@@ -92,6 +92,10 @@ class Unanswered:
         return (*self._left, *self._open.values())
 
 
+_APART = "not merged"  # a worktree
+_HOW = {"partial": "merged in part"}
+
+
 class Changed:
     """Counts what a run has changed in files, as far as nobody has decided about it."""
 
@@ -121,7 +125,7 @@ class Changed:
     def lines(self, session: str, folder: str) -> Sequence[str]:
         """Return what is pending, the command that takes it back, and what is not merged."""
         trees = [
-            escape_exact(f"not merged: {one['branch'] or one['worktree']}")
+            escape_exact(f"{_HOW.get(one['result'], _APART)}: {one['branch'] or one['worktree']}")
             for one in self._apart.values()
         ]
         found = list(self._pending.values())

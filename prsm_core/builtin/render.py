@@ -248,13 +248,16 @@ class Renderer:
             return (f"the worktree of {who} is merged",)
         why = f": {data.line('why')}" if data.raw("why") else ""
         branch = f", on the branch {data.exact('branch')}" if data.raw("branch") else ""
-        lines = [f"the worktree of {who} is not merged{branch}{why}"]
-        made = data.raw("conflicts")
-        lines += [
-            f"  conflict: {escape_exact(str(one.get('path')))}: {escape_exact(str(one.get('why')))}"
-            for one in (made if isinstance(made, list) else ())
-            if isinstance(one, dict)
-        ]
+        how = "merged in part, the rest is" if result == "partial" else "not merged"
+        lines = [f"the worktree of {who} is {how}{branch}{why}"]
+        for name, head in (("conflicts", "conflict"), ("outside", "not merged")):
+            made = data.raw(name)
+            lines += [
+                f"  {head}: {escape_exact(str(one.get('path')))}: "
+                f"{escape_exact(str(one.get('why')))}"
+                for one in (made if isinstance(made, list) else ())
+                if isinstance(one, dict)
+            ]
         return lines
 
     def _decided(self, _: Event, data: _Fields) -> Sequence[str]:

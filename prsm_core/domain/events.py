@@ -86,7 +86,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "worktree_merged": (
         *("result", "branch", "worktree", "commit"),
-        *("files", "conflicts", "left_out", "why"),
+        *("files", "conflicts", "left_out", "outside", "why"),
     ),
     "deadlock_detected": ("agents", "waits", "victim", "action"),
     "budget_warned": ("kind", "used", "limit", "reserved", "scope", "provenance"),
@@ -131,7 +131,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "changes_decided": "a person accepts changes, or has taken them back; each with its `state`",
     "snapshot_taken": "files are kept as they are; `unquiet` are those who may have written then",
     "worktree_merged": "an agent with a worktree has ended, and its changes are merged, nothing,"
-    " a conflict (nothing was written) or kept; what is not merged is on its branch",
+    " a conflict (nothing was written), kept, or partial: what is in its region is, and what is"
+    " `outside` is not; what is not merged is on its branch",
     "deadlock_detected": "agents wait for each other, and what was done about it",
     "budget_warned": "80 % of a budget are used",
     "budget_exceeded": "a budget is used up",

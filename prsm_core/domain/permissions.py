@@ -103,8 +103,11 @@ class PermissionContext(Record, frozen=True, kw_only=True):
     lineage: tuple[str, ...] = ()  # agent ids from the agent itself up to the master
     shell_reads: bool = False  # the vendor has no reader but its shell
     active: bool = True  # False: the agent has ended or is an older incarnation
-    region: tuple[str, ...] | None = None  # folders it may write; None: all of its own folder
-    leased: tuple[tuple[str, str], ...] = ()  # a folder, and the name of the agent that has it
+    region: tuple[str, ...] | None = None  # what it may write; None: all of its own folder
+    apart: bool = False  # that is in a worktree of its own, of which its region alone is merged
+    leased: tuple[
+        tuple[str, str], ...
+    ] = ()  # a file or folder, and the name of the agent that has it
     sandboxed: bool = False  # it runs in the sandbox, which writes in no region of others
     labels: Mapping[str, str] = field(default_factory=dict)  # of the agent, as they are now
 

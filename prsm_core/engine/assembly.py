@@ -112,7 +112,7 @@ class Assembly:
         )
         self.workforce = self._make_workforce()
         self.router, self._roster = MessageRouter(), Roster()
-        self._leases = LeaseTable(self._roster)
+        self._leases = LeaseTable(self._roster, self._workspaces)
         self._idle = IdleChildren()
         self._lives: Lives[AgentSession] = Lives(background, clock)
         self._detector = self._make_detector()
@@ -292,6 +292,7 @@ class Assembly:
             leased=self._leases.beside,
             reads_by_shell=lambda name: providers.capabilities(name).shell_reads,
             workspace=self._workspaces.of,
+            is_apart=lambda record: self._workspaces.own(record, self._roster) is not None,
             trusted=config.trusted,
             interactive=config.human.interactive,
         )

@@ -26,6 +26,7 @@ from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.record import Record
 from prsm_core.domain.writes import AgentNoted, ThreadKept
 from prsm_core.errors import MessageRoutingError
+from prsm_core.kit.quotation import quote_word
 from prsm_core.messaging.waits import WaitFor
 
 Leases = tuple[tuple[str, str], ...]  # a folder, and the name of the agent that has it
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Step, Write
     from prsm_core.domain.usage import Spent
     from prsm_core.permissions.skills import Skill
+
+
+def told_region(region: Sequence[str]) -> str:
+    """Return a region as an agent is told of it."""
+    return ", ".join(map(quote_word, region)) or "nothing"
 
 
 class Level(StrEnum):

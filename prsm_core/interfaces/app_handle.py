@@ -376,8 +376,9 @@ class AppHandle(Protocol):
         """Return the worktrees of agents that have ended and are not merged.
 
         Each has `agent`, `name`, `branch`, `folder`, its top, `parent`, the top of what it was made
-        from, `result` (conflict; or kept: the agent did not succeed), `files`, and `conflicts`,
-        each `path` and `why`. What is merged is removed.
+        from, `result` (conflict; kept: the agent did not succeed; or partial: what is in its region
+        is merged), `files`, and `conflicts` and what is `outside` of its region, each `path` and
+        `why`. What is merged is removed.
         """
         ...
 

@@ -26,6 +26,7 @@ Of no name here, for the rooms above:
 
 background    the tasks of an engine      clocks    the system's clock
 sanitize      what can be kept            outcomes  answers to calls
+filenames     how a file system compares names
 stream_fold   what an event says of an agent's stream
 """
 

@@ -11,6 +11,7 @@ lookups          the class of what services tell
 safe             commands that need no rule
 danger           commands that are always asked about
 understood       programs whose arguments are understood
+staying          which commands surely write in the workspace alone
 renamed          programs under other names
 offers           rules that answers make
 replay           recorded commands, judged by other rules

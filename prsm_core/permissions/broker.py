@@ -39,6 +39,8 @@ EDITS_BY_SETTING = frozenset({PermissionMode.DEFAULT})
 ONCE = ("once", "deny")  # where the same question must come again next time
 _ENDED = "the agent has ended"
 
+# Those that say their path in an argument; the last are names that not every provider translates.
+_FILE_TOOLS = READ_TOOLS | EDIT_TOOLS | {"MultiEdit", "NotebookEdit"}
 _PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 
 
@@ -310,7 +312,8 @@ class PermissionBroker:
         """8: what a command writes is not told by its text, so beside regions a person decides.
 
         That is so for one's own region as for those of others, whatever allows it otherwise; but
-        not in the sandbox, which keeps to them.
+        not in the sandbox, which keeps to them, nor for what surely stays in an agent's own
+        worktree: of that nothing else than its region is merged.
         """
         if context.sandboxed or (context.region is None and not context.leased):
             return None
@@ -320,6 +323,9 @@ class PermissionBroker:
         # The checks of a trusted project run its code: what that writes nobody can tell.
         untrusted = replace(_setting(request, context), trusted=False)
         if command is not None and self._policy.safe(command, untrusted):
+            return None
+        is_kept = context.apart and context.region is not None
+        if is_kept and command is not None and self._policy.stays_inside(command, untrusted):
             return None
         reason = f"beside regions it is not known to write nothing: {_regions(context)}"
         if context.mode is PermissionMode.PLAN:
@@ -394,7 +400,7 @@ def _command(request: PermissionRequest) -> str | None:
 
 def _paths(request: PermissionRequest) -> Iterator[str]:
     yield from request.paths
-    if request.tool in READ_TOOLS | EDIT_TOOLS:
+    if request.tool in _FILE_TOOLS:
         for name in _PATH_ARGUMENTS:
             value = request.arguments.get(name)
             if isinstance(value, str) and value not in request.paths:

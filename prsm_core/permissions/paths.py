@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.kit.filenames import fold_of
 from prsm_core.permissions.names import (
     may_be_secret,
     may_match_secret,
@@ -68,11 +69,13 @@ def why_not_region(
     if region is None and not leased:
         return None
     folder = os.path.realpath(Path(workspace, cwd))
+    fold = fold_of(folder)
     for resolved in _meanings(path, folder):
-        if region is not None and not any(is_within(resolved, own) for own in region):
+        named = fold(resolved)
+        if region is not None and not any(is_within(named, fold(own)) for own in region):
             return f"{resolved} is outside the agent's region, {', '.join(region)}"
         for other, owner in leased:
-            if is_within(resolved, other):
+            if is_within(named, fold(other)):
                 return f"{resolved} is in the region of {owner}"
         if has_second_name(resolved):
             return f"{resolved} has a second name (a hard link), maybe in another region"

@@ -28,6 +28,7 @@ from prsm_core.permissions.rules import (
     rule_words,
 )
 from prsm_core.permissions.safe import all_acceptable, is_safe, is_safe_text
+from prsm_core.permissions.staying import stays_inside
 from prsm_core.permissions.tree import Trees
 from prsm_core.permissions.understood import code_of_unknown_program, is_understood
 from prsm_core.shell import read_script
@@ -144,6 +145,10 @@ class CommandPolicyStore:
         """Return whether each part of the command is safe, and so is what they do together."""
         place = self._place(setting)
         return _is_safe(command, read_script(command), place, setting)
+
+    def stays_inside(self, command: str, setting: CommandSetting) -> bool:
+        """Return whether a plain command surely writes in the workspace and nowhere else."""
+        return every_part(read_script(command), self._place(setting), stays_inside)
 
     def allowed(self, command: str, setting: CommandSetting) -> bool:
         """Return whether each part of a plain command is safe or covered by an allow rule."""

@@ -177,6 +177,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
             "files": ["a.py"],
             "conflicts": [{"path": "a.py", "why": "the same lines were changed meanwhile"}],
             "left_out": [],
+            "outside": [],
             "why": None,
         },
     ),

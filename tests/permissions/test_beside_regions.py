@@ -93,3 +93,45 @@ async def test_a_deny_rule_and_a_check_that_denies_hold_beside_regions(context):
     now = replace(context, **OTHERS)
     for one in (broker(CommandPolicyStore(deny=["make"])), broker(checks=[check(Deny("no"))])):
         assert isinstance(await one.decide(shell("make"), now), Deny)
+
+
+STAYS = (
+    *("touch src/x", "mkdir -p src/a/b", "cp a src/x", "echo x | tee -a src/x"),
+    *("cp a b", "touch elsewhere", "cd src && touch x", "mkdir d; touch d/x"),
+)
+MAY_LEAVE = (
+    *("touch ../x", "cp a ../x", "echo x > /tmp/x", "echo x > way/x", "touch way/x", "cp a way"),
+    *("cp a into", "tee alias", "cp -r a b", "mv a b", "ln a b", "ln -s .. b; touch b/x", "make"),
+    *("sed -i s/a/b/ a", "python3 x.py", "touch $X", "touch x*", "touch .git/config", "rm a"),
+    *("echo x > src/x", "cp -t .. a", "LD_PRELOAD=x touch a", "./touch a"),
+)
+
+
+@pytest.fixture
+def apart(context, tmp_path):
+    """An agent with a region, in a worktree of its own that has ways out of it."""
+    work = tmp_path / "tree"
+    for folder in ("src", "into"):
+        (work / folder).mkdir(parents=True)
+    (work / "a").write_text("a")
+    (work / "way").symlink_to("..")
+    (work / "into" / "a").symlink_to("../../outside")
+    (tmp_path / "other").write_text("x")
+    (work / "alias").hardlink_to(tmp_path / "other")
+    return replace(
+        context, workspace=str(work), mode=BYPASS, region=(str(work / "src"),), apart=True
+    )
+
+
+@pytest.mark.parametrize("command", STAYS)
+async def test_what_surely_stays_in_an_agents_own_worktree_is_not_asked_about(apart, command):
+    assert isinstance(await broker().decide(shell(command), apart), Allow)
+    beside = replace(apart, apart=False)
+    assert isinstance(await broker().decide(shell(command), beside), Ask)
+    whole = replace(apart, region=None, leased=(("/work/docs", "owner"),))
+    assert isinstance(await broker().decide(shell(command), whole), Ask), "all of it is merged"
+
+
+@pytest.mark.parametrize("command", MAY_LEAVE)
+async def test_what_may_leave_an_agents_own_worktree_is_asked_about(apart, command):
+    assert isinstance(await broker().decide(shell(command), apart), Ask)

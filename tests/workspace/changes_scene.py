@@ -74,3 +74,11 @@ def whose(found, calls, **more):
         one.found.path: (one.how, tuple(dict.fromkeys(c.agent for c in one.calls)))
         for one in attribute(found, calls, **more)
     }
+
+
+def begun(tmp_path):
+    """Return a folder with a commit of one file."""
+    scene = Tracked(tmp_path)
+    scene.write("first", "1")
+    scene.commit()
+    return scene

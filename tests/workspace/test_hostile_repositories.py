@@ -13,7 +13,7 @@ from prsm_core.workspace.commits.carrying import Committer
 from prsm_core.workspace.commits.records import Asked
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow.place import find_repository, is_own, read_head
-from tests.workspace.changes_scene import Tracked, found_by, wanted
+from tests.workspace.changes_scene import begun, found_by, wanted
 from tests.workspace.shadow_scene import every_byte
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -21,10 +21,7 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 @pytest.fixture
 def scene(tmp_path):
-    scene = Tracked(tmp_path)
-    scene.write("first", "1")
-    scene.commit()
-    return scene
+    return begun(tmp_path)
 
 
 @pytest.fixture

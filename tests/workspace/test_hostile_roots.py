@@ -11,7 +11,7 @@ from prsm_core.workspace.changes.merging import Wanted
 from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.shadow.exporting import export_folder
 from prsm_core.workspace.shadow.importing import import_folder
-from tests.workspace.changes_scene import Tracked, found_by, wanted
+from tests.workspace.changes_scene import begun, found_by, wanted
 from tests.workspace.shadow_scene import every_byte
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -19,10 +19,7 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 @pytest.fixture
 def scene(tmp_path):
-    scene = Tracked(tmp_path)
-    scene.write("first", "1")
-    scene.commit()
-    return scene
+    return begun(tmp_path)
 
 
 @pytest.fixture

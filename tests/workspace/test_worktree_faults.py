@@ -66,9 +66,9 @@ class Prepared:
             yield step, self.scene
 
 
-def changed(scene):
+def changed(scene, **more):
     """Make a worktree in which an agent has changed files."""
-    tree = scene.make()
+    tree = scene.make(**more)
     inside(tree, "a").write_text(text(n2="the person's\n", n15="the agent's\n"))
     inside(tree, "b").unlink()
     inside(tree, "b").mkdir()
@@ -76,6 +76,13 @@ def changed(scene):
     shutil.rmtree(inside(tree, "folder"))
     inside(tree, "folder").symlink_to("b")
     inside(tree, "new").write_text("1\n")
+    return tree
+
+
+def strayed(scene):
+    """Make one of an agent with a region, that has changed something else as well."""
+    tree = changed(scene, region=("a", "b", "folder", "new"))
+    inside(tree, "untracked").write_text("a stray\n")
     return tree
 
 
@@ -125,6 +132,28 @@ def test_killed_while_it_is_merged_the_next_start_has_all_of_it_or_nothing(tmp_p
         if is_settled:
             break
     assert step > 12
+    assert ends == {True, False}
+
+
+@pytest.mark.parametrize("stride", [18, pytest.param(1, marks=pytest.mark.long)])
+def test_killed_while_a_region_is_merged_all_of_that_is_there_or_nothing(tmp_path, stride):
+    ends, prepared = set(), Prepared(tmp_path, strayed)
+    tree = prepared.prepared
+    for step, scene in prepared.steps(stride):
+        persons, before = {**scene.everything(), "refs": ""}, scene.bytes()
+        is_settled = run_worker(scene, step, "settle")
+        scene.trees().sweep(lambda _: False)
+        is_merged = scene.bytes() != before
+        ends.add(is_merged)
+        outcome = scene.settle(tree)
+        assert (outcome.result, [one.path for one in outcome.outside]) == ("partial", ["untracked"])
+        kept = {path: before[path] for path in (b"ignored", b"untracked")}
+        assert scene.bytes() == {**every_byte(tree.folder), **kept}
+        assert not scene.trees().finish(tree.id)
+        assert inside(tree, "untracked").read_text() == "a stray\n"
+        assert {**scene.everything(), "refs": ""} == persons
+        if is_settled:
+            break
     assert ends == {True, False}
 
 

@@ -16,14 +16,21 @@ from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow.whereabouts import Where
-from prsm_core.workspace.worktrees.records import BACKING, MERGING, left_of, read_all, told_left
+from prsm_core.workspace.worktrees.records import (
+    BACKING,
+    MERGING,
+    PARTIAL,
+    left_of,
+    read_all,
+    told_left,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.workspace.shadow.worktree import Shadow
 
-_SHOWN = 5  # conflicts
+_SHOWN = 5  # files that keep one from being merged
 
 
 def unmerged(workspace: str, session: str) -> Sequence[str]:
@@ -59,6 +66,9 @@ def _swept(shadow: Shadow, where: Where) -> Sequence[str]:
 
 
 def _line(told: Mapping[str, Any]) -> str:
-    why = "; ".join(f"{one['path']}: {one['why']}" for one in told["conflicts"][:_SHOWN])
-    text = f"not merged: {told['name']}, on the branch {told['branch']}, in {told['folder']}"
+    left = [*told["conflicts"], *told["outside"]]
+    why = "; ".join(f"{one['path']}: {one['why']}" for one in left[:_SHOWN])
+    why += f"; and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+    how = "merged in part" if told["result"] == PARTIAL else "not merged"
+    text = f"{how}: {told['name']}, on the branch {told['branch']}, in {told['folder']}"
     return escape_exact(f"{text} ({why})" if why else text)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.within import is_within
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class Workspaces:
         self.main = workspace
         self.where = self._where = where
         self._within: str | None = None  # from the top of the working tree, once it is needed
+        self._made_from: dict[str, str] = {}  # the working tree of a worktree, by its top
 
     def of(self, folder: str) -> str:
         """Return the workspace of whoever works in a folder."""
@@ -29,6 +31,42 @@ class Workspaces:
     def top(self, folder: str) -> str | None:
         """Return the top of the worktree that a folder is in; None: it is in none."""
         return None if self._where is None else self._where.top(folder)
+
+    def home(self, path: str) -> str:
+        """Return where a path of a worktree is in the session's own files, itself for any other.
+
+        Two paths that are there the same are one path of the repository.
+        """
+        top = self.top(path)
+        if top is None:
+            return path
+        return os.path.normpath(f"{self._source(top)}/{os.path.relpath(path, top)}")
+
+    def seen_from(self, path: str, folder: str) -> str:
+        """Return where whoever works in a folder has a path of the session's own files.
+
+        That is the path itself for who works in no worktree, or in one that lacks it.
+        """
+        top = self.top(folder)
+        if top is None or not is_within(path, source := self._source(top)):
+            return path
+        return os.path.normpath(f"{top}/{os.path.relpath(path, source)}")
+
+    def _source(self, top: str) -> str:
+        """Return the folder of the session's own files that a worktree is a copy of.
+
+        Of one that was made in a repository inside its record says so, as long as there is one.
+        """
+        found = None if self._where is None else self._where.find(top)
+        if self._where is None or found is None:
+            return top
+        if top not in self._made_from:
+            own = repo_identity(Path(self.main))
+            source = str(own.root) if found[0] == own.key else _recorded(self._where, *found)
+            if source is None:
+                return top
+            self._made_from[top] = self.home(source)
+        return self._made_from[top]
 
     def own(self, record: AgentRecord, roster: Roster) -> str | None:
         """Return the id of a worktree that an agent has for itself; None: it has none.
@@ -47,3 +85,10 @@ class Workspaces:
             workspace = Path(self.main).resolve()
             self._within = os.path.relpath(workspace, repo_identity(workspace).root)
         return self._within
+
+
+def _recorded(where: Where, key: str, tree_id: str) -> str | None:
+    from prsm_core.workspace.worktrees.records import read  # few are of a repository inside
+
+    tree = read(where, key, tree_id)
+    return None if tree is None else tree.parent

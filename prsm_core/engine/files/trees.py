@@ -17,9 +17,11 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.changes import path_text
+from prsm_core.domain.events import EVENT_FIELDS
 from prsm_core.domain.record import Record
 from prsm_core.domain.writes import Told
 from prsm_core.engine.files.quiet import WritingCall
+from prsm_core.engine.state import told_region
 from prsm_core.errors import AgentSpawnError, PrsmError
 from prsm_core.kit.clocks import first_of
 from prsm_core.workspace.identity import repo_identity
@@ -48,6 +50,10 @@ _PROMPT = (
     "You work in a git worktree of your own, on the branch {branch}: a copy of your parent's files "
     "as they are. What you change there is merged into your parent's files once you complete your "
     "task. Do not merge, push or change branches yourself."
+)
+_REGION_PROMPT = (
+    "Only what you may write is merged: what you change elsewhere stays on the branch, and your "
+    "parent is told."
 )
 
 
@@ -195,10 +201,13 @@ class TreeKeeper:
 
         agent = record.descriptor
         whose = Whose(agent.session_id, agent.agent_id, agent.name)
+
+        def work(trees: Worktrees) -> Made:
+            top = str(trees.shadow.folder) if again is None else self._top(record)
+            return trees.make(whose, again, region=_below(agent.grant.region, top))
+
         try:
-            made: Made = await self._use(
-                self._folder_above(record), lambda trees: trees.make(whose, again)
-            )
+            made: Made = await self._use(self._folder_above(record), work)
         except (PrsmError, OSError) as error:
             hint = getattr(error, "hint", None)
             raise AgentSpawnError(
@@ -255,6 +264,11 @@ class TreeKeeper:
         return {"worktree": self._top(record)}
 
 
+def _below(region: Sequence[str] | None, top: str) -> tuple[str, ...] | None:
+    """Return a region as it is from the top of a working tree."""
+    return None if region is None else tuple(os.path.relpath(path, top) for path in region)
+
+
 def _moved(agent: AgentDescriptor, tree: Tree) -> AgentDescriptor:
     """Return an agent with its folders in a worktree, where they are in its parent's tree."""
 
@@ -262,13 +276,18 @@ def _moved(agent: AgentDescriptor, tree: Tree) -> AgentDescriptor:
         below = os.path.relpath(os.path.realpath(path), tree.parent)
         return os.path.normpath(os.path.join(tree.folder, below))  # noqa: PTH118
 
-    region = agent.grant.region
-    moved = None if region is None else tuple(map(there, region))
+    region, prompt = agent.grant.region, agent.system_prompt
+    told = _PROMPT.format(branch=tree.branch)
+    moved = None
+    if region is not None:
+        moved = tuple(map(there, region))
+        prompt = prompt.replace(f"below {told_region(region)}.", f"below {told_region(moved)}.")
+        told = f"{told} {_REGION_PROMPT}"
     return replace(
         agent,
         cwd=there(agent.cwd),
         grant=replace(agent.grant, region=moved),
-        system_prompt=f"{agent.system_prompt}\n\n{_PROMPT.format(branch=tree.branch)}",
+        system_prompt=f"{prompt}\n\n{told}",
     )
 
 
@@ -329,7 +348,7 @@ def tree_name(tree: Tree) -> str:
 
 def of_tree(told: Mapping[str, Any]) -> Told:
     """Return the event that tells what became of an agent's worktree."""
-    fields = ("result", "branch", "worktree", "commit", "files", "conflicts", "left_out", "why")
+    fields = EVENT_FIELDS["worktree_merged"]
     return Told(kind="worktree_merged", data={name: told.get(name) for name in fields})
 
 
@@ -341,6 +360,8 @@ def _worktrees(shadow: Shadow, where: Where) -> Worktrees:
 
 def _told(outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as JSON values, with some of its files."""
+    from prsm_core.workspace.worktrees.records import told_file  # once there is one
+
     return {
         "result": outcome.result,
         "branch": outcome.branch,
@@ -348,12 +369,10 @@ def _told(outcome: Outcome) -> dict[str, Any]:
         "files": [path_text(path) for path in outcome.files[:SHOWN]],
         "count": len(outcome.files),
         "note": _note(outcome),
-        "conflicts": [
-            {"path": path_text(one.path), "why": one.why} for one in outcome.conflicts[:SHOWN]
-        ],
-        "left_out": [
-            {"path": path_text(one.path), "why": one.why} for one in outcome.left_out[:SHOWN]
-        ],
+        "conflicts": list(map(told_file, outcome.conflicts[:SHOWN])),
+        "left_out": list(map(told_file, outcome.left_out[:SHOWN])),
+        "outside": list(map(told_file, outcome.outside[:SHOWN])),
+        "outside_count": len(outcome.outside),
     }
 
 
@@ -365,6 +384,8 @@ def _note(outcome: Outcome) -> str:
         return "It changed no files."
     if outcome.result == "merged":
         return f"Its changes are merged into your files: {files}."
+    if outcome.result == "partial":
+        return _note_of_part(outcome)
     if outcome.result == "kept":
         return (
             f"What it changed ({files}) is not in your files: it is in its worktree, and on the "
@@ -376,6 +397,22 @@ def _note(outcome: Outcome) -> str:
         f"It is on the branch {outcome.branch}, and in its worktree:"
     )
     cure = f"See it by: git diff HEAD {outcome.branch}. Take over what you want of it by hand."
+    return "\n".join((head, *lines, cure))
+
+
+def _note_of_part(outcome: Outcome) -> str:
+    outside = {one.path for one in outcome.outside}
+    inside = [path_text(path) for path in outcome.files if path not in outside]
+    merged = ", ".join(inside[:SHOWN]) or "nothing"
+    merged += f" and {len(inside) - SHOWN} more" if len(inside) > SHOWN else ""
+    lines = [f"- {path_text(one.path)}: {one.why}" for one in outcome.outside[:SHOWN]]
+    if len(outcome.outside) > SHOWN:
+        lines.append(f"- and {len(outcome.outside) - SHOWN} more")
+    head = (
+        f"Of its changes those in its region are merged into your files: {merged}. These are not: "
+        f"they are on the branch {outcome.branch}, and in its worktree:"
+    )
+    cure = f"See them by: git diff HEAD {outcome.branch}. Take over what you want of it by hand."
     return "\n".join((head, *lines, cure))
 
 

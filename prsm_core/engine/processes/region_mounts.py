@@ -14,13 +14,13 @@ from prsm_core.permissions.within import is_within
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-MAX_ENTRIES = 100_000  # of one region, looked at before each command beside it
+MAX_ENTRIES = 100_000  # of one region or worktree, looked at before each command beside others
 
 
 def opened(folders: Sequence[str], closed: Sequence[str]) -> Iterator[str]:
     """Yield the options that make an agent's own folders writable, but for those that are closed.
 
-    Folders that are missing are made. Raises ProcessError for one that cannot be.
+    What is missing is made. Raises ProcessError for one that cannot be.
     """
     for folder in folders:
         _make(folder)
@@ -91,8 +91,15 @@ def _between(area: str, folder: str) -> list[str]:
     return [path for path in above if is_within(path, area) and path != area]
 
 
+def is_file(path: str) -> bool:
+    """Return whether a region is a file; one that is missing is one if its name has a suffix."""
+    if os.path.lexists(path):
+        return not os.path.isdir(path)  # noqa: PTH112 - as the other
+    return bool(Path(path).suffix)
+
+
 def _make(folder: str) -> None:
-    """Make a folder where nothing is; a region may name a file as well."""
+    """Make a folder where nothing is; what is to be a file stands there already, empty."""
     try:
         if not os.path.lexists(folder):
             Path(folder).mkdir(parents=True, exist_ok=True)

@@ -160,7 +160,7 @@ class Sandbox:
     ) -> AsyncIterator[Confined]:
         """Lend out what runs `argv` in the sandbox; `argv` itself where there is none.
 
-        With a `region` nothing of the workspace can be written but these folders; what is `closed`
+        With a `region` nothing of the workspace can be written but these paths; what is `closed`
         never is. The command has ended when this is left. Raises ProcessError when one of them
         cannot be mounted.
         """
@@ -169,7 +169,7 @@ class Sandbox:
             yield Confined(argv=tuple(argv))
             return
         view = self._view(cwd, region, closed)
-        with self._stand_ins.held(view.stand_ins()):
+        with self._stand_ins.held(view.stand_ins(), view.stand_in_files()):
             mounts = (*view.options(), "--chdir", view.cwd)
             with self._command(argv, mounts) as confined:
                 yield confined

@@ -2,7 +2,8 @@
 
 A name that is not there cannot be mounted over, and what is not mounted over can be created. So
 for as long as commands run an empty folder stands at each such name: git shows none, no program
-takes one for its settings, and rmdir takes it away only as long as it is empty.
+takes one for its settings, and rmdir takes it away only as long as it is empty. Where a region is
+a file that nobody has written yet, an empty file stands.
 
 Engines in one workspace share a record of what was made. Whoever runs commands holds it locked
 together with the others; whoever is alone at the end removes what it lists, and so does the next
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Nobody makes folders with the sticky bit by chance: a record of a crash is not trusted alone.
 MODE = 0o1755
+FILE_MODE = 0o1644
 
 
 class StandIns:
@@ -40,10 +42,15 @@ class StandIns:
         self._descriptor: int | None = None
 
     @contextmanager
-    def held(self, paths: Iterable[Path]) -> Iterator[None]:
-        """Have every one of `paths` exist inside; what was missing goes with its last user."""
+    def held(self, paths: Iterable[Path], files: Iterable[Path] = ()) -> Iterator[None]:
+        """Have every one of `paths`, and of `files`, exist inside.
+
+        What was missing goes with its last user, unless somebody has put something there.
+        """
         self._enter()
         try:
+            for path in files:
+                self._make(path, is_file=True)
             for path in paths:
                 self._make(path)
             yield
@@ -78,22 +85,26 @@ class StandIns:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _make(self, path: Path) -> None:
+    def _make(self, path: Path, *, is_file: bool = False) -> None:
         if self._descriptor is None or os.path.lexists(path):
             return
         # Noted first: a crash between the two leaves a note of nothing, not a folder unnoted.
         os.write(self._descriptor, json.dumps(os.fspath(path)).encode() + b"\n")
         # Where this process may not create it, nor may a command.
         with contextlib.suppress(FileExistsError, PermissionError, FileNotFoundError):
-            path.mkdir(mode=MODE)
+            if is_file:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch(exist_ok=False)
+            else:
+                path.mkdir(mode=MODE)
             if not _is_stand_in(path):  # the umask and the file system have their say
-                path.chmod(MODE)
+                path.chmod(FILE_MODE if is_file else MODE)
 
     def _clear(self, descriptor: int) -> None:
         for path in _noted(descriptor):
             if _is_stand_in(path):
                 with contextlib.suppress(OSError):  # somebody has put something there meanwhile
-                    path.rmdir()
+                    _remove(path)
         os.ftruncate(descriptor, 0)
 
 
@@ -109,4 +120,15 @@ def _is_stand_in(path: Path) -> bool:
         mode = path.lstat().st_mode
     except OSError:
         return False
-    return stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX)
+    return (stat.S_ISDIR(mode) or stat.S_ISREG(mode)) and bool(mode & stat.S_ISVTX)
+
+
+def _remove(path: Path) -> None:
+    """Remove a stand-in; a file in which somebody has written is theirs, and an ordinary one."""
+    status = path.lstat()
+    if stat.S_ISDIR(status.st_mode):
+        path.rmdir()
+    elif status.st_size:
+        path.chmod(stat.S_IMODE(status.st_mode) & ~stat.S_ISVTX)
+    else:
+        path.unlink()

@@ -94,10 +94,18 @@ class View:
             if path.endswith("/.git") and Path(path).is_dir():
                 yield Path(path, "hooks")
 
+    def stand_in_files(self) -> Iterator[Path]:
+        """Yield the files of regions that must not be missing while the command runs."""
+        roots = (self.root,) if self.region is None else self.region
+        for path in dict.fromkeys((*(self.region or ()), *self.closed)):
+            if is_below_any(path, roots) and region_mounts.is_file(path):
+                yield Path(path)
+
     @cached_property
     def _places(self) -> tuple[str, ...]:
         """The folders that get stand-ins: those that a command may write and where it starts."""
-        roots = (self.root,) if self.region is None else self.region
+        own = (self.root,) if self.region is None else self.region
+        roots = [path for path in own if not region_mounts.is_file(path)]
         starts = (self.cwd,) if is_below_any(self.cwd, roots) else ()
         return tuple(dict.fromkeys((*roots, *starts)))
 

@@ -1,7 +1,8 @@
-"""Regions: folders that an agent may write, leased to it as long as it lives.
+"""Regions: files and folders that an agent may write, leased to it as long as it lives.
 
 A region that a spawn names is its agent's alone, but for the agents below it. One that is only
-handed down with the grant is shared, as everything else of a grant.
+handed down with the grant is shared, as everything else of a grant. A lease is of a path of the
+repository: whoever works in a worktree has leased that path in all of them.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from prsm_core.permissions.within import is_within
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from prsm_core.engine.files.folders import Workspaces
     from prsm_core.engine.state import AgentRecord, Leases, Roster
 
 
 def choose_region(
     wanted: Sequence[str] | None, cwd: str, granted: tuple[str, ...] | None, leases: Leases
 ) -> tuple[str, ...] | None:
-    """Return the folders that a child may write, absolute: as wanted, else as granted.
+    """Return what a child may write, absolute: as wanted, else as granted.
 
-    Folders are relative to `cwd`, may be missing yet, and must be below it. Raises
+    Files and folders are relative to `cwd`, may be missing yet, and must be below it. Raises
     AgentSpawnError for one outside (`bad_region`), beyond the grant (`not_granted`), or leased
     to another agent (`region_taken`).
     """
@@ -56,10 +58,11 @@ def region_fits(child: tuple[str, ...] | None, parent: tuple[str, ...] | None) -
 
 
 class LeaseTable:
-    """Owns the leases of folders; each holds as long as its agent lives."""
+    """Owns the leases of files and folders; each holds as long as its agent lives."""
 
-    def __init__(self, roster: Roster) -> None:
+    def __init__(self, roster: Roster, workspaces: Workspaces) -> None:
         self._roster = roster
+        self._workspaces = workspaces
         self._lessees: dict[str, AgentRecord] = {}  # few of many agents
 
     def enter(self, record: AgentRecord) -> None:
@@ -72,16 +75,23 @@ class LeaseTable:
         self._lessees.pop(agent_id, None)
 
     def beside(self, agent_id: str | None) -> Leases:
-        """Return the leases of live agents that are neither this one nor above it."""
+        """Return the leases of live agents that are neither this one nor above it.
+
+        A path is told as it is where the agent works, and as it is in the session's own files.
+        """
         if not self._lessees:
             return ()
         lineage = () if agent_id is None else self._roster.lineage(agent_id)
-        return tuple(
-            (folder, record.descriptor.name)
-            for record in self._lessees.values()
-            if not record.has_ended and record.agent_id not in lineage
-            for folder in self._leased(record)
-        )
+        places = self._workspaces
+        cwd = places.main if agent_id is None else self._roster.get(agent_id).descriptor.cwd
+        found: dict[tuple[str, str], None] = {}
+        for record in self._lessees.values():
+            if not record.has_ended and record.agent_id not in lineage:
+                for folder in self._leased(record):
+                    home, owner = places.home(folder), record.descriptor.name
+                    found[(places.seen_from(home, cwd), owner)] = None
+                    found[(home, owner)] = None
+        return tuple(found)
 
     def check_still_free(self, record: AgentRecord) -> None:
         """Raise AgentSpawnError when the region of an ended agent is another's by now."""
@@ -99,10 +109,15 @@ class LeaseTable:
 
 
 def _check_free(folder: str, leases: Leases) -> None:
+    from prsm_core.kit.filenames import fold_of  # few agents have a region
+
+    fold = fold_of(folder)
+    wanted = fold(folder)
     for other, owner in leases:
-        if is_within(folder, other) or is_within(other, folder):
+        taken = fold(other)
+        if is_within(wanted, taken) or is_within(taken, wanted):
             raise AgentSpawnError(
                 f"{folder} is taken: {owner} writes in {other}",
-                hint="choose another folder, or wait for that agent's end",
+                hint="choose another one, or wait for that agent's end",
                 code="region_taken",
             )

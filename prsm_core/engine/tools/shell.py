@@ -105,8 +105,10 @@ class Shell(Record, frozen=True, kw_only=True):
 
     async def _leaks(self, record: AgentRecord) -> bool:
         """Return whether mounts do not keep the command to the regions: a file has two names."""
-        own = record.descriptor.grant.region or ()
-        for folder in (*own, *self._closed(record)):
+        region = self._region(record)
+        own = (record.descriptor.cwd,) if region is None else region
+        is_bound = record.descriptor.grant.region is not None
+        for folder in (*(own if is_bound else ()), *self._closed(record)):
             if await asyncio.to_thread(is_reached_from_outside, folder):
                 return True
         return False
@@ -120,9 +122,16 @@ class Shell(Record, frozen=True, kw_only=True):
             clock=self.clock,
             env=self.env,
             sandbox=self.sandbox,
-            region=call.record.descriptor.grant.region,
+            region=self._region(call.record),
             closed=self._closed(call.record),
         )
+
+    def _region(self, record: AgentRecord) -> tuple[str, ...] | None:
+        """Return all that its commands may write; None is its whole folder.
+
+        In a worktree of its own a build may write beside its region: that is merged never.
+        """
+        return None if self.standing.is_apart(record) else record.descriptor.grant.region
 
     def _closed(self, record: AgentRecord) -> list[str]:
         """Return the regions of others."""

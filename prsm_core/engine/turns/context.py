@@ -11,6 +11,7 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.tools import EDIT_TOOLS
 from prsm_core.domain.turns import IMAGE_SCHEME, AssembledContext, TokenBudget
 from prsm_core.engine.context.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
+from prsm_core.engine.state import told_region
 from prsm_core.engine.turns.model_parameters import model_parameters
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.quotation import RULE, encode_data, quote, quote_word
@@ -94,9 +95,9 @@ def build_role_prompt(
         text = text.replace("You may spawn children for independent parts. ", "")
     lines = [f"Your name is {name}.", text, RULE]
     if region is not None:
-        below = ", ".join(map(quote_word, region)) or "nothing"
         lines.append(
-            f"You write only below {below}. Anything else is others' to change: ask_parent for it."
+            f"You write only below {told_region(region)}. "
+            "Anything else is others' to change: ask_parent for it."
         )
     if team:
         lines.append(team)

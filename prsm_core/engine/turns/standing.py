@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prsm_core.engine.ports import Life
-    from prsm_core.engine.state import Leases, Roster
+    from prsm_core.engine.state import AgentRecord, Leases, Roster
 
 
 class Standing:
@@ -23,6 +23,7 @@ class Standing:
         leased: Callable[[str], Leases],
         reads_by_shell: Callable[[str], bool],
         workspace: Callable[[str], str],
+        is_apart: Callable[[AgentRecord], bool],
         trusted: bool,
         interactive: bool,
     ) -> None:
@@ -33,6 +34,7 @@ class Standing:
             leased: Returns the regions of others, by an agent's id.
             reads_by_shell: Whether a provider's agents look at files by their shell.
             workspace: Returns the folder of the session, for who works in this one.
+            is_apart: Whether an agent has a worktree of its own.
             trusted: Whether the person trusts it.
             interactive: Whether a person may be asked.
         """
@@ -40,6 +42,7 @@ class Standing:
         self.leased = leased
         self._reads_by_shell = reads_by_shell
         self._workspace = workspace
+        self.is_apart = is_apart
         self._trusted = trusted
         self._interactive = interactive
 
@@ -58,6 +61,7 @@ class Standing:
             shell_reads=self._reads_by_shell(descriptor.provider),
             active=not life.is_over,
             region=descriptor.grant.region,
+            apart=self.is_apart(life.record),
             leased=self.leased(descriptor.agent_id),
             sandboxed=sandboxed,
             labels=descriptor.labels,

@@ -32,11 +32,12 @@ class Operation(Record, frozen=True):
     ids: tuple[str, ...]  # of the changes that it takes back
 
 
-def write(root: Root, one: Operation, beside: str) -> bool:
+def write(root: Root, one: Operation, beside: str, keeps: str = "") -> bool:
     """Let a path be as is wanted, if it is still as it was; whether it is.
 
     What takes its place is first made under the name `beside` in its folder; one that is there
-    already was left by a process that died. Raises OSError, and GitFailedError.
+    already was left by a process that died. Folders that are empty then go, but not the one that
+    it `keeps`, nor those above. Raises OSError, and GitFailedError.
     """
     place = Path(root.folder, one.path)
     new = place.parent / beside
@@ -49,7 +50,7 @@ def write(root: Root, one: Operation, beside: str) -> bool:
         return False
     if one.new is None:
         place.unlink(missing_ok=True)
-        _drop_empty(root.folder, place.parent)
+        _drop_empty(Path(root.folder, keeps), place.parent)
         return True
     if side.entry != one.new:
         data = root.shadow.run("cat-file", "blob", one.new.blob)

@@ -1,13 +1,15 @@
-"""Merges an agent's changes into the folder its worktree was made from: all of them, or none.
+"""Merges what an agent has changed in its region into the folder its worktree was made from.
 
-Each file is merged three ways: what it was in the worktree at first is the base, what it is in the
-folder now is one side, what the agent made of it the other. HEAD, the staging area and the stash of
-the person stay as they are. What does not merge keeps all the rest from being written, for half of
-an agent's work is none. What is to be written is on the disk before the first file changes.
+All of that, or nothing. Each file is merged three ways: what it was in the worktree at first is the
+base, what it is in the folder now is one side, what the agent made of it the other. HEAD, the
+staging area and the stash of the person stay as they are. What does not merge keeps all the rest
+from being written, for half of an agent's work is none. What is to be written is on the disk before
+the first file changes.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from prsm_core.workspace.changes.merging import find_side, merged_lines
@@ -17,7 +19,7 @@ from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.worktrees.records import Left
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_core.workspace.changes.merging import Side
     from prsm_core.workspace.shadow.root import Root
@@ -72,10 +74,22 @@ def _why(why: str) -> str:
     return "the same lines were changed meanwhile" if why == same else why
 
 
+def _whole(_: str) -> str:
+    return ""
+
+
 def carry_out(
-    root: Root, tree_id: str, operations: Sequence[Operation], *, is_back: bool = False
+    root: Root,
+    tree_id: str,
+    operations: Sequence[Operation],
+    *,
+    is_back: bool = False,
+    top_of: Callable[[str], str] = _whole,
 ) -> list[Left]:
     """Write what is not written yet; return what somebody has changed meanwhile.
+
+    Folders that are empty then go, up to that which `top_of` tells of a path: what is above it is
+    others', who may be about to write there.
 
     Where a file cannot be written, as on a full disk, that is what is returned, and no more is
     written. What goes back cannot stay: then it raises OSError, or GitFailedError.
@@ -83,7 +97,8 @@ def carry_out(
     lost = []
     for number, one in enumerate(operations):
         try:
-            is_done = write(root, one, f".prsm-{tree_id}-{number}.new")
+            beside = f".prsm-{tree_id}-{number}.new"
+            is_done = write(root, one, beside, keeps=os.path.dirname(top_of(one.path)))  # noqa: PTH120
         except (OSError, GitFailedError) as error:
             if is_back:
                 raise

@@ -32,6 +32,7 @@ MAKING, READY, MERGING, BACKING = "making", "ready", "merging", "backing"
 SETTLED, LEAVING = "settled", "leaving"
 
 MERGED, CONFLICT, NOTHING, KEPT = "merged", "conflict", "nothing", "kept"
+PARTIAL = "partial"
 
 
 class Left(Record, frozen=True):
@@ -45,13 +46,15 @@ class Outcome(Record, frozen=True, kw_only=True):
     """What became of an agent's changes at its end.
 
     Attributes:
-        result: merged, conflict (nothing was written), nothing (there were no changes), or kept
-            (the agent did not succeed, so that nothing was tried).
+        result: merged, partial (what is in the agent's region is merged, if anything is, and it
+            has changed something else), conflict (nothing was written), nothing (there were no
+            changes), or kept (the agent did not succeed, so that nothing was tried).
         branch: The branch.
         files: What the agent has changed, from the top of the worktree.
         conflicts: What does not merge.
         commit: The commit on its branch; None: the branch has none of its own.
         left_out: Files that are not in that commit.
+        outside: What it has changed that is not in its region: this is merged never.
     """
 
     result: str
@@ -60,6 +63,7 @@ class Outcome(Record, frozen=True, kw_only=True):
     conflicts: tuple[Left, ...] = ()
     commit: str | None = None
     left_out: tuple[Left, ...] = ()
+    outside: tuple[Left, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -84,6 +88,7 @@ class Tree(Record, frozen=True, kw_only=True):
         operations: What is being written, or taken back.
         result: The files that the outcome is about, a tree of the parent's shadow.
         outcome: What became of them; while they are being written what is to become.
+        region: What of it is merged, files and folders from its top; "." is all, None too.
     """
 
     id: str
@@ -101,6 +106,7 @@ class Tree(Record, frozen=True, kw_only=True):
     operations: tuple[Operation, ...] = ()
     result: str = ""
     outcome: Outcome | None = None
+    region: tuple[str, ...] | None = None
 
     @property
     def ref(self) -> str:
@@ -115,8 +121,13 @@ def read(where: Where, key: str, tree_id: str) -> Tree | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     operations = tuple(_operation(one) for one in given.pop("operations"))
-    outcome = given.pop("outcome")
-    return Tree(**given, operations=operations, outcome=outcome and _outcome(outcome))
+    outcome, region = given.pop("outcome"), given.pop("region", None)
+    return Tree(
+        **given,
+        operations=operations,
+        outcome=outcome and _outcome(outcome),
+        region=None if region is None else tuple(region),
+    )
 
 
 def read_all(where: Where, key: str) -> Iterator[Tree]:
@@ -139,6 +150,7 @@ def told_left(tree: Tree) -> Mapping[str, Any]:
     """Return such a worktree as JSON values, as `AppHandle.worktrees` tells it."""
     outcome = tree.outcome
     conflicts = () if outcome is None else outcome.conflicts
+    outside = () if outcome is None else outcome.outside
     return {
         "agent": tree.agent,
         "name": tree.name,
@@ -147,8 +159,14 @@ def told_left(tree: Tree) -> Mapping[str, Any]:
         "parent": path_text(tree.parent),
         "result": KEPT if outcome is None else outcome.result,
         "files": [path_text(path) for path in (() if outcome is None else outcome.files)],
-        "conflicts": [{"path": path_text(one.path), "why": one.why} for one in conflicts],
+        "conflicts": [told_file(one) for one in conflicts],
+        "outside": [told_file(one) for one in outside],
     }
+
+
+def told_file(left: Left) -> Mapping[str, str]:
+    """Return a file that was left out of something as JSON values."""
+    return {"path": path_text(left.path), "why": left.why}
 
 
 def write(where: Where, tree: Tree) -> None:
@@ -162,8 +180,8 @@ def write(where: Where, tree: Tree) -> None:
 
 
 def _outcome(given: dict[str, Any]) -> Outcome:
-    for name in ("conflicts", "left_out"):
-        given[name] = tuple(Left(**one) for one in given[name])
+    for name in ("conflicts", "left_out", "outside"):
+        given[name] = tuple(Left(**one) for one in given.get(name, ()))
     return Outcome(**{**given, "files": tuple(given["files"])})
 
 

@@ -20,6 +20,7 @@ from prsm_core.workspace.shadow.lock import folder_lock
 from prsm_core.workspace.shadow.whereabouts import LOCK_SECONDS
 from prsm_core.workspace.worktrees import making, merging, records, removing, results
 from prsm_core.workspace.worktrees.committing import commit
+from prsm_core.workspace.worktrees.projection import Projection, part
 from prsm_core.workspace.worktrees.records import (
     BACKING,
     CONFLICT,
@@ -29,6 +30,7 @@ from prsm_core.workspace.worktrees.records import (
     MERGED,
     MERGING,
     NOTHING,
+    PARTIAL,
     READY,
     SETTLED,
     Outcome,
@@ -90,11 +92,14 @@ class Worktrees:
         ):
             yield self._shadow.root("")
 
-    def make(self, whose: Whose, again: str | None = None) -> Made:
+    def make(
+        self, whose: Whose, again: str | None = None, *, region: Sequence[str] | None = None
+    ) -> Made:
         """Make a worktree of the folder as it is now, on a branch at HEAD.
 
-        One that an agent had before, and that was merged, is made `again` under its id. Raises
-        ConfigError (code `no_worktree`) where none can be made; nothing is left behind then.
+        One that an agent had before, and that was merged, is made `again` under its id. Of what
+        is changed in it the `region` is merged, files and folders from its top; None is all.
+        Raises ConfigError (code `no_worktree`) where none can be made; nothing is left behind then.
         """
         with self._at_work() as root:
             begins = making.check(root, self._shadow.now())
@@ -110,6 +115,7 @@ class Worktrees:
                 commit=begins.commit,
                 origin=begins.state.tree,
                 base=begins.state.tree,
+                region=None if region is None else tuple(region),
             )
             records.write(self._where, tree)
             try:
@@ -176,26 +182,36 @@ class Worktrees:
         """Know what is to become of an agent's changes, and write nothing of it yet."""
         root.shadow.run("update-ref", f"{tree.ref}/result", result.tree)
         made = commit(root, tree, result.tree, self._index(tree), message)
+        whole = results.differing(root, tree.origin, result.tree)
+        parted = part(
+            Projection.of(tree),
+            result,
+            new=results.differing(root, tree.base, result.tree),
+            whole=whole,
+        )
         outcome = Outcome(
             result=KEPT,
             branch=tree.branch,
-            files=tuple(one.path for one in results.differing(root, tree.origin, result.tree)),
+            files=tuple(one.path for one in whole),
             commit=made.commit,
             left_out=made.left_out,
+            outside=parted.outside,
         )
+        done = PARTIAL if parted.outside else MERGED
         tree = replace(tree, state=SETTLED, result=result.tree)
-        changes = results.differing(root, tree.base, result.tree)
-        if not (changes or result.strange):
-            outcome = replace(outcome, result=MERGED if outcome.files else NOTHING)
+        if not (parted.changes or parted.strange):
+            is_idle = not (outcome.files or parted.outside)
+            if is_wanted or not parted.outside:
+                outcome = replace(outcome, result=NOTHING if is_idle else done)
             return self._write(replace(tree, outcome=outcome))
         if not is_wanted:
             return self._write(replace(tree, outcome=outcome))
-        operations, conflicts = merging.plan(root, changes)
-        if conflicts or result.strange:
-            all_ = (*conflicts, *result.strange)
+        operations, conflicts = merging.plan(root, parted.changes)
+        if conflicts or parted.strange:
+            all_ = (*conflicts, *parted.strange)
             outcome = replace(outcome, result=CONFLICT, conflicts=all_)
             return self._write(replace(tree, outcome=outcome))
-        outcome = replace(outcome, result=MERGED)
+        outcome = replace(outcome, result=done)
         return self._write(
             replace(tree, state=MERGING, operations=tuple(operations), outcome=outcome)
         )
@@ -216,7 +232,8 @@ class Worktrees:
 
     def _write_all(self, root: Root, tree: Tree) -> Tree:
         if tree.state == MERGING:
-            lost = merging.carry_out(root, tree.id, tree.operations)
+            region = Projection.of(tree)
+            lost = merging.carry_out(root, tree.id, tree.operations, top_of=region.top_of)
             if not lost:
                 root.shadow.run("update-ref", f"{tree.ref}/base", tree.result)
                 return self._over(replace(tree, base=tree.result))

@@ -168,6 +168,78 @@ async def test_a_child_that_fails_is_not_merged_and_its_work_stays_on_its_branch
     assert not (folder / "new").exists()
 
 
+async def test_of_a_child_with_a_region_that_alone_is_merged_and_its_parent_is_told_of_the_rest(
+    opened, folder, tmp_path
+):
+    heard, prompts = {}, {}
+
+    async def worker(agent):
+        prompts[agent.name] = agent.context.system_prompt
+        here(agent, "sub/b").write_text(f"{agent.name}\n")
+        if agent.name == "w1":
+            here(agent, "stray").write_text("x\n")
+            here(agent, "a").unlink()
+        await agent.complete()
+
+    async def master(agent):
+        for name, region in (("w1", ["sub"]), ("w2", ["sub/b", "sub/later.py"])):
+            await agent.spawn(name=name, worktree=True, region=region)
+            [heard[name]] = await agent.collect()
+        await agent.complete()
+
+    async with opened() as team:
+        await team.run(master=master, w1=worker, w2=worker)
+        app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
+        [left] = await app.worktrees()
+        agents = {name: team[name].descriptor for name in heard}
+    tree = heard["w1"]["worktree"]
+    assert heard["w1"]["success"]
+    assert (tree["result"], tree["outside_count"]) == ("partial", 2)
+    assert [one["path"] for one in tree["outside"]] == ["a", "stray"]
+    assert tree["outside"] == merges(team)["w1"]["outside"] == left["outside"]
+    assert (left["name"], left["result"]) == ("w1", "partial")
+    assert "- stray: it is outside of the agent's region" in tree["note"]
+    assert "in its region are merged into your files: sub/b. These are not:" in tree["note"]
+    assert git(folder, "show", f"{tree['branch']}:stray") == "x"
+    assert (folder / "a").exists()
+    assert not (folder / "stray").exists()
+    assert heard["w2"]["worktree"]["result"] == "merged"
+    assert (folder / "sub" / "b").read_text() == "w2\n"
+    for name, agent in agents.items():
+        below = ", ".join(f'"{path}"' for path in agent.grant.region)
+        assert f"You write only below {below}. " in prompts[name]
+        assert all(path.startswith(str(tmp_path / "trees")) for path in agent.grant.region)
+
+
+async def test_no_two_worktrees_own_one_path_of_the_repository_nor_one_and_the_folder(
+    opened, folder
+):
+    async def holder(agent):
+        await agent.call("ask_parent", question="more?")
+        await agent.complete()
+
+    async def master(agent):
+        await agent.spawn(name="w1", worktree=True, region=["sub", "a"])
+        message = await agent.call("wait_for_message")
+        for region in (["sub"], ["sub/b"], ["a"], ["."], ["sub/new.py"]):
+            for more in ({"worktree": True}, {}):
+                refused = await agent.refused("spawn_child", prompt="x", region=region, **more)
+                assert refused == "region_taken", (region, more)
+        await agent.spawn(name="other", worktree=True, region=["b"], wait=True)
+        about = {"child_id": message["from"], "correlation_id": message["correlation_id"]}
+        await agent.call("respond_to_child", response="go on", **about)
+        await agent.collect()
+        await agent.spawn(name="late", worktree=True, region=["sub"], wait=True)
+        await agent.complete()
+
+    async def late(agent):
+        await agent.complete()
+
+    async with opened() as team:
+        result = await team.run(master=master, w1=holder, other=late, late=late)
+    assert result.status == "completed"
+
+
 async def test_by_the_settings_each_worker_that_may_write_has_one_in_its_own_folder(
     opened, folder, tmp_path
 ):

@@ -85,6 +85,7 @@ class Tui(App[None]):
         binding("tree.type", "type('tree')", has_priority=True),
         binding("transcript.type", "type('transcript')", has_priority=True),
         binding("tree.filter", "filter('tree')", has_priority=True),
+        binding("transcript.filter", "filter('transcript')", has_priority=True),
     ]
 
     def __init__(
@@ -381,13 +382,13 @@ class Tui(App[None]):
         if action not in {"type", "filter"}:
             return super().check_action(action, parameters)
         panes = self.panes
-        if self.screen is not panes or panes.agents.is_filtering:
+        if self.screen is not panes or panes.is_filtering:
             return False
         return panes.pane in parameters
 
-    def action_filter(self, _: str) -> None:
-        """Begin to type a filter of the tree."""
-        self.panes.agents.begin_filter()
+    def action_filter(self, pane: str) -> None:
+        """Begin to type a filter of the tree, or of the transcript."""
+        (self.panes.agents if pane == "tree" else self.panes.transcript).begin_filter()
 
     def action_type(self, _: str) -> None:
         """Go to where one types."""
@@ -427,9 +428,9 @@ class Tui(App[None]):
             self._choose(master.id)
         panes = self.panes
         panes.agents.sync(now)
-        panes.show_lines(self._to_whom(), panes.agents.title)
         panes.head.sync(self.chosen, now)
         panes.transcript.sync()
+        panes.show_lines(self._to_whom(), panes.agents.title, panes.transcript.title)
         panes.status.sync(now, new=panes.transcript.new, elsewhere=self._elsewhere())
         if isinstance(self.screen, NeedsYou | Place):
             self.screen.sync(now)

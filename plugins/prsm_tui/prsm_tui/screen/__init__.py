@@ -12,6 +12,7 @@ reading     how somebody reads one of them: where they are, what is open, what t
 filtering   a filter while it is typed
 drawing     blocks as lines
 wrapping    text as lines of a width
+pasting     what a terminal pastes, as text
 prompt      where a person types, and to whom and how that goes
 needs_you   what waits for a person, and where it is answered
 addressing  to whom what is typed goes: the line above the prompt

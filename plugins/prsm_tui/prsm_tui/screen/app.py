@@ -34,6 +34,7 @@ from prsm_tui.screen.messages import (
     EditorWanted,
     HistoryWanted,
     KillWanted,
+    NothingPasted,
     PaneLeft,
     PromptSubmitted,
     QuestionAnswered,
@@ -225,6 +226,10 @@ class Tui(App[None]):
         """Give a text to the terminal's clipboard: over ssh, too, where the terminal takes it."""
         self.copy_to_clipboard(message.text)
         self.told("info", f"copied: {len(message.text):,} characters, if the terminal takes them")
+
+    def on_nothing_pasted(self, _: NothingPasted) -> None:
+        """Say who can read the clipboard."""
+        self.told("warning", "nothing was cut here: paste by your terminal, often Shift+Insert")
 
     def on_history_wanted(self, _: HistoryWanted) -> None:
         """Load a page."""
@@ -451,10 +456,8 @@ class Tui(App[None]):
 
     def _to_whom(self) -> str:
         """Return to whom what is typed goes, and how."""
-        is_one_of_many = self.many is not None
-        parts = to_whom(
-            self.session, self.chosen, self.delivery, self.keymap, is_one_of_many=is_one_of_many
-        )
+        about = self.session, self.chosen, self.delivery, self.keymap
+        parts = to_whom(*about, is_one_of_many=self.many is not None)
         return fitting(parts, self.panes.to.size.width or self.size.width)
 
     def _tell_terminal(self) -> None:

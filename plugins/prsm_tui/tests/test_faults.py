@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from textual import events
 
 from plugins.prsm_tui.tests.scenes import watching

@@ -16,7 +16,7 @@ from textual.message import Message
 
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, completed, read_command
-from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap, shown_key
+from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap
 from prsm_tui.leaving import what_follows
 from prsm_tui.screen.addressing import fitting, to_whom
 from prsm_tui.screen.asking import Sure
@@ -48,7 +48,7 @@ from prsm_tui.screen.panes import Panes
 from prsm_tui.screen.place import Place
 from prsm_tui.screen.places import make_place
 from prsm_tui.screen.status import title_of
-from prsm_tui.screen.themes import HIGH_CONTRAST, UNCOLOURED, UNDIMMED
+from prsm_tui.screen.themes import HIGH_CONTRAST, ON_DARK, ON_LIGHT, UNCOLOURED, UNDIMMED
 
 if TYPE_CHECKING:
     import asyncio
@@ -114,6 +114,7 @@ class Tui(App[None]):
         self.terminal, self.keyboard = terminal, keyboard
         super().__init__(driver_class=TerminalDriver)
         self.register_theme(HIGH_CONTRAST)
+        self.ansi_theme_dark, self.ansi_theme_light = ON_DARK, ON_LIGHT
         self._clock = clock
         self.keymap = keymap or Keymap()
         if self.keymap.is_own:
@@ -406,7 +407,7 @@ class Tui(App[None]):
             self.exit()
             return
         self._left_at = now
-        key = shown_key(self.keymap.of("app.leave")[0])
+        key = self.keymap.first("app.leave")
         self.told("warning", f"{key} again leaves: {self._what_follows()}")
 
     def _what_follows(self) -> str:
@@ -419,8 +420,7 @@ class Tui(App[None]):
         silence = self.panes.silence.news(self._clock())
         if silence:
             self.told("warning", silence)
-        run = self.session.run
-        if self.session.requests or (run is not None and run.is_open):
+        if self.session.requests or ((run := self.session.run) is not None and run.is_open):
             self._draw()
 
     def _draw(self) -> None:
@@ -464,8 +464,8 @@ class Tui(App[None]):
         """Set the terminal's title; ring where something new waits and nobody looks."""
         title, waiting = self._title_now()
         why = self._why_notify(waiting)
-        rings = self.notifies and not self.app_focus
         if self._driver is not None:
+            rings = self.notifies and not self.app_focus
             self.attention.tell(self._driver, title, why if rings else "")
         self.attention.waiting = waiting
 

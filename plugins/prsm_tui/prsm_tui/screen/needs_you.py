@@ -46,6 +46,8 @@ _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
 class AnswerLine(PastesText, Input):
     """Where an answer is typed; the key that gives it is of the table, as what `gives` names."""
 
+    DEFAULT_CSS = "AnswerLine > .input--placeholder { color: $foreground 75%; }"
+
     def __init__(self, keymap: Keymap, gives: str = "requests.send", **options: Any) -> None:
         super().__init__(**options)
         self._keymap = keymap

@@ -1,4 +1,4 @@
-"""What a terminal pastes, before a widget has it: a page that it was copied from wrote some of it."""
+"""What a terminal pastes, before a widget has it: who wrote the page may have written more."""
 
 from __future__ import annotations
 

@@ -118,6 +118,11 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key("transcript.next_mark", "n", "the next thing that opens", "mark(1)"),
         Key("transcript.previous_mark", "N", "the one before", "mark(-1)"),
         Key("transcript.open", "enter", "unfold it, or open the agent that it spawned", "open"),
+        Key(
+            "transcript.filter",
+            "slash",
+            "show only what has these words; :calls, :texts and the like name kinds",
+        ),
         Key("transcript.copy", "y", "copy what is marked, or what the agent said last", "copy"),
         Key("transcript.tree", "h,left", "the tree", "app.tree"),
         Key("transcript.type", "i", "type to the agent"),

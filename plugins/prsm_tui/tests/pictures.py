@@ -239,6 +239,7 @@ SCENES: Mapping[str, Scene | HubScene] = {
     "team": Scene(team, [], "basket.py"),
     "tree": Scene(team, ["tab"], "fixer"),
     "filter": Scene(team, ["tab", "/", "!fix"], "filter: fix"),
+    "sifted": Scene(team, ["shift+tab", "/", "!:calls bash"], "filter: :calls bash"),
     "streaming": Scene(streaming, [], "Half of a sentence"),
     "unfolded": Scene(team, ["shift+tab", "N", "n", "enter"], "arguments:"),
     "session": Scene(ended, ["!/open session\n"], "a run begins"),

@@ -70,10 +70,15 @@ def texts(blocks):
 
 
 @asynccontextmanager
-async def engine(folder, scenario, task="[[lane:master]] go", files=None, **sections):
-    """Open the real application over agents that follow a scenario; `files` are in its folder."""
+async def engine(folder, scenario, task="[[lane:master]] go", files=None, resumes=None, **sections):
+    """Open the real application over agents that follow a scenario; `files` are in its folder.
+
+    `resumes` is a session whose run goes on.
+    """
     workspace = folder / "workspace"
-    if files is None:
+    if resumes is not None:
+        task = None
+    elif files is None:
         workspace.mkdir(parents=True)
     else:
         shutil.copytree(files, workspace)
@@ -82,7 +87,13 @@ async def engine(folder, scenario, task="[[lane:master]] go", files=None, **sect
     settings = Settings.model_validate(
         {**sections, "providers": {"script": {"scenario": scenario}}}
     )
-    options = RunOptions(workspace=str(workspace), provider="script", task=task)
+    options = RunOptions(
+        workspace=str(workspace),
+        provider="script",
+        task=task,
+        session=resumes,
+        resumes=resumes is not None,
+    )
     frontend = FrontendSpec(name="t", summary="", interactive=True, priority=0, factory="")
     async with open_app(options, settings, plugins, paths=paths, frontend=frontend) as app:
         yield app

@@ -101,3 +101,35 @@ async def test_the_files_go_back_to_a_snapshot_and_forth_again(tmp_path):
         assert "subtotal > FREE_SHIPPING_FROM" in basket.read_text()
         await eyes.press("u", "y")
         await eyes.until(lambda: "subtotal >= FREE" in basket.read_text(), "the undo")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=["small", "large"])
+async def test_from_the_prompt_over_an_engine_that_ends_to_the_summary(tmp_path, size):
+    """Prompt, inject into a child, comment, View Context, View Agent, resume, summary."""
+    async with asyncio.timeout(DEADLINE):
+        async with (
+            engine(tmp_path, "builtin:demo", None, files=SHOP) as app,
+            watching(app, size=size) as eyes,
+        ):
+            await eyes.sees("a task, with which a run begins")
+            await eyes.type(f"{TASK}\n")
+            await eyes.sees("NEEDS YOU: 1")
+            await eyes.type("/open fixer\n")
+            await eyes.sees("master / fixer")
+            await eyes.type("Use the limit of the README.\n")
+            await eyes.sees("you: Use the limit of the README.")
+            await comment_on_the_fix(eyes)
+            session = eyes.session.id
+        async with (
+            engine(tmp_path, "builtin:demo", resumes=session) as app,
+            watching(app, size=size) as eyes,
+        ):
+            await eyes.until(lambda: not eyes.session.run.is_open, "the end of the run")
+            await eyes.type("/open fixer\n")
+            await eyes.sees("deny (by engine_died)", "fixer has ended: /restart TEXT")
+            await eyes.type("/open session\n")
+            await eyes.sees("the run goes on", "the run is completed", "The review agrees")
+            children = (await app.tree())["agents"][0]["children"]
+            states = {node["name"]: node["state"] for node in children}
+            assert states == {"writer": "completed", "fixer": "failed", "reviewer": "completed"}

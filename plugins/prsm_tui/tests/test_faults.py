@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from textual import events
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core import ConfigError, RunOptions, StoreError
@@ -83,3 +84,41 @@ async def test_a_request_that_is_answered_elsewhere_is_told_in_one_line():
         eyes.tui.acts.resolve(["r"], "once")  # as one that was on its way
         await eyes.until(lambda: in_one_line(eyes, "it was answered already, not by this"))
         assert app.answers == []
+
+
+async def test_a_clipboard_that_cannot_be_read_is_told_in_one_line_and_the_draft_stays():
+    app = ScriptedApp()
+    async with watching(app) as eyes:
+        app.spawn()
+        await eyes.sees("to master")
+        await eyes.type("half a thought")
+        await eyes.press("ctrl+v")
+        await eyes.until(lambda: in_one_line(eyes, "warning: nothing was cut here: paste by"))
+        assert eyes.tui.panes.prompt.text == "half a thought"
+        await eyes.press("ctrl+a", "shift+end", "ctrl+x", "ctrl+v", "ctrl+v")
+        await eyes.until(lambda: eyes.tui.panes.prompt.text == 2 * "half a thought", "both")
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold]\u202egnp.exe\x1b[200~\x00 文字 e\u0301\ttab\r\nnext"
+
+
+async def test_what_a_terminal_pastes_is_text_whatever_it_is_and_sends_nothing():
+    app = ScriptedApp()
+    async with watching(app) as eyes:
+        app.spawn()
+        await eyes.sees("to master")
+        await eyes.type("so: ")
+        eyes.tui._driver.process_message(events.Paste(HOSTILE))
+        await eyes.sees("so: ", "文字", "next")
+        assert app.prompts == []
+        eyes.tui.edited("m", HOSTILE)  # as an editor gives it back
+        await eyes.sees("[bold]", "next")
+        drawn = "".join(strip.text for strip in eyes.tui.screen._compositor.render_strips())
+        assert not {"\x1b", "\x07", "\u202e", "\x00"} & set(drawn)
+        await eyes.press("f2")
+        app.say("question_asked", "m", request="q", question="Which?", options=[])
+        await eyes.sees("Which?")
+        eyes.tui._driver.process_message(events.Paste(HOSTILE))
+        await eyes.sees("[bold]")
+        drawn = "".join(strip.text for strip in eyes.tui.screen._compositor.render_strips())
+        assert not {"\x1b", "\x07", "\u202e", "\x00"} & set(drawn)

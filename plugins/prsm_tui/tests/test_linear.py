@@ -22,6 +22,7 @@ from prsm_tui.model.session import Session
 from prsm_tui.pump import Pump
 from prsm_tui.settings import TuiSettings
 
+from plugins.prsm_tui.tests.ears import DEADLINE, Ears
 from plugins.prsm_tui.tests.scenes import engine
 from plugins.prsm_tui.tests.test_demo import SHOP, TASK
 from prsm_core.domain.permissions import Answer
@@ -29,53 +30,29 @@ from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.testing import FrontendContract, ScriptedApp
 
-DEADLINE = 120.0
 DEMO = Path(__file__).with_name("data") / "linear-demo.txt"
 OPTIONS = ["once", "always", "deny"]
 
 
-class Ears:
-    """Somebody who hears a session in the linear mode, and types."""
+class OneSession(Ears):
+    """Somebody who hears one session."""
 
     def __init__(self, app, session, keyboard, columns=None, clock=time.time, **options):
-        self.paper = StringIO()
         self.session = session
-        page = Page(self.paper, lambda: columns)
+        paper = StringIO()
+        page = Page(paper, lambda: columns)
         self.person = Person(session, page, clock, **options)
         self.acts = self.person.acts = Acts(app, session, self.person)
-        self.keys = self.person.keyboard = Keyboard(keyboard, self.person)
-        self.left = asyncio.Event()
+        self.person.keyboard = Keyboard(keyboard, self.person)
+        super().__init__(paper, self.person.keyboard)
         self.person.leave = self.left.set
-
-    @property
-    def text(self):
-        return self.paper.getvalue()
-
-    @property
-    def lines(self):
-        return self.text.splitlines()
-
-    def type(self, keys):
-        """Press keys, as a terminal sends them at once."""
-        self.keys.take(keys.replace("\n", "\r"))
-
-    async def hears(self, *texts):
-        await self.until(lambda: all(text in self.text for text in texts), *texts)
-
-    async def until(self, is_so, *what):
-        try:
-            async with asyncio.timeout(DEADLINE):
-                while not is_so():  # noqa: ASYNC110 - whatever may become so
-                    await asyncio.sleep(0)
-        except TimeoutError:
-            raise AssertionError(f"not heard: {what}, but\n{self.text}") from None
 
 
 @asynccontextmanager
 async def hearing(app, **options):
     session = Session.of_view(await app.view(), time.time())
     person, program = os.openpty()
-    ears = Ears(app, session, program, **options)
+    ears = OneSession(app, session, program, **options)
     pump = Pump(app, session, ears.person.changed)
     async with asyncio.TaskGroup() as group:
         works = [pump.follow, ears.acts.serve]

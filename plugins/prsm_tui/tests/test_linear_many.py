@@ -15,49 +15,25 @@ from prsm_tui.linear.opening import compose_many
 from prsm_tui.linear.page import Page
 from prsm_tui.settings import TuiSettings
 
+from plugins.prsm_tui.tests.ears import Ears
 from plugins.prsm_tui.tests.test_sessions import begun, ended, scripted
 from prsm_core import ConfigError
 from prsm_core.testing import HubFrontendContract
 
 pytestmark = pytest.mark.requirement("D3")
 
-DEADLINE = 60.0
 
-
-class Ears:
-    """Somebody who hears many sessions, and types."""
+class ManySessions(Ears):
+    """Somebody who hears many sessions; what is waited for is looked for at once."""
 
     def __init__(self, many, page, paper, keyboard):
-        self.many, self._paper = many, paper
-        self.keys = many.keyboard = Keyboard(keyboard, Hands(many, page))
-        self.left = asyncio.Event()
+        self.many = many
+        many.keyboard = Keyboard(keyboard, Hands(many, page))
+        super().__init__(paper, many.keyboard)
         many.leave = self.left.set
 
-    @property
-    def text(self):
-        return self._paper.getvalue()
-
-    @property
-    def lines(self):
-        return self.text.splitlines()
-
-    def type(self, keys):
-        self.keys.take(keys.replace("\n", "\r"))
-
-    async def hears(self, *texts):
-        await self.until(lambda: all(text in self.text for text in texts), *texts)
-
-    async def hears_last(self, text):
-        await self.until(lambda: text in self.lines[-1], text)
-
-    async def until(self, is_so, *what):
-        try:
-            async with asyncio.timeout(DEADLINE):
-                while not is_so():
-                    self.many.rounds.soon()
-                    await asyncio.sleep(0)
-        except TimeoutError:
-            raise AssertionError(f"not heard: {what}, but\n{self.text}") from None
+    def waits(self):
+        self.many.rounds.soon()
 
 
 @asynccontextmanager
@@ -67,7 +43,7 @@ async def hearing(hub):
     many, rounds = compose_many(hub, page, answers=True)
     assert many.acts is not None
     person, program = os.openpty()
-    ears = Ears(many, page, paper, program)
+    ears = ManySessions(many, page, paper, program)
     async with asyncio.TaskGroup() as group:
         helpers = [group.create_task(work()) for work in (rounds.follow, many.acts.serve)]
         many.begin("the test")

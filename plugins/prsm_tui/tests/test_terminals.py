@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -92,6 +93,30 @@ def test_over_a_slow_line_keys_are_shown_in_order_and_nothing_flickers(started):
     terminal.sees("the run is completed", sentence)
     assert terminal.screen.flickers == []
     assert leave(terminal) == 0
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("screen") is None, reason="GNU screen is not installed")
+def test_in_gnu_screen_it_is_typed_answered_detached_and_come_back_to(started, tmp_path):
+    sockets = tmp_path / "sockets"
+    sockets.mkdir(mode=0o700)
+    screen = ["screen", "-c", os.devnull, "-S", "shop"]
+    terminal = started([*screen, *DEMO], rows=30, columns=120, SCREENDIR=str(sockets))
+    terminal.sees("NEEDS YOU: 1", "? fixer")
+    terminal.type("half a thought")
+    terminal.sees("half a thought")
+    terminal.type("\x01d")  # screen's own keys: it goes on without a terminal
+    terminal.writes("[detached from ")
+    _ = terminal.ends()
+    again = started(["screen", "-r", "shop"], rows=24, columns=80, SCREENDIR=str(sockets))
+    again.sees("NEEDS YOU: 1", "half a thought")
+    again.type(F2)
+    again.sees("[o]nce")
+    again.type("o\r")
+    again.sees("Nothing waits for you")
+    again.type(F2)
+    again.sees("the run is completed", "half a thought")
+    assert leave(again) == 0
 
 
 def test_a_terminal_that_answers_no_query_shows_all(started):

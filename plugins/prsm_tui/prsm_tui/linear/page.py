@@ -35,6 +35,11 @@ class Page:
         if self._draft is None or len(self._held) > _HELD:
             self.flush()
 
+    def tell(self, level: str, text: str) -> None:
+        """Write what became of an act; `level` is info, warning or error."""
+        lead = "" if level == "info" else f"{level}: "
+        self.say(f"prsm: {lead}{line}" for line in text.split("\n") if line.strip())
+
     def typed(self, draft: str, key: str) -> None:
         """Show a key that was added to a draft, which now is this."""
         if self._draft is None:

@@ -132,8 +132,7 @@ class Person(Unedited):
 
     def told(self, level: str, text: str) -> None:
         """Say what became of an act."""
-        lead = "" if level == "info" else f"{level}: "
-        self._page.say([f"prsm: {lead}{line}" for line in text.split("\n") if line.strip()])
+        self._page.tell(level, text)
 
     def unsent(self, agent: str | None, text: str) -> None:
         """Say that a text reached nobody; it is printed again at the end."""

@@ -8,6 +8,7 @@ lives       what events say of an agent as a whole
 talk        what events say of what an agent says and does
 transcript  the blocks of one agent, and what it is saying right now
 blocks      the kinds of blocks
+sieve       which blocks a filter shows
 spoken      a text that comes in pieces
 agents      one agent in the tree
 silence     the warning that nothing is heard of a run

@@ -8,8 +8,11 @@ lines       a list of lines with a cursor, of which only those that are seen are
 tree        the agents
 head        the chosen agent in two lines
 transcript  the blocks of the chosen agent
+reading     how somebody reads one of them: where they are, what is open, what they look for
+filtering   a filter while it is typed
 drawing     blocks as lines
 wrapping    text as lines of a width
+pasting     what a terminal pastes, as text
 prompt      where a person types, and to whom and how that goes
 needs_you   what waits for a person, and where it is answered
 addressing  to whom what is typed goes: the line above the prompt

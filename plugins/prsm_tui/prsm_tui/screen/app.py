@@ -16,7 +16,7 @@ from textual.message import Message
 
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, completed, read_command
-from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap, shown_key
+from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap
 from prsm_tui.leaving import what_follows
 from prsm_tui.screen.addressing import fitting, to_whom
 from prsm_tui.screen.asking import Sure
@@ -34,6 +34,7 @@ from prsm_tui.screen.messages import (
     EditorWanted,
     HistoryWanted,
     KillWanted,
+    NothingPasted,
     PaneLeft,
     PromptSubmitted,
     QuestionAnswered,
@@ -47,7 +48,7 @@ from prsm_tui.screen.panes import Panes
 from prsm_tui.screen.place import Place
 from prsm_tui.screen.places import make_place
 from prsm_tui.screen.status import title_of
-from prsm_tui.screen.themes import HIGH_CONTRAST, UNCOLOURED, UNDIMMED
+from prsm_tui.screen.themes import HIGH_CONTRAST, ON_DARK, ON_LIGHT, UNCOLOURED, UNDIMMED
 
 if TYPE_CHECKING:
     import asyncio
@@ -85,6 +86,7 @@ class Tui(App[None]):
         binding("tree.type", "type('tree')", has_priority=True),
         binding("transcript.type", "type('transcript')", has_priority=True),
         binding("tree.filter", "filter('tree')", has_priority=True),
+        binding("transcript.filter", "filter('transcript')", has_priority=True),
     ]
 
     def __init__(
@@ -112,6 +114,7 @@ class Tui(App[None]):
         self.terminal, self.keyboard = terminal, keyboard
         super().__init__(driver_class=TerminalDriver)
         self.register_theme(HIGH_CONTRAST)
+        self.ansi_theme_dark, self.ansi_theme_light = ON_DARK, ON_LIGHT
         self._clock = clock
         self.keymap = keymap or Keymap()
         if self.keymap.is_own:
@@ -224,6 +227,10 @@ class Tui(App[None]):
         """Give a text to the terminal's clipboard: over ssh, too, where the terminal takes it."""
         self.copy_to_clipboard(message.text)
         self.told("info", f"copied: {len(message.text):,} characters, if the terminal takes them")
+
+    def on_nothing_pasted(self, _: NothingPasted) -> None:
+        """Say who can read the clipboard."""
+        self.told("warning", "nothing was cut here: paste by your terminal, often Shift+Insert")
 
     def on_history_wanted(self, _: HistoryWanted) -> None:
         """Load a page."""
@@ -381,13 +388,13 @@ class Tui(App[None]):
         if action not in {"type", "filter"}:
             return super().check_action(action, parameters)
         panes = self.panes
-        if self.screen is not panes or panes.agents.is_filtering:
+        if self.screen is not panes or panes.is_filtering:
             return False
         return panes.pane in parameters
 
-    def action_filter(self, _: str) -> None:
-        """Begin to type a filter of the tree."""
-        self.panes.agents.begin_filter()
+    def action_filter(self, pane: str) -> None:
+        """Begin to type a filter of the tree, or of the transcript."""
+        (self.panes.agents if pane == "tree" else self.panes.transcript).begin_filter()
 
     def action_type(self, _: str) -> None:
         """Go to where one types."""
@@ -400,7 +407,7 @@ class Tui(App[None]):
             self.exit()
             return
         self._left_at = now
-        key = shown_key(self.keymap.of("app.leave")[0])
+        key = self.keymap.first("app.leave")
         self.told("warning", f"{key} again leaves: {self._what_follows()}")
 
     def _what_follows(self) -> str:
@@ -413,8 +420,7 @@ class Tui(App[None]):
         silence = self.panes.silence.news(self._clock())
         if silence:
             self.told("warning", silence)
-        run = self.session.run
-        if self.session.requests or (run is not None and run.is_open):
+        if self.session.requests or ((run := self.session.run) is not None and run.is_open):
             self._draw()
 
     def _draw(self) -> None:
@@ -427,9 +433,9 @@ class Tui(App[None]):
             self._choose(master.id)
         panes = self.panes
         panes.agents.sync(now)
-        panes.show_lines(self._to_whom(), panes.agents.title)
         panes.head.sync(self.chosen, now)
         panes.transcript.sync()
+        panes.show_lines(self._to_whom(), panes.agents.title, panes.transcript.title)
         panes.status.sync(now, new=panes.transcript.new, elsewhere=self._elsewhere())
         if isinstance(self.screen, NeedsYou | Place):
             self.screen.sync(now)
@@ -450,18 +456,16 @@ class Tui(App[None]):
 
     def _to_whom(self) -> str:
         """Return to whom what is typed goes, and how."""
-        is_one_of_many = self.many is not None
-        parts = to_whom(
-            self.session, self.chosen, self.delivery, self.keymap, is_one_of_many=is_one_of_many
-        )
+        about = self.session, self.chosen, self.delivery, self.keymap
+        parts = to_whom(*about, is_one_of_many=self.many is not None)
         return fitting(parts, self.panes.to.size.width or self.size.width)
 
     def _tell_terminal(self) -> None:
         """Set the terminal's title; ring where something new waits and nobody looks."""
         title, waiting = self._title_now()
         why = self._why_notify(waiting)
-        rings = self.notifies and not self.app_focus
         if self._driver is not None:
+            rings = self.notifies and not self.app_focus
             self.attention.tell(self._driver, title, why if rings else "")
         self.attention.waiting = waiting
 

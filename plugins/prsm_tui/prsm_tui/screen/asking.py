@@ -20,7 +20,7 @@ class Sure(ModalScreen[bool]):
     """Asks; one key is yes, any other is no."""
 
     DEFAULT_CSS = """
-    Sure { align: center middle; }
+    Sure { align: center middle; background: $background 0%; }
     Sure > Vertical { width: 70%; height: auto; border: solid $warning; padding: 0 1; }
     Sure Static { width: 100%; height: auto; }
     """

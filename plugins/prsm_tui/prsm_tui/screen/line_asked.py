@@ -20,7 +20,7 @@ class LineAsked(ModalScreen[str | None]):
     """Asks for a line; None where the person goes back."""
 
     DEFAULT_CSS = """
-    LineAsked { align: center middle; }
+    LineAsked { align: center middle; background: $background 0%; }
     LineAsked > Vertical { width: 70%; height: auto; border: solid $foreground; padding: 0 1; }
     LineAsked Static { width: 100%; height: auto; }
     LineAsked #line, LineAsked #line:focus { border: none; height: 1; padding: 0; }

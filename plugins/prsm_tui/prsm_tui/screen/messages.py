@@ -31,6 +31,10 @@ class TextCopied(Message):
         self.text = text
 
 
+class NothingPasted(Message):
+    """A text was wanted from a clipboard that has none, or that cannot be read."""
+
+
 class PromptSubmitted(Message):
     """A text was typed to an agent, None where none was chosen; or it is a command."""
 

@@ -27,6 +27,7 @@ from prsm_tui.model.requests import (
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
 from prsm_tui.screen.messages import QuestionAnswered, SteppedBack, VerdictGiven
+from prsm_tui.screen.pasting import PastesText
 from prsm_tui.screen.wrapping import wrap_all
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ _NOT_YET = "…"
 _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
 
 
-class AnswerLine(Input):
+class AnswerLine(PastesText, Input):
     """Where an answer is typed; the key that gives it is of the table, as what `gives` names."""
+
+    DEFAULT_CSS = "AnswerLine > .input--placeholder { color: $foreground 75%; }"
 
     def __init__(self, keymap: Keymap, gives: str = "requests.send", **options: Any) -> None:
         super().__init__(**options)

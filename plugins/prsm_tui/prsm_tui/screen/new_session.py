@@ -17,12 +17,17 @@ from prsm_tui.screen.messages import (
     TaskGiven,
     WordWanted,
 )
+from prsm_tui.screen.pasting import PastesText
 from prsm_tui.screen.prompt import Prompt
 
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
     from textual.binding import BindingType
+
+
+class FolderLine(PastesText, Input):
+    """The folder that a session works in."""
 
 
 class NewSession(Screen[None]):
@@ -47,7 +52,7 @@ class NewSession(Screen[None]):
     def __init__(self, workspace: str, task: str, keymap: Keymap) -> None:
         super().__init__()
         self._keymap = keymap
-        self._folder = Input(workspace, id="folder")
+        self._folder = FolderLine(workspace, id="folder")
         self.prompt = Prompt(keymap)
         self._typed = task
         self._said = Static(id="said", markup=False)

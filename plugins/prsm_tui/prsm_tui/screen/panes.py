@@ -60,7 +60,7 @@ class Panes(Screen[None]):
     Panes #panes { height: 1fr; }
     Panes #left { width: 40%; max-width: 72; }
     Panes.-narrow #left { width: 100%; max-width: 100%; }
-    Panes #filter { height: 1; text-style: reverse; }
+    Panes #filter, Panes #sifted { height: 1; text-style: reverse; }
     Panes #tree { height: 1fr; border-right: solid $foreground 30%; }
     Panes.-narrow #tree { border-right: none; }
     Panes #right { width: 1fr; }
@@ -78,15 +78,17 @@ class Panes(Screen[None]):
         self.agents = Tree(session, keymap)
         self.silence = Silence(session)
         self.head = Head(session, self.silence)
-        self.transcript = Transcript(session)
+        self.transcript = Transcript(session, keymap)
         self.prompt = Prompt(keymap)
         self.status = Status(session, keymap)
         self.to = Static(id="to", markup=False)
         self.told = Static(id="told", markup=False)
         self.filtered = Static(id="filter", markup=False)
-        self._shown = ("", "")
+        self.sifted = Static(id="sifted", markup=False)
+        self._shown = ("", "", "")
         self.left = Down(self.filtered, self.agents, id="left")
-        self.right = Down(self.head, self.transcript, self.told, self.to, self.prompt, id="right")
+        right = self.head, self.sifted, self.transcript, self.told, self.to, self.prompt
+        self.right = Down(*right, id="right")
 
     def compose(self) -> ComposeResult:
         """Put the panes beside each other, and the status below."""
@@ -95,21 +97,25 @@ class Panes(Screen[None]):
 
     def on_mount(self) -> None:
         """Begin without a message and a filter."""
-        self.told.display = False
-        self.filtered.display = False
+        for line in (self.told, self.filtered, self.sifted):
+            line.display = False
 
     def on_resize(self, event: events.Resize) -> None:
         """Show both panes, or one."""
         self.head.display = event.size.height >= _LOW
         self._arrange(event.size.width >= WIDE)
 
-    def show_lines(self, to: str, filtered: str) -> None:
-        """Show to whom one types, and a filter; what is as before costs nothing."""
-        if (to, filtered) != self._shown:
-            self._shown = to, filtered
+    def show_lines(self, to: str, filtered: str, sifted: str) -> None:
+        """Show to whom one types, and filters: of the tree, of the transcript.
+
+        What is as before costs nothing.
+        """
+        if (to, filtered, sifted) != self._shown:
+            self._shown = to, filtered, sifted
             self.to.update(to)
-            self.filtered.update(filtered)
-            self.filtered.display = bool(filtered)
+            for line, text in ((self.filtered, filtered), (self.sifted, sifted)):
+                line.update(text)
+                line.display = bool(text)
 
     def go_to(self, pane: str) -> None:
         """Give a pane the focus, and show it."""
@@ -130,6 +136,8 @@ class Panes(Screen[None]):
             else:
                 self.post_message(SteppedOut())
             return
+        if self.pane == "transcript" and self.transcript.clear_filter():
+            return
         self.go_to("transcript" if self.pane == "prompt" else "tree")
 
     @property
@@ -137,6 +145,11 @@ class Panes(Screen[None]):
         """Which pane has the focus."""
         name = self.focused.id if self.focused is not None else None
         return name if name in _PANES else "prompt"
+
+    @property
+    def is_filtering(self) -> bool:
+        """Whether letters are of a filter."""
+        return self.agents.filter.is_typed or self.transcript.is_filtering
 
     def _arrange(self, is_wide: bool) -> None:
         self.set_class(not is_wide, "-narrow")

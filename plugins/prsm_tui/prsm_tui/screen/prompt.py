@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from textual.widgets import TextArea
 
+from prsm_core.kit import escape_prose
 from prsm_tui.keys import EVERYWHERE, PROMPT, Keymap
 from prsm_tui.screen.messages import (
     DeliveryTurned,
     EditorWanted,
+    NothingPasted,
     PaneLeft,
     PromptSubmitted,
     SteppedBack,
     WordWanted,
 )
+from prsm_tui.screen.pasting import PastesText
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 _REMEMBERED = 200  # texts
 
 
-class Prompt(TextArea):
+class Prompt(PastesText, TextArea):
     """The text; each agent has a draft of its own."""
 
     def __init__(self, keymap: Keymap) -> None:
@@ -86,6 +89,13 @@ class Prompt(TextArea):
         """Take up what was typed before, as `kept` told it."""
         for agent, text in drafts.items():
             self.give_back(agent, text)
+
+    def action_paste(self) -> None:
+        """Put in what was cut here; no program can read the clipboard of its terminal."""
+        if self.app.clipboard:
+            super().action_paste()
+        else:
+            self.post_message(NothingPasted())
 
     async def _on_key(self, event: events.Key) -> None:
         """See to the keys that a text area does not have; its own letters stay its own."""
@@ -150,7 +160,7 @@ class Prompt(TextArea):
         return "" if self.text[-1:].isspace() else (self.text.split() or [""])[-1]
 
     def _set(self, text: str) -> None:
-        self.text = text
+        self.text = escape_prose(text)  # an editor or a file's name may have brought it
         self.move_cursor(self.document.end)
 
 

@@ -57,7 +57,7 @@ class Status(Lines, can_focus=False):
         return [
             f"NEEDS YOU: {waiting} ({self._requests})" if waiting else "",
             f"{self._help} keys",
-            f"{new} new rows below ({self._last})" if new else "",
+            f"{new} new row{'s' * (new > 1)} below ({self._last})" if new else "",
             self._run(now),
             f"agents: {agents}" if agents else "",
             f"tokens {words.tokens(session.spent)}, cost {words.cost(session.spent)}",

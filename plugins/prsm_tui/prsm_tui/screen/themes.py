@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
+from rich.terminal_theme import TerminalTheme
 from textual.filter import LineFilter
 from textual.theme import Theme
 
@@ -42,6 +43,35 @@ HIGH_CONTRAST = Theme(
         "scrollbar": "#ffffff",
         "scrollbar-background": "#000000",
     },
+)
+# The colours that texts name, on dark and on light: each of them can be read on all backgrounds.
+ON_DARK = TerminalTheme(
+    (18, 18, 18),
+    (224, 224, 224),
+    [
+        (160, 160, 160),
+        (255, 120, 130),
+        (130, 220, 80),
+        (255, 190, 80),
+        (120, 180, 255),
+        (235, 150, 240),
+        (90, 210, 235),
+        (230, 230, 230),
+    ],
+)
+ON_LIGHT = TerminalTheme(
+    (224, 224, 224),
+    (31, 31, 31),
+    [
+        (0, 0, 0),
+        (150, 0, 20),
+        (0, 85, 0),
+        (105, 65, 0),
+        (0, 60, 140),
+        (115, 0, 110),
+        (0, 75, 95),
+        (70, 70, 70),
+    ],
 )
 THEMES: Mapping[str, str] = {  # as settings name them, and as Textual does
     "dark": "textual-dark",

@@ -2,6 +2,8 @@
 
 It follows its end. Scrolled up it stays where it is, and counts what is new below. Blocks before
 those that are laid out are laid out, and pages of the history wanted, when somebody scrolls there.
+Who reads where, and looks for what, is of each transcript (`reading.py`): it is so again when
+somebody comes back to it.
 """
 
 from __future__ import annotations
@@ -17,15 +19,19 @@ from textual.strip import Strip
 
 from prsm_tui.keys import TRANSCRIPT
 from prsm_tui.model.blocks import Block, Call, Said
+from prsm_tui.model.sieve import KINDS, Sifting, read_sieve
 from prsm_tui.screen.drawing import Look, Row, can_open, draw, text_of
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.messages import AgentChosen, HistoryWanted, TextCopied
+from prsm_tui.screen.reading import Reading, Spot
+from prsm_tui.screen.wrapping import cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual import events
 
+    from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
     from prsm_tui.model.transcript import Transcript as Model
 
@@ -50,24 +56,62 @@ class Transcript(ScrollView, can_focus=True):
     Transcript { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, keymap: Keymap) -> None:
         super().__init__(id="transcript")
-        self._session = session
+        self._session, self._keymap = session, keymap
         self._model = session.transcript
+        self._readings: dict[Model, Reading] = {}
+        self._reading = self._readings[self._model] = Reading()
+        self._sifting = Sifting()
         self._items: list[_Item] = []
         self._ends: list[int] = []  # the row behind each item
         self._start = 0  # of the blocks that are laid out
-        self._open: set[int] = set()  # the identities of blocks that are unfolded
-        self._marked: Block | None = None
-        self.follows = True
-        self._seen = 0  # rows, when it stopped to follow
+        self._puts = False  # it puts itself where it is read, nobody scrolls
+        self._fitted = Size()  # its size when it did so last
+        self._wanted = -1  # the event before which a page was wanted, to find where one reads
         self._base, self._cells = Style(), 0  # of the rows that are drawn
         self._place = (0, 0)  # of the bar, in eighths of a row: how long it is, and where
 
     @property
+    def follows(self) -> bool:
+        """Whether it goes with its end."""
+        return self._reading.follows
+
+    @property
+    def is_filtering(self) -> bool:
+        """Whether letters are of a filter."""
+        return self._reading.filter.is_typed
+
+    @property
     def new(self) -> int:
         """How many rows are new below; 0 while it follows its end."""
-        return 0 if self.follows else max(0, self._height - self._seen)
+        if self.follows:
+            return 0
+        newer = (*self._reading.newer(self._model.blocks), *self._model.saying())
+        fresh, rows = set(map(id, newer)), 0
+        for item in reversed(self._items):
+            if id(item.block) not in fresh:
+                break
+            rows += len(item.rows)
+        return max(0, rows - self._reading.streamed)
+
+    @property
+    def title(self) -> str:
+        """What is above the rows: the filter, and how much of all it shows."""
+        wanted = self._reading.filter
+        if not wanted:
+            return ""
+        total = len(self._model.blocks) + len(self._model.saying())
+        parts = [
+            f"filter: {wanted.text}{'_' if wanted.is_typed else ''}",
+            f"{len(self._items)} of {total}{'' if self._model.is_whole else ' that are loaded'}",
+        ]
+        unknown = read_sieve(wanted.text).unknown
+        if unknown:
+            parts.append(f"no kind is {unknown[0]}")
+        if unknown or wanted.is_typed:
+            parts.append(f"kinds: {' '.join(f':{name}' for name in KINDS)}")
+        return cut(" · ".join(parts), max(1, self.size.width))
 
     def end_text(self, blocks: int) -> str:
         """Return the text of the last so many blocks as they are laid out."""
@@ -80,14 +124,41 @@ class Transcript(ScrollView, can_focus=True):
         return self._model
 
     def show(self, model: Model) -> None:
-        """Show another transcript, at its end."""
+        """Show another transcript: as it was read before, or at its end."""
+        self._reading.filter.keep()
         self._model.is_held = self._model is self._session.transcript
         self._model = model
-        self._items, self._ends = [], []
-        self._start = max(0, len(model.blocks) - _LAID_OUT)
-        self._marked, self.follows = None, True
-        self.sync()
-        self.refresh()
+        self._reading = self._readings.setdefault(model, Reading())
+        self._wanted = -1
+        self._hold()
+        self._begin()
+
+    def begin_filter(self) -> None:
+        """Take letters for a filter from now on."""
+        self._reading.filter.begin()
+        self._begin()
+
+    def clear_filter(self) -> bool:
+        """Show all blocks again; return whether there was a filter."""
+        wanted = self._reading.filter
+        if not wanted:
+            return False
+        wanted.drop()
+        self._begin()
+        if self._reading.marked is not None:
+            self.reveal(self._reading.marked)
+        return True
+
+    def on_key(self, event: events.Key) -> None:
+        """While a filter is typed, letters are of it."""
+        wanted = self._reading.filter
+        before = wanted.text
+        if wanted.take(event, self._keymap) and wanted.text != before:
+            self._begin()
+
+    def on_blur(self) -> None:
+        """Keep the filter: what is typed elsewhere is not of it."""
+        self._reading.filter.keep()
 
     def sync(self) -> None:
         """Follow the model."""
@@ -95,36 +166,37 @@ class Transcript(ScrollView, can_focus=True):
             return
         before = self._height
         first = self._lay_out()
-        self._grow_to(Size(self._width, self._height))
-        if self.follows:
-            end = max(0, self._height - self.size.height)
-            if round(self.scroll_y) != end:
-                self.scroll_to(y=end, animate=False, immediate=True)
+        self._put()
         if first is not None or before != self._height:
             self._draw_from(min(before, self._height) if first is None else self._top(first))
 
     def action_scroll(self, step: int) -> None:
         """Go some rows down or up."""
+        if round(self.scroll_y) + step < 0:
+            self._want_more()
         self._go(round(self.scroll_y) + step)
 
     def action_page(self, step: int) -> None:
         """Go a page down or up."""
-        self._go(round(self.scroll_y) + step * max(1, self.size.height - 2))
+        self.action_scroll(step * max(1, self.size.height - 2))
 
     def action_edge(self, place: int) -> None:
         """Go to the beginning or the end."""
+        if place == 0 and round(self.scroll_y) == 0:
+            self._want_more()
         self._go(0 if place == 0 else self._height)
 
     def action_mark(self, step: int) -> None:
         """Mark the next thing that opens, or the one before."""
         places = [n for n, item in enumerate(self._items) if can_open(item.block)]
-        at = next((n for n, item in enumerate(self._items) if item.block is self._marked), None)
+        marked = self._reading.marked
+        at = next((n for n, item in enumerate(self._items) if item.block is marked), None)
         if at is None:
             found = places[::-step]
         else:
             found = [n for n in places[::step] if (n - at) * step > 0]
         if found:
-            self._marked = self._items[found[0]].block
+            self._reading.marked = self._items[found[0]].block
             self.sync()
             self._reveal(found[0])
 
@@ -133,25 +205,32 @@ class Transcript(ScrollView, can_focus=True):
         place = next((n for n, one in enumerate(self._model.blocks) if one is block), None)
         if place is None:
             return
-        self.follows, self._marked = False, block
-        if place < self._start:
-            self._start = place
-            self._items, self._ends = [], []
-        self.sync()
-        self._reveal(place - self._start)
+        wanted, spot = self._reading.filter, Spot.of(self._model.blocks, place, 0)
+        had_filter = bool(wanted)
+        wanted.drop()
+        self._reading.marked = block
+        self._stay(spot)
+        if had_filter or place < self._start:
+            self._begin()
+        else:
+            self.sync()
+        self._go(self._top(place - self._start) - self.size.height // 3)
+        if self.follows:  # it stays there, whatever comes
+            self._stay(spot)
 
     def action_open(self) -> None:
         """Unfold what is marked, or open the agent of a card."""
-        if isinstance(self._marked, Call) and self._marked.child in self._session.agents:
-            self.post_message(AgentChosen(self._marked.child, opens=True))
-        elif self._marked is not None:
-            self._open ^= {id(self._marked)}
+        marked = self._reading.marked
+        if isinstance(marked, Call) and marked.child in self._session.agents:
+            self.post_message(AgentChosen(marked.child, opens=True))
+        elif marked is not None:
+            self._reading.turn(marked)
             self.sync()
 
     def action_copy(self) -> None:
         """Copy what is marked, else what the agent has said last."""
         said = [block for block in self._model.blocks if isinstance(block, Said)]
-        block = self._marked or (said[-1] if said else None)
+        block = self._reading.marked or (said[-1] if said else None)
         if block is not None:
             self.post_message(TextCopied(text_of(block)))
 
@@ -159,7 +238,7 @@ class Transcript(ScrollView, can_focus=True):
         """Mark what was clicked and opens; a second click opens it."""
         place = bisect_right(self._ends, round(self.scroll_y) + event.y)
         if place < len(self._items) and can_open(self._items[place].block):
-            self._marked = self._items[place].block
+            self._reading.marked = self._items[place].block
             self.sync()
             if event.chain > 1:
                 self.action_open()
@@ -170,15 +249,13 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Note whether it still is at its end: the wheel and the bar scroll, too."""
+        """Note where somebody is: the wheel and the bar scroll, too."""
         if round(old_value) != round(new_value):
             self.refresh(Region(0, 0, self._width, self.size.height))
         self._show_place()
-        is_at_end = round(new_value) >= self._height - self.size.height
-        if self.follows and not is_at_end:
-            self._seen = self._height
-        self.follows = is_at_end
-        self._model.is_held = not is_at_end or self._model is self._session.transcript
+        if self._puts or self._fitted != self.size:  # it has to fit into another size
+            return
+        self._moved()
         if new_value < old_value and round(new_value) <= 0:
             self._want_more()
 
@@ -225,8 +302,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def _lay_out(self) -> int | None:
         """Lay out what has changed; return the first item that has, None for none."""
-        self._find_start()
-        blocks = [*self._model.blocks[self._start :], *self._model.saying()]
+        blocks = self._blocks()
         first: int | None = None
         known = self._items
         items: list[_Item] = []
@@ -247,6 +323,14 @@ class Transcript(ScrollView, can_focus=True):
                 top += len(item.rows)
                 self._ends.append(top)
         return first
+
+    def _blocks(self) -> Sequence[Block]:
+        """Return the blocks that are laid out: with a filter, all that pass."""
+        sieve, saying = read_sieve(self._reading.filter.text), self._model.saying()
+        if not sieve.passes_all:
+            return self._sifting.sift(sieve, (*self._model.blocks, *saying))
+        self._find_start()
+        return [*self._model.blocks[self._start :], *saying]
 
     def _find_start(self) -> None:
         """Follow what is laid out where a page came in front, and let go of what is far up."""
@@ -271,8 +355,8 @@ class Transcript(ScrollView, can_focus=True):
         block = item.block
         look = Look(
             width=self._width,
-            is_open=id(block) in self._open,
-            is_marked=block is self._marked,
+            is_open=id(block) in self._reading.opened,
+            is_marked=block is self._reading.marked,
         )
         child = self._session.agents.get(block.child or "") if isinstance(block, Call) else None
         shown = look, block.version, child and (child.state, self._session.asks(child.id))
@@ -292,9 +376,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def _go(self, row: int) -> None:
         end = max(0, self._height - self.size.height)
-        if row < 0 or (row == 0 and round(self.scroll_y) == 0):
-            self._want_more()
         self.scroll_to(y=min(end, max(0, row)), animate=False, immediate=True)
+        self._moved()
 
     def _reveal(self, place: int) -> None:
         top, bottom = self._top(place), self._ends[place]
@@ -302,21 +385,86 @@ class Transcript(ScrollView, can_focus=True):
         if top < at or bottom > at + height:
             self._go(min(top, max(top - height // 2, 0)) if top < at else bottom - height)
 
+    def _begin(self) -> None:
+        """Lay all out anew: what is read, or the end of it."""
+        self._items, self._ends = [], []
+        blocks, at = self._model.blocks, self._reading.at
+        self._start = max(0, len(blocks) - _LAID_OUT)
+        if at is not None:
+            self._start = min(self._start, self._place_of(at, blocks) or 0)
+        self.sync()
+        self.refresh()
+
+    def _place_of(self, at: Spot, blocks: Sequence[Block]) -> int | None:
+        found = at.find(blocks)
+        return at.next_to(blocks) if found is None else found
+
+    def _moved(self) -> None:
+        """Note where somebody is now."""
+        row = round(self.scroll_y)
+        if row >= self._height - self.size.height or not self._items:
+            self._reading.follow()
+        else:
+            place = bisect_right(self._ends, row)
+            blocks = [item.block for item in self._items]
+            self._stay(Spot.of(blocks, place, row - self._top(place)))
+        self._hold()
+
+    def _stay(self, at: Spot) -> None:
+        says = set(map(id, self._model.saying()))
+        rows = sum(len(item.rows) for item in self._items if id(item.block) in says)
+        self._reading.stay(at, self._model.blocks, rows)
+
+    def _hold(self) -> None:
+        """Keep what is far up as long as somebody reads there."""
+        self._model.is_held = not self.follows or self._model is self._session.transcript
+
+    def _put(self) -> None:
+        """Go where it is read: the end, or a line of a block."""
+        row = end = max(0, self._height - self.size.height)
+        if self._reading.at is not None:
+            row = min(end, self._row_of(self._reading.at))
+        self._puts, self._fitted = True, self.size
+        try:
+            self._grow_to(Size(self._width, self._height))
+            if round(self.scroll_y) != row:
+                self.scroll_to(y=row, animate=False, immediate=True)
+        finally:
+            self._puts = False
+
+    def _row_of(self, at: Spot) -> int:
+        """Return the row of a spot, or of what is next to it."""
+        blocks = [item.block for item in self._items]
+        place = at.find(blocks)
+        if place is not None:
+            return self._top(place) + min(at.line, max(0, len(self._items[place].rows) - 1))
+        if at.after < self._model.since and not self._model.is_whole:
+            self._want_page()
+        place = at.next_to(blocks)
+        return self._height if place is None else self._top(place)
+
+    def _want_page(self) -> None:
+        """Want a page of the history, once: what is read was let go."""
+        if self._wanted != self._model.since:
+            self._wanted = self._model.since
+            self.post_message(HistoryWanted())
+
     def _want_more(self) -> None:
         """Lay out more blocks in front; where there are none, want a page of the history."""
-        if self._start:
+        if self._start and not self._reading.filter.text:
             self.grow()
         elif not self._model.is_whole:
             self.post_message(HistoryWanted())
 
     def grow(self) -> None:
         """Lay out more blocks in front, and stay at what is seen."""
+        if self._reading.filter.text:  # all are laid out that pass
+            self.sync()
+            return
         self._find_start()
-        before, at, follows = self._height, round(self.scroll_y), self.follows
-        self._start = max(0, self._start - _LAID_OUT)
-        self._items, self._ends = [], []
-        self.follows = False
+        start, at = max(0, self._start - _LAID_OUT), self._reading.at
+        if at is not None:
+            start = min(start, self._place_of(at, self._model.blocks) or 0)
+        self._items, self._ends, self._start = [], [], start
         self.sync()
-        self.follows = follows
-        self.scroll_to(y=at + self._height - before, animate=False, immediate=True)
         self.refresh()

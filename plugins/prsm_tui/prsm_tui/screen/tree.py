@@ -8,8 +8,9 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from prsm_core.kit import format_duration
-from prsm_tui.keys import FILTER, TREE, Keymap
+from prsm_tui.keys import TREE, Keymap
 from prsm_tui.model import words
+from prsm_tui.screen.filtering import Filter
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
 from prsm_tui.screen.messages import AgentChosen, KillWanted
@@ -47,12 +48,12 @@ class Tree(Lines):
         self._rows: Sequence[str | None] = (None,)
         self._known: tuple[int, str] = (-1, "")
         self.chosen: str | None = None
-        self.filter = ""
+        self.filter = Filter()
 
     def sync(self, now: float) -> None:
         """Follow the model; `now` in Unix seconds."""
         self._now = now
-        known = len(self._session.agents), self.filter
+        known = len(self._session.agents), self.filter.text
         if known != self._known or self.filter:
             self._known = known
             self._find_rows()
@@ -62,7 +63,7 @@ class Tree(Lines):
         """Put the cursor on an agent; None is the session."""
         self.chosen = agent
         if agent not in self._rows:
-            self.filter = ""
+            self.filter.drop()
             self._find_rows()
             self.provide(len(self._rows), self._line_of)
         self.put_cursor(self._rows.index(agent) if agent in self._rows else 0)
@@ -87,37 +88,18 @@ class Tree(Lines):
 
     def begin_filter(self) -> None:
         """Take letters for a filter from now on."""
-        self.filter = "/"
+        self.filter.begin()
         self.sync(self._now)
 
     def clear_filter(self) -> None:
         """Show all agents again."""
-        self.filter = ""
+        self.filter.drop()
         self.sync(self._now)
 
     def on_key(self, event: events.Key) -> None:
         """While a filter is typed, letters are of it."""
-        if not self.is_filtering:
-            return
-        means = self._keymap.means(FILTER, event.key)
-        if means == "filter.keep":
-            self.filter = self.filter[1:]
-        elif means == "filter.drop":
-            self.filter = ""
-        elif event.key == "backspace":
-            self.filter = self.filter[:-1]
-        elif event.is_printable and event.character:
-            self.filter += event.character
-        else:
-            return
-        event.stop()
-        event.prevent_default()
-        self.sync(self._now)
-
-    @property
-    def is_filtering(self) -> bool:
-        """Whether letters are of the filter."""
-        return self.filter.startswith("/")
+        if self.filter.take(event, self._keymap):
+            self.sync(self._now)
 
     def on_click(self, event: events.Click) -> None:
         """Go to the row that was clicked; a second click opens it."""
@@ -130,7 +112,7 @@ class Tree(Lines):
     @property
     def title(self) -> str:
         """What is above the rows: the filter, where there is one."""
-        return f"filter: {self.filter.removeprefix('/')}" if self.filter else ""
+        return f"filter: {self.filter.text}" if self.filter else ""
 
     def _go_to(self, place: int) -> None:
         self.chosen = self._rows[place]
@@ -140,7 +122,7 @@ class Tree(Lines):
     def _find_rows(self) -> None:
         """Find the rows again; what the cursor is on stays where it is on the screen."""
         before = self.cursor
-        wanted = self.filter.removeprefix("/").lower()
+        wanted = self.filter.text.lower()
         self._rows = [
             None,
             *(agent.id for agent in self._session.rows() if self._fits(agent, wanted)),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Turn = tuple[Step, Step]
 
 DEPTHS = (100, 5000)
-TURNS = 40  # of one measurement
+TURNS = 200  # of one measurement: both sides fold their logs more than once meanwhile
 MANY = 16  # agents that write at one time
 GOAL = 1.5
 GOAL_DEPTH = 1.2

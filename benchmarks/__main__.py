@@ -22,6 +22,7 @@ NAMES = (
     "spawn",
     "ask",
     "tree",
+    "redaction",
     "memory",
     "flood",
     "turn",

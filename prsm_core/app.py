@@ -43,6 +43,7 @@ from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from prsm_core.config import Paths, Settings
@@ -88,17 +89,7 @@ async def open_app(
     _check_plugins(options, settings, plugins)
     async with AsyncExitStack() as stack:
         if owned is None:
-            started = SystemClock()
-            owning = open_owned(
-                paths,
-                settings,
-                plugins.collect(ProviderSpec),
-                session=options.session or Ids(started.time).ulid(),
-                clock=started,
-                leaders=leaders,
-                external=external,
-                plugins_off=plugins.switched_off,
-            )
+            owning = _own(options, settings, plugins, paths, leaders, external)
             owned = await stack.enter_async_context(owning)
         lock, clock, tools = owned.lock, owned.clock, _tools(external)
         socket = paths.state / "bridge" / f"{lock.session}.sock"
@@ -127,6 +118,27 @@ async def open_app(
             ControlServer(app, lock, start_soon=engine.start_soon, clock=clock, end=app.aclose),
         ):
             yield app
+
+
+def _own(
+    options: RunOptions,
+    settings: Settings,
+    plugins: PluginManager,
+    paths: Paths,
+    leaders: tuple[ProcessIdentity, ...],
+    external: ProviderSpec | None,
+) -> AbstractAsyncContextManager[Owned]:
+    clock = SystemClock()
+    return open_owned(
+        paths,
+        settings,
+        plugins.collect(ProviderSpec),
+        session=options.session or Ids(clock.time).ulid(),
+        clock=clock,
+        leaders=leaders,
+        external=external,
+        plugins_off=plugins.switched_off,
+    )
 
 
 def _parts_of(owned: Owned) -> dict[str, Any]:

@@ -89,18 +89,17 @@ async def open_app(
     _check_plugins(options, settings, plugins)
     async with AsyncExitStack() as stack:
         if owned is None:
-            owning = _own(options, settings, plugins, paths, leaders, external)
-            owned = await stack.enter_async_context(owning)
+            own = _own(options, settings, plugins, paths, leaders, external)
+            owned = await stack.enter_async_context(own)
         lock, clock, tools = owned.lock, owned.clock, _tools(external)
-        socket = paths.state / "bridge" / f"{lock.session}.sock"
         store = await stack.enter_async_context(await SqliteStore.open(_ledger(paths), late=True))
         config = EngineConfig(
             settings=settings,
             workspace=str(paths.workspace),
             store=store,
-            open_endpoint=await stack.enter_async_context(_bridge(socket, clock)),
-            providers=plugins.collect(ProviderSpec),
-            plugins_off=plugins.switched_off,
+            open_endpoint=await stack.enter_async_context(
+                _bridge(paths.state / "bridge" / f"{lock.session}.sock", clock)
+            ),
             broker=_build_broker(settings, plugins, paths, tools, clock, snapshot),
             tools=tools,
             human=_human_policy(options, settings, frontend),
@@ -254,9 +253,11 @@ def _build_broker(
 
 
 def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:
-    """Return what plugins add to an engine, besides providers and permission checks."""
+    """Return what plugins add to an engine, besides permission checks."""
     return {
         "scorers": tuple(plugins.collect(ModelScorerSpec).values()),
+        "providers": plugins.collect(ProviderSpec),
+        "plugins_off": plugins.switched_off,
         "sinks": tuple(plugins.collect(EventSinkSpec).values()),
         "sink_settings": settings.sinks,
         "told_at_start": [

@@ -83,14 +83,13 @@ async def open_app(
 
     `trusted` is about the `snapshot`, whose rules hold. What is `external` drives the master (see
     EngineConfig); what its `leaders` start is no person. Answers make rules if it `keeps_rules`.
-    Who has begun already, with these settings and plugins, gives what is `owned`.
-    Raises SessionOwnedError when another process owns it, PluginError for one that must be active.
+    Who has begun already gives what is `owned`. Raises SessionOwnedError when another process owns it, PluginError for one that must be active.
     """
     _check_plugins(options, settings, plugins)
     async with AsyncExitStack() as stack:
         if owned is None:
-            own = _own(options, settings, plugins, paths, leaders, external)
-            owned = await stack.enter_async_context(own)
+            of = options, settings, plugins, paths, leaders, external
+            owned = await stack.enter_async_context(_own(*of))
         lock, clock, tools = owned.lock, owned.clock, _tools(external)
         store = await stack.enter_async_context(await SqliteStore.open(_ledger(paths), late=True))
         config = EngineConfig(
@@ -101,14 +100,13 @@ async def open_app(
                 _bridge(paths.state / "bridge" / f"{lock.session}.sock", clock)
             ),
             broker=_build_broker(settings, plugins, paths, tools, clock, snapshot),
-            tools=tools,
             human=_human_policy(options, settings, frontend),
             trusted=trusted,
             external=external,
             command_line=options.command_line,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
             shadows=Shadows(state=paths.state, data=paths.data, trees=paths.trees),
-            **_parts_of(owned),
+            **_parts_of(owned, tools),
             **_plugged_in(settings, plugins),
         )
         async with (
@@ -140,11 +138,12 @@ def _own(
     )
 
 
-def _parts_of(owned: Owned) -> dict[str, Any]:
+def _parts_of(owned: Owned, tools: ToolTable) -> dict[str, Any]:
     """Return what an engine is given of what the owner of its session holds."""
     return {
         "session_id": owned.lock.session,
         "launcher": owned.launcher,
+        "tools": tools,
         "made": owned.made,
         "clock": owned.clock,
         "ids": Ids(owned.clock.time),

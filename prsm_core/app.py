@@ -89,8 +89,8 @@ async def open_app(
     _check_plugins(options, settings, plugins)
     async with AsyncExitStack() as stack:
         if owned is None:
-            of = options, settings, plugins, paths, leaders, external
-            owned = await stack.enter_async_context(_own(*of))
+            own = _own(options, settings, plugins, paths, leaders, external)
+            owned = await stack.enter_async_context(own)
         lock, clock, tools = owned.lock, owned.clock, _tools(external)
         store = await stack.enter_async_context(await SqliteStore.open(_ledger(paths), late=True))
         config = EngineConfig(
@@ -104,10 +104,9 @@ async def open_app(
             human=_human_policy(options, settings, frontend),
             trusted=trusted,
             external=external,
-            command_line=options.command_line,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
             shadows=Shadows(state=paths.state, data=paths.data, trees=paths.trees),
-            **_parts_of(owned, tools),
+            **_parts_of(owned, tools, options),
             **_plugged_in(settings, plugins),
         )
         async with (
@@ -139,12 +138,13 @@ def _own(
     )
 
 
-def _parts_of(owned: Owned, tools: ToolTable) -> dict[str, Any]:
+def _parts_of(owned: Owned, tools: ToolTable, options: RunOptions) -> dict[str, Any]:
     """Return what an engine is given of what the owner of its session holds."""
     return {
         "session_id": owned.lock.session,
         "launcher": owned.launcher,
         "tools": tools,
+        "command_line": options.command_line,
         "made": owned.made,
         "clock": owned.clock,
         "ids": Ids(owned.clock.time),

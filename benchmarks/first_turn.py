@@ -44,6 +44,8 @@ class First(Provider):
         yield Session(host)
 
 def build(settings, services):
+    with open(os.environ["FIRST_TURN"] + ".before", "w") as file:
+        json.dump(list(imported()), file)
     return First()
 
 @hookimpl

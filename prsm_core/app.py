@@ -18,16 +18,14 @@ from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.ids import Ids
-from prsm_core.domain.record import Record
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.control.server import ControlServer
-from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.door.local import LocalApp as LocalApp  # which was here once
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.engine.providers.configured_names import ask_for, judge_names, set_names
 from prsm_core.engine.providers.listings import Listings
+from prsm_core.engine.providers.owned import Owned, open_owned
 from prsm_core.engine.providers.registry import build_provider_registry, configured_specs
 from prsm_core.engine.providers.survey import survey
 from prsm_core.engine.requests.human import HumanPolicy
@@ -46,6 +44,7 @@ from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from prsm_core.config import Paths, Settings
@@ -79,42 +78,43 @@ async def open_app(
     keeps_rules: bool = True,
     external: ProviderSpec | None = None,
     leaders: tuple[ProcessIdentity, ...] = (),
+    owned: Owned | None = None,
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving it stops all that it started.
 
     `trusted` is about the `snapshot`, whose rules hold. What is `external` drives the master (see
     EngineConfig); what its `leaders` start is no person. Answers make rules if it `keeps_rules`.
-    Raises SessionOwnedError when another process owns it, PluginError for one that must be active.
+    Who has begun already gives what is `owned`. Raises SessionOwnedError when another process owns
+    it, PluginError for one that must be active.
     """
     _check_plugins(options, settings, plugins)
-    clock, tools = SystemClock(), _tools(external)
-    ids = Ids(clock.time)
-    async with _open_owned(paths, options.session or ids.ulid(), clock, leaders) as own:
+    async with AsyncExitStack() as stack:
+        if owned is None:
+            own = _own(options, settings, plugins, paths, leaders, external)
+            owned = await stack.enter_async_context(own)
+        lock, clock, tools = owned.lock, owned.clock, _tools(external)
+        store = await stack.enter_async_context(await SqliteStore.open(_ledger(paths), late=True))
         config = EngineConfig(
             settings=settings,
             workspace=str(paths.workspace),
-            **own.parts,
-            providers=plugins.collect(ProviderSpec),
-            plugins_off=plugins.switched_off,
+            store=store,
+            open_endpoint=await stack.enter_async_context(
+                _bridge(paths.state / "bridge" / f"{lock.session}.sock", clock)
+            ),
             broker=_build_broker(settings, plugins, paths, tools, clock, snapshot),
-            tools=tools,
             human=_human_policy(options, settings, frontend),
-            clock=clock,
-            ids=ids,
-            state_dir=private_dir(paths.state),
-            redactor=Redactor((*known_secrets(settings, os.environ), own.lock.key)),
             trusted=trusted,
             external=external,
-            command_line=options.command_line,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
             shadows=Shadows(state=paths.state, data=paths.data, trees=paths.trees),
             skills=_skill_places(settings, paths, trusted=trusted),
+            **_parts_of(owned, tools, options),
             **_plugged_in(settings, plugins),
         )
         async with (
             OrchestrationEngine(config) as engine,
-            aclosing(_door(engine, options, own, paths)) as app,
-            ControlServer(app, own.lock, start_soon=engine.start_soon, clock=clock, end=app.aclose),
+            aclosing(LocalApp(engine, options, store, lock.session, state_dir=paths.state)) as app,
+            ControlServer(app, lock, start_soon=engine.start_soon, clock=clock, end=app.aclose),
         ):
             yield app
 
@@ -126,50 +126,46 @@ def _skill_places(settings: Settings, paths: Paths, *, trusted: bool) -> SkillPl
     return SkillPlaces(workspace=str(paths.workspace), home=user_home(), trusted=trusted)
 
 
-def _door(engine: OrchestrationEngine, options: RunOptions, own: _Owned, paths: Paths) -> LocalApp:
-    return LocalApp(engine, options, own.store, own.lock.session, state_dir=paths.state)
+def _own(
+    options: RunOptions,
+    settings: Settings,
+    plugins: PluginManager,
+    paths: Paths,
+    leaders: tuple[ProcessIdentity, ...],
+    external: ProviderSpec | None,
+) -> AbstractAsyncContextManager[Owned]:
+    clock = SystemClock()
+    return open_owned(
+        paths,
+        settings,
+        plugins.collect(ProviderSpec),
+        session=options.session or Ids(clock.time).ulid(),
+        clock=clock,
+        leaders=leaders,
+        external=external,
+        plugins_off=plugins.switched_off,
+    )
+
+
+def _parts_of(owned: Owned, tools: ToolTable, options: RunOptions) -> dict[str, Any]:
+    """Return what an engine is given of what the owner of its session holds."""
+    return {
+        "session_id": owned.lock.session,
+        "launcher": owned.launcher,
+        "tools": tools,
+        "command_line": options.command_line,
+        "made": owned.made,
+        "clock": owned.clock,
+        "ids": Ids(owned.clock.time),
+        "state_dir": owned.state_dir,
+        "redactor": owned.redactor,
+    }
 
 
 def _tools(external: ProviderSpec | None) -> ToolTable:
     tools = ToolTable()
     # An external master ends by leaving.
     return tools if external is None else tools.without("task_complete", AgentRole.MASTER)
-
-
-class _Owned(Record, frozen=True):
-    """What the owner of a session holds open while its engine runs."""
-
-    lock: SessionLock
-    store: SqliteStore
-    launcher: ProcessLauncher
-    open_endpoint: OpenEndpoint
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """What an engine is given of it."""
-        return {
-            "session_id": self.lock.session,
-            "store": self.store,
-            "launcher": self.launcher,
-            "open_endpoint": self.open_endpoint,
-        }
-
-
-@asynccontextmanager
-async def _open_owned(
-    paths: Paths, session: str, clock: Clock, leaders: tuple[ProcessIdentity, ...]
-) -> AsyncIterator[_Owned]:
-    """Become the owner of a session; raises SessionOwnedError when another process is."""
-    with (
-        SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
-        recorded_processes(paths.state) as processes,
-    ):
-        async with (
-            await SqliteStore.open(_ledger(paths), late=True) as store,
-            ProcessLauncher(clock, on_start=processes.add) as launcher,
-            _bridge(paths.state / "bridge" / f"{session}.sock", clock) as open_endpoint,
-        ):
-            yield _Owned(lock, store, launcher, open_endpoint)
 
 
 @asynccontextmanager
@@ -266,9 +262,11 @@ def _build_broker(
 
 
 def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:
-    """Return what plugins add to an engine, besides providers and permission checks."""
+    """Return what plugins add to an engine, besides permission checks."""
     return {
         "scorers": tuple(plugins.collect(ModelScorerSpec).values()),
+        "providers": plugins.collect(ProviderSpec),
+        "plugins_off": plugins.switched_off,
         "sinks": tuple(plugins.collect(EventSinkSpec).values()),
         "sink_settings": settings.sinks,
         "told_at_start": [

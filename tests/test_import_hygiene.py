@@ -149,9 +149,21 @@ with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
 
 
 @pytest.fixture(scope="module")
-def by_the_first_turn(tmp_path_factory):
+def run_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("run")
+
+
+@pytest.fixture(scope="module")
+def by_the_first_turn(run_folder):
     """The modules that `prsm run` has imported when the first turn begins."""
-    return frozenset(imported_by_the_first_turn(tmp_path_factory.mktemp("run")))
+    return frozenset(imported_by_the_first_turn(run_folder))
+
+
+def test_a_provider_is_built_before_the_engine_is_imported(by_the_first_turn, run_folder):
+    before = set(json.loads((run_folder / "modules.json.before").read_text()))
+    late = {"prsm_core.app", "prsm_core.engine.engine", "prsm_core.store", "sqlite3"}
+    assert not late & before
+    assert late <= by_the_first_turn
 
 
 @pytest.mark.parametrize("module", NOT_BEFORE_THE_FIRST_TURN)

@@ -8,21 +8,20 @@ import os
 import signal
 import sys
 from collections.abc import Mapping  # noqa: TC003 - of the fields of a Request, as `convert` reads them
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 from msgspec.structs import asdict
 
-from prsm_core.app import open_app
 from prsm_core.builtin.console import ConsoleFrontend
 from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.catalog.packages import OWN_PACKAGES
-from prsm_core.cli.ledger import open_ledger, open_session, require_current
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import deletion_notes, workspace_paths
 from prsm_core.cli.run_options import to_keep
@@ -30,10 +29,14 @@ from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.distributions import distribution_of
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.engine.providers.owned import open_owned
 from prsm_core.errors import PluginError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.loop.interrupts import note_interrupt
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
@@ -41,7 +44,7 @@ from prsm_core.plugins.guard import Guest
 from prsm_core.plugins.printing import stdout_kept, stdout_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from types import FrameType
 
     from prsm_core.cli.launch import Launch
@@ -248,16 +251,7 @@ def _inner(frontend: Frontend) -> Frontend:
 async def _drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend: Frontend) -> int:
     try:
         with run_log(setup):
-            async with open_app(
-                options,
-                setup.settings,
-                setup.plugins,
-                paths=setup.paths,
-                frontend=spec,
-                trusted=setup.trusted,
-                snapshot=setup.snapshot,
-                keeps_rules=setup.keeps_rules,
-            ) as app:
+            async with _opened(setup, options, spec) as app:
                 return await frontend.run(app)
     except asyncio.CancelledError:
         shown = _inner(frontend)
@@ -266,7 +260,42 @@ async def _drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend
         raise
 
 
+@asynccontextmanager
+async def _opened(
+    setup: Setup, options: RunOptions, spec: FrontendSpec
+) -> AsyncIterator[AppHandle]:
+    """Open the application; the provider of a new run begins while the engine is imported."""
+    clock = SystemClock()
+    async with open_owned(
+        setup.paths,
+        setup.settings,
+        setup.plugins.collect(ProviderSpec),
+        session=options.session or Ids(clock.time).ulid(),
+        clock=clock,
+        plugins_off=setup.plugins.switched_off,
+    ) as owned:
+        if options.task is not None and options.session is None:  # else the ledger knows whose
+            defaults = setup.settings.defaults
+            model = options.model or defaults.master_model or defaults.model
+            await owned.prepare(options.provider, model)
+        root = await asyncio.to_thread(import_module, "prsm_core.app")
+        async with root.open_app(
+            options,
+            setup.settings,
+            setup.plugins,
+            paths=setup.paths,
+            frontend=spec,
+            trusted=setup.trusted,
+            snapshot=setup.snapshot,
+            keeps_rules=setup.keeps_rules,
+            owned=owned,
+        ) as app:
+            yield app
+
+
 async def _print_rest(frontend: JsonFrontend | ConsoleFrontend, workspace: str) -> None:
+    from prsm_core.cli.ledger import open_ledger  # hardly ever
+
     try:
         async with open_ledger(workspace) as store:
             await frontend.print_rest(store)
@@ -355,6 +384,8 @@ async def _run(setup: Setup, request: Request, build: Build) -> int:
 async def _options(setup: Setup, request: Request) -> RunOptions:
     session, mode = None, request.mode
     if request.session is not None or request.continues:
+        from prsm_core.cli.ledger import open_session, require_current  # once a session goes on
+
         async with open_session(request.workspace, request.session) as (store, info):
             require_current(info, request.session)
             session = info.session_id

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prsm_core.config.paths import SkillPlaces
     from prsm_core.domain.ids import Ids
     from prsm_core.engine.processes.launcher import ProcessLauncher
+    from prsm_core.engine.providers.owned import Made
     from prsm_core.engine.providers.retry import RetryPolicy
     from prsm_core.engine.requests.human import HumanPolicy
     from prsm_core.engine.tools.table import ToolTable
@@ -62,6 +63,7 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     shell_env: Mapping[str, str] = field(default_factory=dict)
     open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
     plugins_off: bool = False
+    made: Made | None = None  # of `providers`, where that is done already
     retry: RetryPolicy | None = None  # pauses of another kind than the settings'
     own_rules: OwnRules | None = None  # where the rules of a person's answers go
     shadows: Shadows | None = None  # None: nobody looks after the files

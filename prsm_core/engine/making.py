@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 def make_providers(config: EngineConfig, background: Background) -> ProviderRegistry:
     """Return all providers that may be used."""
+    if config.made is not None:
+        config.made.report_to(background.report)
+        return config.made.registry
     return build_provider_registry(
         config.providers,
         config.settings,

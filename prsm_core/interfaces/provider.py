@@ -389,6 +389,15 @@ class Provider(ABC):
         rebuilt, and `not_logged_in` where another login may help.
         """
 
+    async def prepare(self) -> None:
+        """Begin what all sessions share, since one is likely to be opened soon.
+
+        It is called once, before a probe, while the engine is still on its way, and it is
+        cancelled where none is opened. What it raises is not told: whoever opens a session finds
+        out again.
+        """
+        return
+
     async def probe(self) -> ProviderStatus:
         """Look, without a session, whether the provider can be used; give up within 5 s."""
         return ProviderStatus(available=True)

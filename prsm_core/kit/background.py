@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import types
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -39,6 +40,8 @@ class Background:
         self._changed = asyncio.Event()  # a task has ended, or the time to end is over
         self._tasks: dict[asyncio.Task[None], Coroutine[Any, Any, object]] = {}
         self._finishing: set[asyncio.Task[None]] = set()
+        # One of each for all tasks: whoever waits keeps what it was begun with.
+        self._on_end, self._context = self._ended, copy_context()
 
     async def __aenter__(self) -> Self:
         return self
@@ -82,7 +85,7 @@ class Background:
         """Run `work` until it ends, is cancelled, or the engine closes."""
         task = asyncio.get_running_loop().create_task(self.guard(work, name), name=name)
         self._tasks[task] = work
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_end, context=self._context)
         if self._is_over:
             task.cancel()
         return task

@@ -62,6 +62,7 @@ class CodexProvider(Provider):
         self._server: AppServer | None = None
         self._features: Features | None = None
         self._has_hook = False  # Codex has been seen to run it
+        self._refused: ProviderNotAvailableError | None = None  # why it could not be prepared
         self._asking = asyncio.Lock()
         self._starting = asyncio.Lock()
         self._gate = gate or HookGate(services.state_dir, services, refusal=denial)
@@ -105,6 +106,16 @@ class CodexProvider(Provider):
         stack.callback(self._one_shots.discard, session)
         stack.push_async_callback(session.close)
         return session
+
+    async def prepare(self) -> None:
+        """Start the app-server; see Provider."""
+        if self._config.backend == "exec" or self._logged_in() is False:
+            return
+        try:
+            await self._running()
+        except ProviderNotAvailableError as error:
+            self._refused = error  # the first session need not wait for the same once more
+            raise
 
     async def probe(self) -> ProviderStatus:
         """Look for the program, its version and a login; see Provider."""
@@ -188,6 +199,9 @@ class CodexProvider(Provider):
     async def _running(self) -> AppServer:
         """Return the running app-server; start one if there is none or it has ended."""
         async with self._starting:
+            refused, self._refused = self._refused, None
+            if refused is not None:
+                raise refused
             features = await self._checked()
             if self._server is None or self._server.closed:
                 await make_home(self._config, self._services, features)

@@ -220,6 +220,10 @@ class VendorProvider(Provider):
         async with backend.open_session(request, host) as session:
             yield session
 
+    async def prepare(self) -> None:
+        """Have the backend of masters begin; see Provider."""
+        await self._masters.prepare()
+
     async def probe(self) -> ProviderStatus:
         """Look whether all of its backends can be used; see Provider."""
         one = await self._masters.probe()

@@ -13,6 +13,7 @@ from prsm_codex.plugin import prsm_providers
 from prsm_codex.provider import build
 
 from plugins.prsm_codex.tests.puppet import open_fake
+from plugins.prsm_codex.tests.test_contract import FAKE
 from prsm_core.domain.models import ModelInfo
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
 from prsm_core.testing.doubles import RecordingHost, open_services, session_request
@@ -32,6 +33,10 @@ def program(tmp_path):
         return str(path)
 
     return write
+
+
+def served(services):
+    return [process for process in services.processes if process.name == "codex"]
 
 
 async def probed(tmp_path, settings, clock=None):
@@ -173,6 +178,44 @@ async def test_models_come_from_the_configuration_or_page_by_page_from_codex(tmp
         await provider.aclose()
     assert (model.model_id, model.display_name) == ("m", "M")
     assert model.reasoning_efforts == ("low", "high")
+
+
+async def test_what_is_prepared_is_what_the_first_session_uses(tmp_path):
+    async with open_services(tmp_path / "s") as services:
+        provider = build({"command": FAKE, **CUSTOM}, services)
+        await provider.prepare()
+        before = served(services)
+        async with provider.open_session(session_request(tmp_path), RecordingHost()):
+            assert served(services) == before
+        await provider.aclose()
+        assert len(before) == 1
+        assert not services.live
+
+
+async def test_why_it_could_not_be_prepared_is_told_to_one_session(tmp_path, program):
+    script = 'case "$*" in *--version) echo codex-cli 0.169.0;; *) echo no such >&2; exit 2;; esac'
+    async with open_services(tmp_path) as services:
+        provider = build({**CUSTOM, "command": program(script)}, services)
+        with pytest.raises(ProviderNotAvailableError, match="no such"):
+            await provider.prepare()
+        started = len(services.processes)
+        for again in (0, 1):  # a later session looks once more: it may have been mended
+            with pytest.raises(ProviderNotAvailableError, match="no such"):
+                await provider.open_session(session_request(tmp_path), RecordingHost()).__aenter__()
+            assert len(services.processes) == started + again
+        await provider.aclose()
+
+
+@pytest.mark.parametrize("settings", [{"backend": "exec", **CUSTOM}, {}])
+async def test_nothing_is_prepared_for_a_process_a_turn_nor_without_a_login(
+    tmp_path, monkeypatch, settings
+):
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "nobody"))
+    async with open_services(tmp_path / "s") as services:
+        provider = build({"command": FAKE, **settings}, services)
+        await provider.prepare()
+        assert not services.processes
+        await provider.aclose()
 
 
 async def test_wrong_settings_are_an_error_at_once(tmp_path):

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 RUN, PROMPT = "run", "prompt"  # kinds, as the shadow's records have them
 _UNTAKEN = "no snapshot of {} is taken"
-BESIDE_SECONDS = 0.1  # after the first turn began: by then its request is on its way
+# After the first turn began: sooner than a model answers, and later than a run that needs no more
+# than a few words is over. Who wants to write meanwhile does not wait for it.
+BESIDE_SECONDS = 0.3
 END_SECONDS = 5.0  # how long the end of a run waits for snapshots that are being taken
 _LONGEST = 120  # characters of a prompt that are a snapshot's description
 

@@ -102,6 +102,15 @@ class GuardedProvider(Provider):
             return ()
         return self._known
 
+    async def prepare(self) -> None:
+        """Begin what all sessions share, as far as it can; see Provider."""
+        prepare = getattr(self.inner, "prepare", None)  # one that derives from nothing has none
+        if callable(prepare):
+            try:
+                await self._guest.within(self._limits.open, "prepare", prepare, passes=ANSWERS)
+            except PrsmError as error:
+                _log.info("%s", error)
+
     async def probe(self) -> ProviderStatus:
         """Look for at most six seconds; see Provider."""
         call = self.inner.probe

@@ -1,6 +1,7 @@
 """Providers as the engine uses them: which there are, what they can, which models they have.
 
 registry          the installed ones, opened when they are needed
+owned             what there is of a session before its engine, which they can begin in
 profiles          the logins of one
 residents         who holds a process of its own, and who makes room for another
 breaker, retry    pauses after failures

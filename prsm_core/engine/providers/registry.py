@@ -121,6 +121,7 @@ class ProviderRegistry:
         self._built: dict[tuple[str, str | None], GuardedProvider] = {}  # by name and auth profile
         self._profiles: dict[str, AuthProfiles] = {}
         self.statuses: dict[str, ProviderStatus] = {}  # of those that `choose` has probed
+        self._preparing: asyncio.Task[None] | None = None
 
     @property
     def names(self) -> frozenset[str]:
@@ -171,6 +172,29 @@ class ProviderRegistry:
             except PluginFaultError as error:
                 raise ProviderNotAvailableError(error.message, hint=error.hint) from error
         return self._built[name, login]
+
+    async def prepare(
+        self, provider: str | None, model: str | None, background: Background
+    ) -> None:
+        """Have the provider that a run is likely to choose begin what all its sessions share.
+
+        It is the one that is named, or that the model's name begins with, or the first; where only
+        the model is named nobody knows yet, and none does. Whether it is there a probe finds out.
+        It is built by the return, and goes on in a task.
+        """
+        if model is not None:
+            said, found, _ = model.partition("/")
+            provider = said if found else provider
+        elif provider is None:
+            provider = self._settings.defaults.provider or next(iter(self._candidates()), None)
+        if provider not in self._names:
+            return
+        try:
+            built = await self.get(provider)
+        except PrsmError as error:  # whoever needs it hears of it
+            _log.info("%s", error)
+        else:
+            self._preparing = background.start(built.prepare(), name=f"preparing {provider}")
 
     def _build(
         self, spec: ProviderSpec, section: Mapping[str, Any], login: str | None
@@ -304,6 +328,10 @@ class ProviderRegistry:
 
     async def aclose(self) -> None:
         """Close every provider that was built; one that fails to does not keep the others."""
+        preparing, self._preparing = self._preparing, None
+        if preparing is not None and not preparing.done():
+            preparing.cancel()
+            await asyncio.wait({preparing})
         built, self._built = self._built, {}
         await asyncio.gather(*(_close(provider) for provider in built.values()))
 

@@ -57,7 +57,7 @@ class TurnCalls(Struct, eq=False):
     _left: tuple[Call, ...] = ()  # those that were let go of
     _taken_up: asyncio.Event | None = None  # set once they may be made; None: none was
     # Left open by an earlier session, and not yet made again.
-    _unbegun: dict[str, Call] = field(default_factory=dict)
+    _unbegun: dict[str, Call] | None = None
 
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
@@ -153,13 +153,13 @@ class TurnCalls(Struct, eq=False):
         The same handlers run again, and recall what they have done. Each has a task of its own,
         for there is no provider that waits for it. Those of a turn that ends first have no answer.
         """
-        calls = list(self._unbegun.values())
+        calls = list((self._unbegun or {}).values())
         outcomes = await asyncio.gather(*(self._make_again(call) for call in calls))
         return {call.id: outcome for call, outcome in zip(calls, outcomes, strict=True)}
 
     async def _make_again(self, call: Call) -> ToolOutcome:
         if (
-            self._unbegun.pop(call.id, None) is None
+            self._unbegun is None or self._unbegun.pop(call.id, None) is None
         ):  # its turn has ended first, and the call with it
             return turn_over()
         return await self._run(call)
@@ -258,8 +258,8 @@ class TurnCalls(Struct, eq=False):
 
         Those that an earlier session has left open, and that nobody has made again, end first.
         """
-        unbegun, self._unbegun = self._unbegun, {}
-        for call in unbegun.values():
+        unbegun, self._unbegun = self._unbegun, None
+        for call in (unbegun or {}).values():
             self._finish_row(call)
         self._cancel()
         if self._tasks:

@@ -1,0 +1,130 @@
+"""What the owner of a session holds before there is an engine: its lock, launcher and providers.
+
+So a provider can begin what all of its sessions share while the engine is still imported.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from prsm_core.config import private_dir
+from prsm_core.config.secrets import known_secrets
+from prsm_core.domain.record import Record
+from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.engine.processes.orphans import recorded_processes
+from prsm_core.engine.providers.registry import build_provider_registry
+from prsm_core.kit.background import Background
+from prsm_core.permissions import Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
+
+    from prsm_core.config import Paths, Settings
+    from prsm_core.engine.processes.table import ProcessIdentity
+    from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.provider import ProviderSpec
+
+    OnError = Callable[[str, Exception], None]
+
+_log = logging.getLogger("prsm.engine")
+
+
+class Made(Record, frozen=True, kw_only=True):
+    """Providers that are there before their engine.
+
+    report_to: Has what fails in their tasks by surprise told to the engine from then on.
+    """
+
+    registry: ProviderRegistry
+    background: Background  # their tasks
+    report_to: Callable[[OnError], None]
+
+
+class Owned(Record, frozen=True, kw_only=True):
+    """What the owner of a session holds; all of it is let go of when `open_owned` is left."""
+
+    lock: SessionLock
+    launcher: ProcessLauncher
+    made: Made
+    state_dir: Path
+    redactor: Redactor
+    clock: Clock
+
+    async def prepare(self, provider: str | None, model: str | None) -> None:
+        """Have the provider that a run is likely to choose begin; see `ProviderRegistry`."""
+        await self.made.registry.prepare(provider, model, self.made.background)
+
+
+@asynccontextmanager
+async def open_owned(
+    paths: Paths,
+    settings: Settings,
+    specs: Mapping[str, ProviderSpec],
+    *,
+    session: str,
+    clock: Clock,
+    leaders: tuple[ProcessIdentity, ...] = (),
+    external: ProviderSpec | None = None,
+    plugins_off: bool = False,
+) -> AsyncIterator[Owned]:
+    """Become the owner of a session; raises SessionOwnedError when another process is."""
+    surprises = _Surprises()
+    with (
+        SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
+        recorded_processes(paths.state) as processes,
+    ):
+        async with (
+            ProcessLauncher(clock, on_start=processes.add) as launcher,
+            Background(surprises, clock) as background,
+        ):
+            redactor = Redactor((*known_secrets(settings, os.environ), lock.key))
+            state_dir = private_dir(paths.state)
+            registry = build_provider_registry(
+                specs,
+                settings,
+                launcher=launcher,
+                background=background,
+                clock=clock,
+                state_dir=state_dir,
+                external=external,
+                plugins_off=plugins_off,
+                redactor=redactor,
+            )
+            try:
+                yield Owned(
+                    lock=lock,
+                    launcher=launcher,
+                    made=Made(
+                        registry=registry,
+                        background=background,
+                        report_to=surprises.report_to,
+                    ),
+                    state_dir=state_dir,
+                    redactor=redactor,
+                    clock=clock,
+                )
+            finally:
+                await registry.aclose()
+
+
+class _Surprises:
+    """Tells what fails by surprise to the log, until an engine is there to be told."""
+
+    def __init__(self) -> None:
+        self._on_error: OnError = _log_surprise
+
+    def __call__(self, name: str, error: Exception) -> None:
+        self._on_error(name, error)
+
+    def report_to(self, on_error: OnError) -> None:
+        self._on_error = on_error
+
+
+def _log_surprise(name: str, error: Exception) -> None:
+    _log.error("%s failed", name, exc_info=error)

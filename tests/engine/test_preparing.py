@@ -1,0 +1,119 @@
+"""What a provider begins before there is an engine, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from prsm_core.config import Settings, resolve_paths
+from prsm_core.engine.providers.owned import open_owned
+from prsm_core.errors import ProviderNotAvailableError, SessionOwnedError
+from prsm_core.interfaces.provider import Provider, ProviderSpec
+from prsm_core.kit.clocks import SystemClock
+from prsm_core.testing.doubles import until
+
+
+class Prepared(Provider):
+    """A provider that notes what was begun, and hangs or fails over it where it is told to."""
+
+    def __init__(self, settings, services):
+        self.how = settings.get("how")
+        self.services = services
+        self.begun, self.ended = False, False
+
+    def open_session(self, request, host):
+        raise NotImplementedError
+
+    async def prepare(self):
+        self.begun = True
+        if self.how == "fails":
+            raise ProviderNotAvailableError("there is no room")
+        try:
+            if self.how == "hangs":
+                await asyncio.Event().wait()
+        finally:
+            self.ended = True
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens what an owner holds, with two providers, under these settings."""
+    paths = resolve_paths(tmp_path, {"PRSM_HOME": str(tmp_path / "home")})
+    specs = {
+        name: ProviderSpec(name=name, summary="", factory=Prepared) for name in ("first", "second")
+    }
+
+    def opened(session="session", **settings):
+        return open_owned(
+            paths, Settings.model_validate(settings), specs, session=session, clock=SystemClock()
+        )
+
+    return opened
+
+
+async def prepared(owned):
+    """Return the names of the providers that have begun, once one would have."""
+    registry = owned.made.registry
+    if registry._preparing is not None:
+        await asyncio.wait({registry._preparing})
+    return {name for name, _ in registry._built if (await registry.get(name)).inner.begun}
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "defaults", "expected"),
+    [
+        (None, None, {}, "first"),
+        ("second", None, {}, "second"),
+        (None, None, {"provider": "second"}, "second"),
+        (None, "second/large", {}, "second"),
+        ("second", "first/large", {}, "first"),
+        ("second", "large", {}, "second"),
+        (None, "large", {}, None),
+        (None, "large", {"provider": "second"}, None),
+        ("nobody", None, {}, None),
+    ],
+)
+async def test_the_provider_that_a_run_is_likely_to_choose_begins(
+    opened, provider, model, defaults, expected
+):
+    async with opened(defaults=defaults) as owned:
+        await owned.prepare(provider, model)
+        assert await prepared(owned) == ({expected} if expected else set())
+
+
+async def test_what_it_raises_is_left_to_whoever_opens_a_session(opened):
+    async with opened(providers={"first": {"how": "fails"}}) as owned:
+        await owned.prepare(None, None)
+        assert await prepared(owned) == {"first"}
+
+
+async def test_one_that_hangs_is_cancelled_before_its_provider_is_closed(opened):
+    async with opened(providers={"first": {"how": "hangs"}}) as owned:
+        await owned.prepare(None, None)
+        provider = (await owned.made.registry.get("first")).inner
+        await until(lambda: provider.begun)
+        await owned.made.registry.aclose()
+        assert provider.ended
+
+
+async def test_what_fails_in_its_tasks_is_told_to_the_engine_once_there_is_one(opened, caplog):
+    async def fail():
+        raise RuntimeError("by surprise")
+
+    told = []
+    async with opened() as owned:
+        services = (await owned.made.registry.get("first")).inner.services
+        services.start_soon(fail, name="early")
+        await until(lambda: "early failed" in caplog.text)
+        owned.made.report_to(lambda name, error: told.append(name))
+        services.start_soon(fail, name="late")
+        await until(lambda: told)
+    assert told == ["late"]
+    assert "late failed" not in caplog.text
+
+
+async def test_nothing_begins_for_who_does_not_own_the_session(opened):
+    async with opened():
+        with pytest.raises(SessionOwnedError):
+            await opened().__aenter__()

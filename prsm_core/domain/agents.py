@@ -96,6 +96,8 @@ class AgentDescriptor(Record, frozen=True, gc=False, kw_only=True):
     reasoning_effort: str | None = None
     mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)
     created_at: float = 0.0  # Unix seconds
+    labels: Mapping[str, str] = field(default_factory=dict)  # see domain.labels
+    continues: str | None = None  # the agent whose conversation it began with, as that was by then
 
 
 class SpawnRequest(Record, frozen=True, gc=False, kw_only=True):
@@ -120,6 +122,8 @@ class SpawnRequest(Record, frozen=True, gc=False, kw_only=True):
     depth: int | None = None  # levels of agents below the child
     budget: Budget | None = None  # of the child and all below it
     expert: ExpertProfile | None = None  # who the child is; its tools stay within the grant
+    labels: Mapping[str, str | None] | None = None  # laid over the parent's; None takes one away
+    continues: str | None = None  # id of a child of the parent, whose conversation it begins with
 
 
 class AgentResult(Record, frozen=True, gc=False, kw_only=True):

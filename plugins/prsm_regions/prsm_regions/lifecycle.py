@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from prsm_core.lifecycle.machine import Machine
+from prsm_core import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

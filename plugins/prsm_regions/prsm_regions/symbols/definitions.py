@@ -21,7 +21,19 @@ _MAX_LINE = 240  # characters of a member, or of what has no body
 _MAX_PARSE_S = 2.0  # CPU of one file; a real one of 2 MB takes a fifth of it
 _PIECE = 64 * 1024  # bytes after which other threads have had their turn
 HOLDERS = frozenset(
-    "class interface enum struct union trait impl record annotation namespace module".split()
+    [
+        "class",
+        "interface",
+        "enum",
+        "struct",
+        "union",
+        "trait",
+        "impl",
+        "record",
+        "annotation",
+        "namespace",
+        "module",
+    ]
 )
 _TYPES = HOLDERS - {"namespace", "module"}  # functions in them are methods
 _BLANKS = re.compile(r"\s+")
@@ -140,11 +152,8 @@ def _nest(found: list[_Raw], source: bytes) -> dict[int, list[_Raw]]:
     members: dict[int, list[_Raw]] = {}
     stack: list[int] = []
     for position, raw in enumerate(found):
-        while (
-            stack
-            and found[stack[-1]].stop < raw.stop
-            or stack
-            and found[stack[-1]].stop <= raw.begin
+        while (stack and found[stack[-1]].stop < raw.stop) or (
+            stack and found[stack[-1]].stop <= raw.begin
         ):
             stack.pop()
         raw.head = _head(source, raw)

@@ -21,19 +21,10 @@ _MAX_LINE = 240  # characters of a member, or of what has no body
 _MAX_PARSE_S = 2.0  # CPU of one file; a real one of 2 MB takes a fifth of it
 _PIECE = 64 * 1024  # bytes after which other threads have had their turn
 HOLDERS = frozenset(
-    [
-        "class",
-        "interface",
-        "enum",
-        "struct",
-        "union",
-        "trait",
-        "impl",
-        "record",
-        "annotation",
-        "namespace",
-        "module",
-    ]
+    (
+        *("class", "interface", "enum", "struct", "union", "trait", "impl", "record"),
+        *("annotation", "namespace", "module"),
+    )
 )
 _TYPES = HOLDERS - {"namespace", "module"}  # functions in them are methods
 _BLANKS = re.compile(r"\s+")

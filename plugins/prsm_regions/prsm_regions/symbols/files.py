@@ -87,6 +87,7 @@ def read(root: str, path: str, now_ns: int) -> Content | None:
 
 
 def _read(descriptor: int, now_ns: int) -> Content | None:
+    data = b""
     for _ in range(_TRIES):
         before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):

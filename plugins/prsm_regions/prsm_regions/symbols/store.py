@@ -143,7 +143,7 @@ class Store:
             return False
         try:
             found = db.execute("PRAGMA user_version").fetchone() == (VERSION,)
-            return found and db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+            return bool(found and db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
         except sqlite3.Error:
             return False
         finally:

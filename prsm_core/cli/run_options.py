@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.labels import relabelled
-from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +31,11 @@ def named_texts(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
     """Return labels of NAME=TEXT each, the last of a name; raise BadParameter for what is none."""
+    if not values:
+        return {}
+    from prsm_core.domain.labels import relabelled  # few runs have labels
+    from prsm_core.errors import ConfigError
+
     given = {}
     for value in values:
         name, equals, text = value.partition("=")

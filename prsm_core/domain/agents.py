@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
 
 
+NO_LABELS: Mapping[str, str] = {}
+
+
 class AgentState(StrEnum):
     """The nine states of an agent; a state says what happened, nothing else."""
 

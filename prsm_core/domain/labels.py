@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prsm_core.errors import PrsmError
 
-NO_LABELS: Mapping[str, str] = {}
 MOST = 64  # labels of one agent
 NAME_BYTES = 128
 TEXT_BYTES = 4 * 1024

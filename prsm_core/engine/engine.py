@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.labels import NO_LABELS
+from prsm_core.domain.agents import NO_LABELS, PermissionMode
 from prsm_core.domain.writes import RunFinished, RunResumed
 from prsm_core.engine.assembly import Assembly, EngineConfig
 from prsm_core.engine.guarded.failing import breaks_ledger, describe

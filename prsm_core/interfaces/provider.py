@@ -432,7 +432,8 @@ class ProviderSpec:
 
     A `program` has no model: its sessions call tools by code of its own. So its calls of
     `spawn_child` and `spawn_children_parallel` may have arguments that no model is shown or may
-    give: `labels`, texts by name, laid over those that the child inherits (null takes one away).
+    give: `labels`, texts by name, laid over those that the child inherits (null takes one away);
+    `continues`, a child by name or id, with whose conversation as it is by then this one begins.
     It may `AgentHost.relabel`, and labels named as `NAME/…` are its alone, where NAME is this name.
     What it offers by `AgentHost.mcp_endpoint` is a model's to call, and takes neither.
     """

@@ -256,9 +256,8 @@ class ScriptedProvider(Provider):
             self.services = services
             return self
 
-        return ProviderSpec(
-            name="script", summary="scripted agents", factory=factory, program=self.is_program
-        )
+        kind = {"summary": "scripted agents", "program": self.is_program}
+        return ProviderSpec(name="script", factory=factory, **kind)
 
     @asynccontextmanager
     async def open_session(self, request, host):
@@ -296,8 +295,7 @@ class RuleBroker:
         return request.tool in EDIT_TOOLS or request.tool == "Bash"
 
     def grant(self, agent_id, request):
-        word = request.command.split(" ")[0]
-        self.granted.add((agent_id, word))
+        self.granted.add((agent_id, word := request.command.split(" ")[0]))
         return {"agent": agent_id, "word": word}
 
     def told(self):

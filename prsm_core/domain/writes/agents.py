@@ -51,7 +51,6 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agent's three rows."""
         agent = self.agent
-        created_ms = int(agent.created_at * 1000)
         row = {
             "agent_id": agent.agent_id,
             "session_id": agent.session_id,
@@ -87,8 +86,7 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
             "is_subagent": int(agent.parent_id is not None),
             "session_id": agent.session_id,
             "agent_id": agent.agent_id,
-            "created_at": created_ms,
-            "updated_at": created_ms,
+            **dict.fromkeys(("created_at", "updated_at"), int(agent.created_at * 1000)),
         }
         above = None
         if agent.parent_id is not None:

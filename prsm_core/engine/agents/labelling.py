@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from prsm_core.domain.labels import relabelled
 from prsm_core.domain.writes import AgentRelabelled
 from prsm_core.engine.guarded.failing import breaks_ledger
 from prsm_core.errors import AgentSpawnError, ConfigError, OrchestrationError
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life, Steps
     from prsm_core.engine.state import AgentRecord, Roster
+    from prsm_core.errors import PrsmError
 
 
 class Labelling:
@@ -53,8 +53,9 @@ class Labelling:
 
         Raises ConfigError for what can be none.
         """
-        fit = self._journal.redact(sanitize(given))
-        return relabelled(known or {}, fit, owner=None, error=ConfigError)
+        if not given:
+            return dict(known or {})
+        return self._laid(known or {}, given, None, ConfigError)
 
     @contextmanager
     def laid(
@@ -84,8 +85,19 @@ class Labelling:
         if given is None:
             return parent.labels
         owner = self._owner(parent, AgentSpawnError)
-        fit = self._journal.redact(sanitize(given))
-        return relabelled(parent.labels, fit, owner=owner, error=AgentSpawnError)
+        return self._laid(parent.labels, given, owner, AgentSpawnError)
+
+    def _laid(
+        self,
+        known: Mapping[str, str],
+        changes: Mapping[str, str | None],
+        owner: str | None,
+        error: type[PrsmError],
+    ) -> dict[str, str]:
+        from prsm_core.domain.labels import relabelled  # few runs have labels
+
+        fit = self._journal.redact(sanitize(changes))
+        return relabelled(known, fit, owner=owner, error=error)
 
     def _owner(self, agent: AgentDescriptor, error: type[OrchestrationError]) -> str:
         owner = self.program_of(agent.provider)
@@ -106,8 +118,8 @@ class Labelling:
             raise OrchestrationError(f"{record.descriptor.name} has ended", code="agent_ended")
         owner = self._owner(record.descriptor, OrchestrationError)
         target = record if agent is None else self._own(record, agent)
-        known, fit = target.descriptor.labels, self._journal.redact(sanitize(changes))
-        labels = relabelled(known, fit, owner=owner, error=OrchestrationError)
+        known = target.descriptor.labels
+        labels = self._laid(known, changes, owner, OrchestrationError)
         if labels == known:
             return labels
         target.descriptor = replace(target.descriptor, labels=labels)

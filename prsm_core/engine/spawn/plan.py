@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import (
+    NO_LABELS,
     AgentDescriptor,
     AgentRole,
     Grant,
     PermissionMode,
 )
-from prsm_core.domain.labels import NO_LABELS
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.providers.levels import HINT

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import ConfigError, Key, Parser, parse_choice, parse_text, read_section
+from prsm_core import ConfigError, Key, Parser, parse_choice, parse_flag, parse_text, read_section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,7 @@ class RegionsConfig:
         effort: How rich the prompts are.
         max_agents: How many agents work at once: 1 to 5.
         retries: How often failed subtasks are tried again: 0 to 2.
+        worktrees: Whether each subtask works in a worktree of its own; only its region leaves it.
         select: Who chooses a model for each subtask: `rules`, or a model.
         build: Who writes the prompt of each subtask: `rules`, or a model.
         judge: Who says how a subtask ended: `rules`, or a model.
@@ -43,6 +44,7 @@ class RegionsConfig:
     effort: Richness = Richness.MEDIUM
     max_agents: int = MAX_AGENTS
     retries: int = MAX_RETRIES
+    worktrees: bool = False
     select: str = "rules"
     build: str = "rules"
     judge: str = "rules"
@@ -84,5 +86,6 @@ KEYS: dict[str, Parser] = {
     "model": Key(parse_text, "The model of subtasks for which nothing else says one.", _TEXT),
     "planner": Key(parse_text, "The model that splits an intent into subtasks.", _TEXT),
     "retries": _whole(0, MAX_RETRIES, "How often failed subtasks are tried again."),
+    "worktrees": Key(parse_flag, "Whether each subtask has a worktree of its own."),
     "select": Key(parse_text, "Who chooses each subtask's model: rules, or a model.", _TEXT),
 }

@@ -20,4 +20,5 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         factory="prsm_regions.provider:build",
         settings="prsm_regions.section:SETTINGS",
         selectable=False,  # it has no model of its own
+        program=True,
     )

@@ -64,6 +64,7 @@ def judge(given: ProgressEval) -> Evaluation:
         return Evaluation(state="failed", reason=given.error or given.summary or "it failed")
     reasons = [
         _listed("it wrote beside its region, which was not taken over", given.outside),
+        _listed("it does not merge with what is there", given.conflicts),
         _listed("what it claims could not be confirmed", given.gaps),
         _listed("it still asks for", given.asks),
     ]

@@ -150,6 +150,7 @@ class ProgressEval(Signature[Evaluation], frozen=True, kw_only=True):
     evidence: str = "claimed"
     gaps: tuple[str, ...] = ()  # what was claimed and could not be confirmed
     outside: tuple[str, ...] = ()  # what it changed beside its region
+    conflicts: tuple[str, ...] = ()  # what did not merge
     asks: tuple[str, ...] = ()  # what its last words still ask for
 
 

@@ -18,6 +18,8 @@ _ENTRY = {
     SubtaskState.PENDING: "pending",
     SubtaskState.RUNNING: "in_progress",
     SubtaskState.RETRYING: "in_progress",
+    SubtaskState.FAILED: "pending",
+    SubtaskState.PARTIAL: "pending",
 }
 
 

@@ -12,7 +12,10 @@ import yaml
 
 from tests.live.conftest import Prsm
 
-AUTH = "class AuthValidator:\n    def validate(self, token: str) -> bool:\n        return bool(token)\n"
+AUTH = """class AuthValidator:
+    def validate(self, token: str) -> bool:
+        return bool(token)
+"""
 PLAN = {
     "subtasks": [
         {"name": "ui", "description": "the page", "region": "ui"},

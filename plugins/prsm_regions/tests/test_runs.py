@@ -7,6 +7,7 @@ import json
 import pytest
 
 from plugins.prsm_regions.tests.conftest import (
+    FAILS_ONCE,
     PLAN,
     STORY,
     done,
@@ -66,7 +67,7 @@ def test_a_run_answers_reports_and_tries_again_what_failed_alone(prsm):
     assert retry["question"].endswith("Retry failed subtask(s)? [y/n]")
     assert "FAILED - type mismatch in handler" in retry["question"]
     master = of_type(events, "agent_spawned")[0]["agent"]
-    (usage,) = [one for one in of_type(events, "turn_completed") if one["agent"] == master]
+    (usage,) = [one for one in of_type(events, "turn_finished") if one["agent"] == master]
     assert usage["usage"]["total_tokens"] == 0
 
 
@@ -127,14 +128,14 @@ AT = ("decomposing", "confirming", "spawning", "running", "done", "retrying", "c
     ],
 )
 def test_killed_in_any_state_a_resume_spawns_no_subtask_twice(prsm, state):
-    prsm.play(STORY)
+    # A step that fails may be played and lost in the kill: what follows goes by no count of it.
+    steady = lane("core", *FAILS_ONCE, done("parser made"), done("parser made"))
+    prsm.play({**STORY, "core": steady})
     prsm.killed_at(state)
     told = prsm.run("resume", "--on-ask", "allow")
     assert told.returncode == 0, told.stderr
     events = prsm.events()
     assert sorted(spawned(events)) == ["0", "1", "2"]
-    assert states_of(events) == list(dict.fromkeys(states_of(events)[:6])) + [
-        "running",
-        "completed",
-    ]
-    assert len(of_type(events, "run_resumed")) == 1
+    states = states_of(events)
+    assert states[-1] == "completed"
+    assert len(states) - len(set(states)) == states.count("running") - 1

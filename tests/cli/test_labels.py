@@ -1,4 +1,4 @@
-"""`--label`: what a person says of a run, which is in its ledger, its copies and its further tasks."""
+"""`--label`: what a person says of a run stays with its session; further tasks lay theirs over."""
 
 from __future__ import annotations
 

@@ -256,8 +256,7 @@ class ScriptedProvider(Provider):
             self.services = services
             return self
 
-        kind = {"summary": "scripted agents", "program": self.is_program}
-        return ProviderSpec(name="script", factory=factory, **kind)
+        return ProviderSpec(name="script", summary="", factory=factory, program=self.is_program)
 
     @asynccontextmanager
     async def open_session(self, request, host):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,7 +119,8 @@ async def test_a_secret_is_in_no_label(opened):
 
 async def test_a_models_call_with_a_programs_arguments_is_refused_as_any_unknown_one(opened):
     async def master(agent):
-        for arguments in ({"labels": {"a": "x"}}, {"labels": {}}, {"nonsense": 1}):
+        wrong: list[dict] = [{"labels": {"a": "x"}}, {"labels": {}}, {"nonsense": 1}]
+        for arguments in wrong:
             assert await agent.refused("spawn_child", prompt="work", **arguments) == WRONG
             children = [{"prompt": "work", **arguments}]
             refused = await agent.refused("spawn_children_parallel", children=children)
@@ -308,7 +311,8 @@ async def test_what_is_drawn_beside_a_question_comes_with_it_and_has_a_bound(ope
     async def master(agent):
         plan = {"subtasks": [{"region": "src/ui"}], "estimated_cost": 15_000}
         await agent.host.ask_user(Question(text="Is this the plan?", data=plan))
-        for data in ({"a": "x" * 70_000}, ["a"]):
+        wrong: list[Any] = [{"a": "x" * 70_000}, ["a"]]
+        for data in wrong:
             with pytest.raises(ToolInputError):
                 await agent.host.ask_user(Question(text="?", data=data))
         await agent.complete()

@@ -326,8 +326,10 @@ class Family(Record, frozen=True, kw_only=True):
     def _pick(self, request: SpawnRequest, plan: AgentDescriptor) -> AgentRecord | None:
         """Take a free child of equal role, folder, model, tools and MCP servers, or None."""
         special = (request.name, request.mcp_servers, request.budget, request.expert)
-        special = (*special, request.labels, request.continues)
-        if any(wish is not None for wish in special) or self.trees.is_wanted(request, plan):
+        of_programs = (request.labels, request.continues)
+        if any(wish is not None for wish in (*special, *of_programs)) or self.trees.is_wanted(
+            request, plan
+        ):
             return None
         return self.idle.pick(plan)
 

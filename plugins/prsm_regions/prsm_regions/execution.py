@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import OrchestrationError
-from prsm_regions import rules
 from prsm_regions.config import Richness
 from prsm_regions.drafts import Draft
 from prsm_regions.lifecycle import TO_RETRY, SubtaskState, subtask_lifecycle
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_regions.config import RegionsConfig
+    from prsm_regions.judging import Judges
     from prsm_regions.plan import Plan, Subtask
     from prsm_regions.planning import Planner
     from prsm_regions.router import A2ARouter
@@ -36,6 +36,7 @@ class Workplace:
     """What a plan is carried out with."""
 
     team: Team
+    judges: Judges
     planner: Planner
     router: A2ARouter
     oracle: Oracle
@@ -147,7 +148,7 @@ class Execution:
             failure=failure,
         )
         arguments: dict[str, Any] = {
-            "prompt": rules.build_prompt(given).prompt,
+            "prompt": (await self._at.judges.build(given)).prompt,
             "model": self._models[one.index],
             "region": [one.region],
             "labels": {
@@ -220,7 +221,7 @@ class Execution:
             conflicts=tuple(each["path"] for each in tree.get("conflicts", ())),
             asks=tuple(each.name for each in asks),
         )
-        judged = rules.judge(given)
+        judged = await self._at.judges.judge(given)
         await self._end(one, SubtaskState(judged.state), judged.reason or None)
 
     async def _go_on(self, one: Subtask, message: Mapping[str, Any]) -> bool:

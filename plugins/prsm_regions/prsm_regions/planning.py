@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import OrchestrationError
+from prsm_regions.costs import PRIOR_TOKENS, tokens_each
 from prsm_regions.drafts import PlanError
 from prsm_regions.ground import Ground
 from prsm_regions.overrides import read_overrides
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from prsm_regions.team import Team
 
 CORRECTIONS = 2  # that a planner is sent back with
-PRIOR_TOKENS = 15_000  # that a subtask takes, where no other one is known
 _SHOWN = 200  # entries of the tree that a planner is told at once; it reads the rest itself
 
 
@@ -34,6 +34,7 @@ class Planner:
         self._wanted = model
         self.agent = ""
         self.model = model or ""
+        self.tokens_each = PRIOR_TOKENS
         self.models: tuple[str, ...] = ()
         self._asked = 0
 
@@ -46,7 +47,12 @@ class Planner:
         await self._choose()
         text = await self._begin(intent)
         left = await self._tokens_left()
-        limits = Limits(model_problem=self._problem, tokens_left=left, tokens_each=PRIOR_TOKENS)
+
+        async def each() -> int:
+            return tokens_each(self._team.host.children())
+
+        self.tokens_each = await self._team.notes.once("each", each)
+        limits = Limits(model_problem=self._problem, tokens_left=left, tokens_each=self.tokens_each)
         overrides = read_overrides(intent)
         for attempt in range(1 + CORRECTIONS):
             try:

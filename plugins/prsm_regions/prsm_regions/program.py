@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core import Notice, OrchestrationError, PermissionMode, Question
-from prsm_regions import rules
+from prsm_regions.costs import costs_text
 from prsm_regions.drafts import Draft, PlanError
 from prsm_regions.execution import Execution, Workplace, chosen
 from prsm_regions.lifecycle import SubtaskState, TaskState, task_lifecycle
-from prsm_regions.planning import PRIOR_TOKENS
 from prsm_regions.report import plan_data, plan_text, results_text
 from prsm_regions.signatures import AgentSelect
 
@@ -40,7 +39,7 @@ class Program:
             await self._go(TaskState.CANCELLED, error.message)
             raise
         await self._go(TaskState.CONFIRMING)
-        models = self._select(plan)
+        models = await self._select(plan)
         refusal = await self._confirm(plan, models)
         if refusal is not None:
             await self._go(TaskState.CANCELLED, refusal)
@@ -53,24 +52,25 @@ class Program:
         await execution.run()
         await self._finish(execution)
 
-    def _select(self, plan: Plan) -> list[str]:
+    async def _select(self, plan: Plan) -> list[str]:
         """Return the model of each subtask."""
         planner, config = self._at.planner, self._at.config
-        return [
-            rules.select(
-                AgentSelect(
-                    subtask=Draft(name=one.name, description=one.description, region=one.region),
-                    models=planner.models,
-                    wanted=one.model,
-                    default=config.model or planner.model,
-                )
-            ).model
-            for one in plan.subtasks
-        ]
+        models = []
+        for one in plan.subtasks:
+            given = AgentSelect(
+                subtask=Draft(name=one.name, description=one.description, region=one.region),
+                models=planner.models,
+                wanted=one.model,
+                default=config.model or planner.model,
+            )
+            models.append((await self._at.judges.select(given)).model)
+        return models
 
     async def _confirm(self, plan: Plan, models: Sequence[str]) -> str | None:
         """Return None where the plan is to be carried out, else why it is not."""
-        data = plan_data(plan, models, PRIOR_TOKENS * len(plan.subtasks), estimated=True)
+        data = plan_data(
+            plan, models, self._at.planner.tokens_each * len(plan.subtasks), estimated=True
+        )
         text = plan_text(plan, data)
         if self._mode is PermissionMode.PLAN:
             return f"{text}\nNothing was begun: the mode is plan."
@@ -99,7 +99,12 @@ class Program:
             await execution.begin()
             await self._go(TaskState.RUNNING)
             await execution.run()
-        await self._complete(table)
+
+        async def costs() -> str:
+            return costs_text(execution.plan, execution.agents, self._team.host.children())
+
+        told = await self._team.notes.once("costs", costs)
+        await self._complete(f"{table}\n\n{told}")
 
     async def _ask_retry(self, attempt: int, table: str, failed: Sequence[int]) -> tuple[int, ...]:
         data = {"type": "retry", "subtask_indices": list(failed), "attempt": attempt + 1}

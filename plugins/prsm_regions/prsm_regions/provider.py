@@ -22,6 +22,7 @@ from prsm_core import (
 from prsm_core.kit import Turn, TurnSession
 from prsm_regions.config import RegionsConfig, Richness
 from prsm_regions.execution import Workplace
+from prsm_regions.judging import Judges
 from prsm_regions.notes import Notes
 from prsm_regions.planning import Planner
 from prsm_regions.program import Program
@@ -157,6 +158,7 @@ class RegionsSession(TurnSession[RegionsTurn]):
         router = A2ARouter(request.cwd, self._oracle, services=self.services)
         return Workplace(
             team=team,
+            judges=Judges(team, config),
             planner=planner,
             router=router,
             oracle=self._oracle,

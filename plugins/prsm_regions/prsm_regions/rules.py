@@ -49,6 +49,14 @@ def build_prompt(given: PromptBuild) -> Prompt:
     return Prompt(prompt="\n\n".join(part for part in parts if part))
 
 
+def with_boundary(built: Prompt, subtask: Draft) -> Prompt:
+    """Return a prompt that says where its region ends, as all have to."""
+    boundary = BOUNDARY.format(region=shown_region(subtask))
+    if boundary in built.prompt:
+        return built
+    return Prompt(prompt=f"{built.prompt}\n\n{boundary} {_HOW}")
+
+
 def shown_region(subtask: Draft) -> str:
     """Return a region as agents are told of it: /ui/** is a folder, /ui/app.py a file."""
     region = subtask.region.strip("/")

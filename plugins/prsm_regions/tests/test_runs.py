@@ -139,3 +139,21 @@ def test_killed_in_any_state_a_resume_spawns_no_subtask_twice(prsm, state):
     states = states_of(events)
     assert states[-1] == "completed"
     assert len(states) - len(set(states)) == states.count("running") - 1
+
+
+@pytest.mark.requirement("R28")
+def test_a_model_judges_where_a_setting_names_one_and_the_rules_where_it_says_nothing_of_use(prsm):
+    rows = [{"name": "ui", "description": "the page", "region": "ui"}]
+    judge = {
+        "marker": "Say how a subtask ended",
+        "steps": [done('{"state": "partial", "reason": "no test"}'), done("all is well")],
+    }
+    lanes = {"planner": planner(json.dumps(rows)), "judge": judge}
+    lanes["ui"] = lane("ui", done("page made"), done("page made, with a test"))
+    prsm.play(lanes, judge="script")
+    told = prsm.regions("--on-ask", "allow")
+    assert "COMPLETED" in told.stdout
+    assert "Costs:\n  Subtask 1: 0 tokens" in told.stdout
+    events = prsm.events()
+    assert "PARTIAL - no test" in of_type(events, "question_asked")[1]["question"]
+    assert any("the rules decide" in one["text"] for one in of_type(events, "notice"))

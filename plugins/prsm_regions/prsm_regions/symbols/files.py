@@ -19,22 +19,10 @@ _HEAD = 8192  # bytes in which a NUL says that a file is no text
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SETTLING_NS = 20_000_000  # a change within a tick of the clock behind another leaves no trace
 _PASSED = frozenset(
-    [
-        ".git",
-        ".hg",
-        ".svn",
-        "node_modules",
-        ".venv",
-        "venv",
-        "__pycache__",
-        ".tox",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".pytest_cache",
-        "target",
-        "build",
-        "dist",
-    ]
+    (
+        *(".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox"),
+        *(".mypy_cache", ".ruff_cache", ".pytest_cache", "target", "build", "dist"),
+    )
 )
 
 Stamp = tuple[int, int, int, int]  # size, modification, change of the inode in ns, inode

@@ -160,7 +160,7 @@ def _simple_commands(command: str) -> list[list[str]]:
     try:
         words = [word for word, _ in zip(lexer, range(_MAX_WORDS), strict=False)]
     except ValueError:  # a quote that nobody closed
-        words = command.split()[:_MAX_WORDS]
+        words = [word.strip("'\"") for word in command.split()[:_MAX_WORDS]]
     commands: list[list[str]] = [[]]
     for word in (part for each in words for part in _lines_apart(each)):
         if word and set(word) <= _ENDS:

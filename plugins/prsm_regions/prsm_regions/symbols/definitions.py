@@ -112,8 +112,8 @@ def _matched(source: bytes, grammar: Grammar) -> list[_Raw]:
         for name in captured["name"]:
             begin = name.start_byte
             known = best.get(begin)
-            if known is not None and known.pattern <= pattern:
-                continue
+            if begin == name.end_byte or (known is not None and known.pattern <= pattern):
+                continue  # the grammar put a name in where one is missing, or it is known
             best[begin] = _Raw(
                 kind=kind,
                 name=source[begin : name.end_byte].decode("utf-8", "replace"),

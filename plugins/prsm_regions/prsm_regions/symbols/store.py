@@ -55,6 +55,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self._path = path.with_name(f"{path.name}-v{VERSION}.sqlite3")
         self._db: sqlite3.Connection | None = None
+        self.opened = 0  # times: what was known of an earlier file is not of this one
 
     @property
     def path(self) -> Path:
@@ -99,6 +100,7 @@ class Store:
             except sqlite3.DatabaseError:
                 self._remake()
                 self._db = self._connect()
+            self.opened += 1
         return self._db
 
     def _connect(self) -> sqlite3.Connection:

@@ -21,7 +21,7 @@ from prsm_regions.symbols.index import Index, StoppedError
 from prsm_regions.symbols.listing import lister, repository_of
 from prsm_regions.symbols.oracle import Oracle
 
-from prsm_core.testing import open_background, open_services
+from prsm_core.testing import open_services
 
 NAMES = ("a.py", "b.py", "sub/c.py", "sub/d.ts", "e.txt")
 TEXTS = ("def one(): pass\n", "class Two:\n    def m(self): pass\n", "def one(: broken\n", "\0", "")
@@ -97,10 +97,8 @@ def test_an_index_that_cannot_be_used_is_made_anew(index, root, damage):
     if damage is None:
         index.path.unlink()
     elif damage == "newer":
-        code = (
-            f"import sqlite3; sqlite3.connect({str(index.path)!r}).execute('PRAGMA user_version=9')"
-        )
-        subprocess.run([sys.executable, "-c", code], check=True)
+        with contextlib.closing(sqlite3.connect(index.path)) as db:
+            db.execute("PRAGMA user_version=9")
     elif damage == "torn":
         index.path.write_bytes(index.path.read_bytes()[:5000] + b"\xff" * 3000)
     else:
@@ -211,7 +209,7 @@ async def test_files_are_listed_by_git_ignored_ones_left_out(tmp_path, root):
     _write(Path(root), ".gitignore", "hidden.py\n")
     _write(Path(root), "hidden.py", "")
     _write(Path(root), "neu é.py", "")
-    async with open_background() as background, open_services(tmp_path / "s", background) as given:
+    async with open_services(tmp_path / "s") as given:
         found = await lister(given)(root)
         assert sorted(found) == [".gitignore", "core/auth.py", "neu é.py"]
         assert await lister(given)(str(tmp_path)) is None

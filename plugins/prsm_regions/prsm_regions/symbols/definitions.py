@@ -83,6 +83,8 @@ def definitions(source: bytes, grammar: Grammar) -> list[Definition]:
 
 def parse(source: bytes, grammar: Grammar) -> Any:
     """Return the syntax tree of a text; raises UnreadableError where it takes too long."""
+    if len(source) <= _PIECE:
+        return _parser(grammar).parse(source)
     limit = time.thread_time() + _MAX_PARSE_S
     view = memoryview(source)
     try:

@@ -33,6 +33,7 @@ class Index:
     def __init__(self, path: Path) -> None:
         self._store = store.Store(path)
         self._known: dict[int, tuple[_Version, store.Known]] = {}  # by tree
+        self._trees: dict[tuple[int, str], int] = {}  # by root, in which file
         self._pruned = False
         self.parsed = 0  # texts since it was made
 
@@ -155,8 +156,14 @@ class Index:
         return kept[1] if kept and fresh else store.known_files(db, tree)
 
     def _tree(self, db: sqlite3.Connection, root: str) -> int:
+        known = self._trees.get((self._store.opened, root))
+        if known is not None:
+            return known
         row = db.execute("SELECT id FROM tree WHERE root = ?", (root,)).fetchone()
-        return int(row[0]) if row else -1
+        if row is None:
+            return -1
+        self._trees[self._store.opened, root] = int(row[0])
+        return int(row[0])
 
     def _version(self, db: sqlite3.Connection) -> _Version:
         """Return what changes where the file is another, or another connection has written."""

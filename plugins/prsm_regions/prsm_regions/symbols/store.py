@@ -41,10 +41,11 @@ CREATE TABLE symbol (
 CREATE INDEX symbol_name ON symbol (name);
 """
 _COLUMNS = "kind, name, scope, start, stop, text"
+# CROSS: by the name first, or sqlite would go through all files of the tree.
 _SAME_NAME = f"""
     SELECT file.path, {", ".join(f"symbol.{column}" for column in _COLUMNS.split(", "))}
-    FROM symbol JOIN file ON file.blob = symbol.blob AND file.tree = ?
-    WHERE symbol.name = ? ORDER BY file.path, symbol.start LIMIT ?"""  # noqa: S608 - ours alone
+    FROM symbol CROSS JOIN file ON file.blob = symbol.blob AND file.tree = ?
+    WHERE symbol.name = ? LIMIT ?"""  # noqa: S608 - ours alone
 
 Known = dict[str, tuple["Stamp", int]]  # path: its stamp, and the blob it held
 
@@ -223,7 +224,7 @@ def prune(db: sqlite3.Connection) -> None:
 def with_name(
     db: sqlite3.Connection, tree: int, name: str, limit: int
 ) -> list[tuple[str, Definition]]:
-    """Return what has a name in a tree, with the paths, in the order of these."""
+    """Return what has a name in a tree, with the paths."""
     rows = db.execute(_SAME_NAME, (tree, name, limit))
     return [(row[0], Definition(*row[1:])) for row in rows]
 

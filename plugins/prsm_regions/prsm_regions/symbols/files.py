@@ -83,7 +83,7 @@ def _read(descriptor: int, now_ns: int) -> Content | None:
         stamp = stamp_of(before)
         if before.st_size > MAX_SIZE:
             return Content(stamp, b"", None, f"{before.st_size // 1_000_000} MB long")
-        data = os.pread(descriptor, MAX_SIZE + 1, 0)
+        data = os.pread(descriptor, before.st_size + 1, 0)
         if stamp_of(os.fstat(descriptor)) == stamp and len(data) == before.st_size:
             settled = now_ns - max(before.st_mtime_ns, before.st_ctime_ns) > _SETTLING_NS
             return _content(data, stamp if settled else NEVER)

@@ -55,6 +55,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path.with_name(f"{path.name}-v{VERSION}.sqlite3")
+        self._name = str(self._path)  # looked at before each use
         self._db: sqlite3.Connection | None = None
         self.opened = 0  # times: what was known of an earlier file is not of this one
 
@@ -93,7 +94,7 @@ class Store:
         db.execute("COMMIT")
 
     def _opened(self) -> sqlite3.Connection:
-        if self._db is None or not self._path.exists():
+        if self._db is None or not os.access(self._name, os.F_OK):
             self.close()
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:

@@ -9,7 +9,7 @@ import tempfile
 import time
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_regions.symbols.answers import Found, best, render
 from prsm_regions.symbols.definitions import definitions
@@ -87,7 +87,7 @@ def _indexed(place: Path, root: str, files: list[str]) -> float:
     return cost
 
 
-def _parsed(texts: list) -> None:
+def _parsed(texts: list[tuple[Any, bytes]]) -> None:
     from tree_sitter import Parser
 
     for grammar, text in texts:
@@ -135,7 +135,7 @@ def _looked_up(index: Index, root: str) -> None:
             render(best([Found(*each) for each in index.with_name(root, name, 200)], ()))
 
 
-def _outlines(files: list[str], texts: list) -> Finding:
+def _outlines(files: list[str], texts: list[tuple[Any, bytes]]) -> Finding:
     made = [
         len(outline(path, len(text), definitions(text, grammar)).encode())
         for path, (grammar, text) in zip(files, texts, strict=True)

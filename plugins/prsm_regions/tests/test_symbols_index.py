@@ -199,7 +199,7 @@ async def test_a_look_whose_waiter_is_gone_leaves_the_oracle_usable(tmp_path, ro
             waiting = group.create_task(oracle.refresh(root))
             await asyncio.sleep(0)
             waiting.cancel()
-        text = await oracle.lookup(root, "AuthValidator")
+        text = await oracle.lookup(root, "AuthValidator") or ""
         assert text.splitlines()[0] == "class AuthValidator (core/auth.py:1-2)"
 
 
@@ -211,6 +211,6 @@ async def test_files_are_listed_by_git_ignored_ones_left_out(tmp_path, root):
     _write(Path(root), "neu é.py", "")
     async with open_services(tmp_path / "s") as given:
         found = await lister(given)(root)
-        assert sorted(found) == [".gitignore", "core/auth.py", "neu é.py"]
+        assert sorted(found or ()) == [".gitignore", "core/auth.py", "neu é.py"]
         assert await lister(given)(str(tmp_path)) is None
     assert repository_of(f"{root}/core") == str(Path(root, ".git"))

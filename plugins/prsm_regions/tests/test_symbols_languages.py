@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prsm_regions.symbols.definitions import MAX_TEXT, definitions
-from prsm_regions.symbols.grammars import GRAMMARS, grammar_of
+from prsm_regions.symbols.grammars import GRAMMARS, Grammar, grammar_of
 from prsm_regions.symbols.outlines import SHARE, outline
 
 from tests.sources import ROOT, package_files, suite_files
@@ -103,9 +103,13 @@ SAMPLES = {
 
 
 def _found(path: str, text: str) -> list:
+    return definitions(text.encode(), _grammar(path))
+
+
+def _grammar(path: str) -> Grammar:
     grammar = grammar_of(path)
     assert grammar is not None
-    return definitions(text.encode(), grammar)
+    return grammar
 
 
 def _titles(found: list) -> set[str]:
@@ -150,7 +154,7 @@ def test_no_text_breaks_the_reader(path, data):
     text = SAMPLES[path][0].encode()
     at = data.draw(st.integers(0, len(text)))
     broken = text[:at] + data.draw(st.binary(max_size=20)) + text[data.draw(st.integers(0, at)) :]
-    for one in definitions(broken, grammar_of(path)):
+    for one in definitions(broken, _grammar(path)):
         assert one.name
         assert 1 <= one.start <= one.end <= broken.count(b"\n") + 1
         assert len(one.text.encode()) <= MAX_TEXT
@@ -189,7 +193,7 @@ def _agreement(paths: list[Path]) -> tuple[float, list]:
     ours = {
         (*key, one.name)
         for path in paths
-        for one in definitions(path.read_bytes(), grammar_of("a.py"))
+        for one in definitions(path.read_bytes(), _grammar("a.py"))
         if one.kind in kinds and (key := (str(path), kinds[one.kind], one.start)) not in unnamed
     }
     apart = ours ^ theirs

@@ -37,6 +37,7 @@ NAMES = (
     "replay",
     "resume",
     "workspace",
+    "symbols",
     "tui",
 )
 

@@ -1,10 +1,10 @@
-"""What this distribution contributes: the provider `regions`."""
+"""What this distribution contributes: the provider `regions`, and a check of what is read."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core import ProviderSpec, hookimpl
+from prsm_core import PermissionCheckSpec, ProviderSpec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,4 +21,15 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         settings="prsm_regions.section:SETTINGS",
         selectable=False,  # it has no model of its own
         program=True,
+    )
+
+
+@hookimpl
+def prsm_permission_checks() -> Iterator[PermissionCheckSpec]:
+    """Contribute the check; it has no opinion on agents without a label of the provider's."""
+    yield PermissionCheckSpec(
+        name="region-reads",
+        summary="Denies reading another agent's region, for its interface, where that is set.",
+        priority=500,
+        check="prsm_regions.reads:check",
     )

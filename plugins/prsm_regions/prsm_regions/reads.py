@@ -1,8 +1,12 @@
 """Reads of others' regions: noticed from events, and where it is set denied for an outline.
 
 It saves tokens and keeps no secret: a command whose files are only known when it runs goes
+<<<<<<< HEAD
 through, and is noticed where its words tell. What an agent owns, and what others do, its
 labels say.
+=======
+through, and is noticed where its words tell. The labels of an agent say what it owns, and others.
+>>>>>>> oracle
 """
 
 from __future__ import annotations
@@ -161,7 +165,7 @@ def _simple_commands(command: str) -> list[list[str]]:
     try:
         words = [word for word, _ in zip(lexer, range(_MAX_WORDS), strict=False)]
     except ValueError:  # a quote that nobody closed
-        words = command.split()[:_MAX_WORDS]
+        words = [word.strip("'\"") for word in command.split()[:_MAX_WORDS]]
     commands: list[list[str]] = [[]]
     for word in (part for each in words for part in _lines_apart(each)):
         if word and set(word) <= _ENDS:

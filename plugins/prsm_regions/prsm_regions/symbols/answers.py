@@ -44,6 +44,9 @@ def split_name(name: str) -> tuple[tuple[str, ...], str]:
 
 def best(found: Iterable[Found], within: Sequence[str], near: Sequence[str] = ()) -> list[Found]:
     """Return what fits best first: those in `within`, near these paths, of everybody's sight."""
+    found = list(found)
+    if len(found) == 1:
+        return found
     ranked = sorted(found, key=lambda one: _rank(one, within, near))
     fitting = [one for one in ranked if _fits(one, within)]
     return fitting or ranked

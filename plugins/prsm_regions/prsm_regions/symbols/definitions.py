@@ -83,6 +83,8 @@ def definitions(source: bytes, grammar: Grammar) -> list[Definition]:
 
 def parse(source: bytes, grammar: Grammar) -> Any:
     """Return the syntax tree of a text; raises UnreadableError where it takes too long."""
+    if len(source) <= _PIECE:
+        return _parser(grammar).parse(source)
     limit = time.thread_time() + _MAX_PARSE_S
     view = memoryview(source)
     try:
@@ -112,8 +114,8 @@ def _matched(source: bytes, grammar: Grammar) -> list[_Raw]:
         for name in captured["name"]:
             begin = name.start_byte
             known = best.get(begin)
-            if known is not None and known.pattern <= pattern:
-                continue
+            if begin == name.end_byte or (known is not None and known.pattern <= pattern):
+                continue  # the grammar put a name in where one is missing, or it is known
             best[begin] = _Raw(
                 kind=kind,
                 name=source[begin : name.end_byte].decode("utf-8", "replace"),

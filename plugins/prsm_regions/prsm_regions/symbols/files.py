@@ -19,22 +19,10 @@ _HEAD = 8192  # bytes in which a NUL says that a file is no text
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SETTLING_NS = 20_000_000  # a change within a tick of the clock behind another leaves no trace
 _PASSED = frozenset(
-    [
-        ".git",
-        ".hg",
-        ".svn",
-        "node_modules",
-        ".venv",
-        "venv",
-        "__pycache__",
-        ".tox",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".pytest_cache",
-        "target",
-        "build",
-        "dist",
-    ]
+    (
+        *(".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox"),
+        *(".mypy_cache", ".ruff_cache", ".pytest_cache", "target", "build", "dist"),
+    )
 )
 
 Stamp = tuple[int, int, int, int]  # size, modification, change of the inode in ns, inode
@@ -95,7 +83,7 @@ def _read(descriptor: int, now_ns: int) -> Content | None:
         stamp = stamp_of(before)
         if before.st_size > MAX_SIZE:
             return Content(stamp, b"", None, f"{before.st_size // 1_000_000} MB long")
-        data = os.pread(descriptor, MAX_SIZE + 1, 0)
+        data = os.pread(descriptor, before.st_size + 1, 0)
         if stamp_of(os.fstat(descriptor)) == stamp and len(data) == before.st_size:
             settled = now_ns - max(before.st_mtime_ns, before.st_ctime_ns) > _SETTLING_NS
             return _content(data, stamp if settled else NEVER)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prsm_regions.symbols.files import Content, Stamp
     from prsm_regions.symbols.grammars import Grammar
 
+_Version = tuple[int, int]
 _BATCH = 100  # files in a transaction: others get their turn, and a stop loses no more
 
 
@@ -31,7 +32,8 @@ class Index:
 
     def __init__(self, path: Path) -> None:
         self._store = store.Store(path)
-        self._known: dict[int, tuple[int, store.Known]] = {}  # by tree, at a version of the data
+        self._known: dict[int, tuple[_Version, store.Known]] = {}  # by tree
+        self._trees: dict[tuple[int, str], int] = {}  # by root, in which file
         self._pruned = False
         self.parsed = 0  # texts since it was made
 
@@ -89,10 +91,10 @@ class Index:
                 store.drop_files(db, tree, gone)
             for path in gone:
                 del known[path]
-        self._known[tree] = (_version(db), known)
+        self._known[tree] = (self._version(db), known)
 
     def _known_of(self, db: sqlite3.Connection, tree: int) -> store.Known:
-        version = _version(db)
+        version = self._version(db)
         kept = self._known.pop(tree, None)
         return kept[1] if kept and kept[0] == version else store.known_files(db, tree)
 
@@ -150,13 +152,19 @@ class Index:
     def _seen(self, db: sqlite3.Connection, root: str) -> store.Known:
         tree = self._tree(db, root)
         kept = self._known.get(tree)
-        return kept[1] if kept else store.known_files(db, tree)
+        fresh = kept is not None and kept[0] == self._version(db)
+        return kept[1] if kept and fresh else store.known_files(db, tree)
 
     def _tree(self, db: sqlite3.Connection, root: str) -> int:
+        known = self._trees.get((self._store.opened, root))
+        if known is not None:
+            return known
         row = db.execute("SELECT id FROM tree WHERE root = ?", (root,)).fetchone()
-        return int(row[0]) if row else -1
+        if row is None:
+            return -1
+        self._trees[self._store.opened, root] = int(row[0])
+        return int(row[0])
 
-
-def _version(db: sqlite3.Connection) -> int:
-    """Return what changes when another connection has written."""
-    return int(db.execute("PRAGMA data_version").fetchone()[0])
+    def _version(self, db: sqlite3.Connection) -> _Version:
+        """Return what changes where the file is another, or another connection has written."""
+        return self._store.opened, int(db.execute("PRAGMA data_version").fetchone()[0])

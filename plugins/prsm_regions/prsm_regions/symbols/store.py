@@ -41,10 +41,11 @@ CREATE TABLE symbol (
 CREATE INDEX symbol_name ON symbol (name);
 """
 _COLUMNS = "kind, name, scope, start, stop, text"
+# CROSS: by the name first, or sqlite would go through all files of the tree.
 _SAME_NAME = f"""
     SELECT file.path, {", ".join(f"symbol.{column}" for column in _COLUMNS.split(", "))}
-    FROM symbol JOIN file ON file.blob = symbol.blob AND file.tree = ?
-    WHERE symbol.name = ? ORDER BY file.path, symbol.start LIMIT ?"""  # noqa: S608 - ours alone
+    FROM symbol CROSS JOIN file ON file.blob = symbol.blob AND file.tree = ?
+    WHERE symbol.name = ? LIMIT ?"""  # noqa: S608 - ours alone
 
 Known = dict[str, tuple["Stamp", int]]  # path: its stamp, and the blob it held
 
@@ -54,7 +55,9 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path.with_name(f"{path.name}-v{VERSION}.sqlite3")
+        self._name = str(self._path)  # looked at before each use
         self._db: sqlite3.Connection | None = None
+        self.opened = 0  # times: what was known of an earlier file is not of this one
 
     @property
     def path(self) -> Path:
@@ -91,7 +94,7 @@ class Store:
         db.execute("COMMIT")
 
     def _opened(self) -> sqlite3.Connection:
-        if self._db is None or not self._path.exists():
+        if self._db is None or not os.access(self._name, os.F_OK):
             self.close()
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
@@ -99,6 +102,7 @@ class Store:
             except sqlite3.DatabaseError:
                 self._remake()
                 self._db = self._connect()
+            self.opened += 1
         return self._db
 
     def _connect(self) -> sqlite3.Connection:
@@ -221,7 +225,7 @@ def prune(db: sqlite3.Connection) -> None:
 def with_name(
     db: sqlite3.Connection, tree: int, name: str, limit: int
 ) -> list[tuple[str, Definition]]:
-    """Return what has a name in a tree, with the paths, in the order of these."""
+    """Return what has a name in a tree, with the paths."""
     rows = db.execute(_SAME_NAME, (tree, name, limit))
     return [(row[0], Definition(*row[1:])) for row in rows]
 

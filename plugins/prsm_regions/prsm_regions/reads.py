@@ -1,12 +1,7 @@
 """Reads of others' regions: noticed from events, and where it is set denied for an outline.
 
 It saves tokens and keeps no secret: a command whose files are only known when it runs goes
-<<<<<<< HEAD
-through, and is noticed where its words tell. What an agent owns, and what others do, its
-labels say.
-=======
 through, and is noticed where its words tell. The labels of an agent say what it owns, and others.
->>>>>>> oracle
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+from typing import Any
 
 import pytest
 import yaml
@@ -16,7 +17,7 @@ AUTH = """class AuthValidator:
     def validate(self, token: str) -> bool:
         return bool(token)
 """
-PLAN = {
+PLAN: dict[str, Any] = {
     "subtasks": [
         {"name": "ui", "description": "the page", "region": "ui"},
         {"name": "core", "description": "the parser", "region": "core"},
@@ -90,7 +91,7 @@ class Regions(Prsm):
         with subprocess.Popen(
             argv, cwd=self.workspace, env=self.env, stdout=subprocess.PIPE, text=True
         ) as engine:
-            for line in engine.stdout:
+            for line in engine.stdout or ():
                 event = json.loads(line)
                 labels = event.get("labels") or {}
                 if labels.get("regions/state") == state and "regions/role" not in labels:

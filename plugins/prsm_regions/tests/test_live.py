@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ from tests.person import room
 
 pytestmark = pytest.mark.live
 
-THREE = {
+THREE: dict[str, Any] = {
     "subtasks": [{**one, "depends_on": []} for one in PLAN["subtasks"]],
 }
 

@@ -263,7 +263,10 @@ def test_whatever_a_planner_writes_is_a_plan_or_a_list_of_problems(written):
 def test_the_queue_begins_each_subtask_once_and_never_before_what_it_depends_on(needs, data):
     rows = [row(f"s{place}", None, *wanted) for place, wanted in enumerate(needs)]
     plan = compiled(*rows)
-    queue, begun, done, lost = ReadyQueue(plan), [], set(), set()
+    queue = ReadyQueue(plan)
+    begun: list[int] = []
+    done: set[int] = set()
+    lost: set[int] = set()
     while (one := queue.pop()) is not None:
         assert done.issuperset(one.depends_on)
         begun.append(one.index)

@@ -38,6 +38,7 @@ NAMES = (
     "replay",
     "resume",
     "workspace",
+    "symbols",
     "tui",
 )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def install(launch: Launch, name: str, with_cli: bool, prefix: str) -> int:
-    """Install NAME beside the core: acp, alibaba, claude, codex, gemini or minimax.
+    """Install NAME beside the core: acp, alibaba, claude, codex, gemini, minimax or regions.
 
     In a clone of the repository it is taken from there. Any other name is refused, with the line
     that installs it if you want that: what a name leads to is yours to know. What was not

@@ -119,7 +119,9 @@ class Assembly:
         self._steps = self._make_steps()
         self.requests = self._make_requests()
         of_program = self.providers.program_of
-        self.labelling = Labelling(self._roster, self._steps, journal, of_program)
+        self.labelling = Labelling(
+            self._roster, self._steps, journal, of_program, self.budgets.spent_by
+        )
         self.planner = self._make_planner()
         self.trees = self._make_trees()
         self.manager = self._make_manager()

@@ -17,6 +17,7 @@ import msgspec
 from prsm_core.deprecation import forwards
 from prsm_core.domain.agents import SHELL_READERS, AgentRole, PermissionMode
 from prsm_core.domain.record import Record
+from prsm_core.domain.usage import Spent
 from prsm_core.interfaces.records import check_name
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ class ChildNow(Record, frozen=True, kw_only=True):
     region: tuple[str, ...] | None  # folders it may write; None: all of its own folder
     labels: Mapping[str, str]
     result: AgentResult | None = None  # of one that has ended
+    spent: Spent = Spent()  # by it and all below it, so far
 
 
 class Process(Protocol):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.usage import Spent
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life, Steps
     from prsm_core.engine.state import AgentRecord, Roster
@@ -32,6 +33,7 @@ class Labelling:
         steps: Steps,
         journal: Journal,
         program_of: Callable[[str], str | None],
+        spent_by: Callable[[str], Spent],
     ) -> None:
         """Begin with what to ask.
 
@@ -40,11 +42,13 @@ class Labelling:
             steps: Writes what they do.
             journal: Knows what is secret.
             program_of: Returns the program that a provider is, by its name; None for a model's.
+            spent_by: Returns what an agent and all below it have used.
         """
         self._roster = roster
         self._steps = steps
         self._journal = journal
         self.program_of = program_of
+        self._spent_by = spent_by
 
     def of_run(
         self, given: Mapping[str, str], known: Mapping[str, str] | None = None
@@ -140,10 +144,12 @@ class Labelling:
 
     def children(self, record: AgentRecord) -> Sequence[ChildNow]:
         """Return an agent's children, oldest first; see AgentHost."""
-        return tuple(_child(self._roster.get(child)) for child in record.children)
+        return tuple(
+            _child(self._roster.get(child), self._spent_by(child)) for child in record.children
+        )
 
 
-def _child(record: AgentRecord) -> ChildNow:
+def _child(record: AgentRecord, spent: Spent) -> ChildNow:
     agent = record.descriptor
     return ChildNow(
         agent_id=agent.agent_id,
@@ -157,4 +163,5 @@ def _child(record: AgentRecord) -> ChildNow:
         region=agent.grant.region,
         labels=agent.labels,
         result=record.result if record.has_ended else None,
+        spent=spent,
     )

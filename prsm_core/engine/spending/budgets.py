@@ -315,6 +315,10 @@ class BudgetLedger:
         """What the run has used so far, the turns that run included."""
         return self._spent(self.run)
 
+    def spent_by(self, agent_id: str) -> Spent:
+        """Return what an agent and all below it have used so far; the run's for an unknown one."""
+        return self._spent(self._scope(agent_id))
+
     @property
     def unwritten(self) -> tuple[UsedByTurn, ...]:
         """What turns have used that may be in no store yet: those that run, each agent's last."""

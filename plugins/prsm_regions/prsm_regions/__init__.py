@@ -1,0 +1,1 @@
+"""Parallel regions: a plan is a program that an agent runs."""

@@ -1,0 +1,91 @@
+"""The provider's section of the configuration, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import ConfigError, Key, Parser, parse_choice, parse_flag, parse_text, read_section
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_AGENTS = 5  # of one run at once; settings may lower it, and nothing raises it
+MAX_RETRIES = 2
+
+
+class Richness(StrEnum):
+    """How much each agent is told: its task; the outline of its region; what it builds on."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionsConfig:
+    """How a plan is made and carried out.
+
+    Attributes:
+        planner: The model that splits the intent; None = the run's own.
+        model: The model of subtasks for which nothing else says one; None = the planner's.
+        effort: How rich the prompts are.
+        max_agents: How many agents work at once: 1 to 5.
+        retries: How often failed subtasks are tried again: 0 to 2.
+        worktrees: Whether each subtask works in a worktree of its own; only its region leaves it.
+        select: Who chooses a model for each subtask: `rules`, or a model.
+        build: Who writes the prompt of each subtask: `rules`, or a model.
+        judge: Who says how a subtask ended: `rules`, or a model.
+    """
+
+    planner: str | None = None
+    model: str | None = None
+    effort: Richness = Richness.MEDIUM
+    max_agents: int = MAX_AGENTS
+    retries: int = MAX_RETRIES
+    worktrees: bool = False
+    select: str = "rules"
+    build: str = "rules"
+    judge: str = "rules"
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> RegionsConfig:
+        """Check the section.
+
+        Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
+        """
+        return cls(**read_section(_SECTION, settings, KEYS))
+
+
+def _count(low: int, high: int) -> Parser:
+    def parse(where: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ConfigError(f"{where}: a number from {low} to {high} is needed, not {value!r}")
+        return value
+
+    return parse
+
+
+def _effort(where: str, value: Any) -> Richness:
+    return Richness(parse_choice(*Richness)(where, value))
+
+
+def _whole(low: int, high: int, description: str) -> Key:
+    schema = {"type": "integer", "minimum": low, "maximum": high}
+    return Key(_count(low, high), description, schema)
+
+
+_SECTION = "providers.regions"
+_TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1}
+KEYS: dict[str, Parser] = {
+    "build": Key(parse_text, "Who writes each subtask's prompt: rules, or a model.", _TEXT),
+    "effort": Key(_effort, "How rich the prompts are.", {"enum": [*Richness]}),
+    "judge": Key(parse_text, "Who says how a subtask ended: rules, or a model.", _TEXT),
+    "max_agents": _whole(1, MAX_AGENTS, "How many agents work at once."),
+    "model": Key(parse_text, "The model of subtasks for which nothing else says one.", _TEXT),
+    "planner": Key(parse_text, "The model that splits an intent into subtasks.", _TEXT),
+    "retries": _whole(0, MAX_RETRIES, "How often failed subtasks are tried again."),
+    "worktrees": Key(parse_flag, "Whether each subtask has a worktree of its own."),
+    "select": Key(parse_text, "Who chooses each subtask's model: rules, or a model.", _TEXT),
+}

@@ -1,0 +1,277 @@
+"""Carrying a plan out: who is at work where, what they ask, and how each subtask ended."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import OrchestrationError
+from prsm_regions.config import Richness
+from prsm_regions.drafts import Draft
+from prsm_regions.lifecycle import TO_RETRY, SubtaskState, subtask_lifecycle
+from prsm_regions.ready import ReadyQueue
+from prsm_regions.report import plan_event
+from prsm_regions.requests import find_requests
+from prsm_regions.signatures import ProgressEval, PromptBuild
+from prsm_regions.team import data_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prsm_regions.config import RegionsConfig
+    from prsm_regions.judging import Judges
+    from prsm_regions.plan import Plan, Subtask
+    from prsm_regions.planning import Planner
+    from prsm_regions.router import A2ARouter
+    from prsm_regions.symbols.oracle import Oracle
+    from prsm_regions.team import Team
+
+ROUNDS = 2  # that a subtask goes on for what its last words ask
+
+
+@dataclass(slots=True, kw_only=True)
+class Workplace:
+    """What a plan is carried out with."""
+
+    team: Team
+    judges: Judges
+    planner: Planner
+    router: A2ARouter
+    oracle: Oracle
+    config: RegionsConfig
+    workspace: str
+    intent: str
+
+
+class Execution:
+    """Owns the subtasks of one plan: their states, their agents, and the queue.
+
+    Not more than five are at work, by a semaphore; what failed keeps nobody else from its end.
+    """
+
+    def __init__(self, plan: Plan, models: Sequence[str], at: Workplace) -> None:
+        self.plan = plan
+        self.lives = [subtask_lifecycle() for _ in plan.subtasks]
+        self.agents: dict[int, str] = {}  # by subtask
+        self.region_map: dict[str, str] = {}  # the agent of each region
+        self._models = models
+        self._at = at
+        self._team = at.team
+        self._room = asyncio.Semaphore(at.config.max_agents)
+        self._queue = ReadyQueue(plan)
+        self._running: set[int] = set()
+        self._attempts = [0] * len(plan.subtasks)
+        self._rounds = [0] * len(plan.subtasks)
+        self._steps = 0
+
+    @property
+    def unfinished(self) -> tuple[int, ...]:
+        """The subtasks that failed or are partial."""
+        return tuple(n for n, life in enumerate(self.lives) if life.state in TO_RETRY)
+
+    async def begin(self) -> None:
+        """Begin what is ready, as far as there is room."""
+        while not self._room.locked() and (one := self._queue.pop()) is not None:
+            await self._room.acquire()
+            await self._begin(one)
+
+    async def run(self) -> None:
+        """Return once everything has ended that could begin."""
+        while self._running:
+            await self._take(await self._team.next_message())
+            await self.begin()
+
+    def retry(self, wanted: Iterable[int]) -> None:
+        """Have subtasks tried again, in the plan's order, with what waits for them."""
+        again = set(wanted).intersection(self.unfinished)
+        done = {n for n, life in enumerate(self.lives) if life.state is SubtaskState.COMPLETED}
+        waiting = {n for n, life in enumerate(self.lives) if life.state is SubtaskState.PENDING}
+        self._queue = ReadyQueue(self.plan, only=again | waiting, done=done)
+
+    async def _begin(self, one: Subtask) -> None:
+        life, index = self.lives[one.index], one.index
+        failure = life.error or ""
+        if life.state in TO_RETRY:
+            life.go(SubtaskState.RETRYING, failure)
+        life.go(SubtaskState.RUNNING)
+        self._running.add(index)
+        self._attempts[index] += 1
+        self._rounds[index] = 0
+        key = f"s{index}a{self._attempts[index]}"
+        try:
+            agent = await self._start(key, one, failure)
+        except OrchestrationError as error:
+            await self._end(one, SubtaskState.FAILED, error.message)
+            return
+        self.agents[index], self.region_map[one.region] = agent, agent
+        self._at.router.register_agent(one.region, agent, self._root(agent))
+        await self._tell(one)
+
+    def _root(self, agent: str) -> str | None:
+        found = (one.cwd for one in self._team.host.children() if one.agent_id == agent)
+        return next(found, None)
+
+    async def _start(self, key: str, one: Subtask, failure: str) -> str:
+        """Have an agent begin: the one that failed goes on, else there is a new one."""
+
+        async def made() -> dict[str, Any]:
+            return await self._spawn_of(one, failure)
+
+        async def again() -> dict[str, Any]:
+            prompt = (await self._spawn_of(one, failure))["prompt"]
+            return {"child_id": known, "prompt": prompt}
+
+        known = self.agents.get(one.index)
+        if known is not None:
+            outcome = await self._team.call(f"{key}again", "restart_child", again)
+            if not outcome.is_error:
+                return known
+        return str(data_of(await self._team.call(key, "spawn_child", made))["agent_id"])
+
+    async def _spawn_of(self, one: Subtask, failure: str) -> dict[str, Any]:
+        effort = self._at.config.effort
+        outline, interfaces = "", ""
+        checks: tuple[str, ...] = ()
+        if effort is not Richness.LOW:
+            outline = await self._at.oracle.outline(self._at.workspace, one.region)
+        if effort is Richness.HIGH:
+            needs = [self.plan.subtasks[need].region for need in one.depends_on]
+            found = [await self._at.oracle.outline(self._at.workspace, need) for need in needs]
+            interfaces, checks = "\n".join(filter(None, found)), one.checks
+        given = PromptBuild(
+            intent=self._at.intent,
+            subtask=_draft(one, checks),
+            outline=outline,
+            interfaces=interfaces,
+            failure=failure,
+        )
+        arguments: dict[str, Any] = {
+            "prompt": (await self._at.judges.build(given)).prompt,
+            "model": self._models[one.index],
+            "region": [one.region],
+            "labels": {
+                "regions/role": "subtask",
+                "regions/subtask": str(one.index),
+                "regions/name": one.name[:200],
+                "regions/region": one.region[:1000],
+                "regions/state": SubtaskState.RUNNING.value,
+            },
+        }
+        if self._at.config.worktrees:
+            arguments["worktree"] = True
+        return arguments
+
+    async def _take(self, message: Mapping[str, Any]) -> None:
+        kind = message["type"]
+        if kind == "nothing_left":
+            for index in sorted(self._running):
+                alone = self.plan.subtasks[index]
+                await self._end(alone, SubtaskState.FAILED, "its agent ended without a result")
+        elif kind == "user_prompt":
+            await self._pass_on(message)
+        elif (one := self._of(message["from"])) is not None:
+            await (self._answer if kind == "question" else self._ended)(one, message)
+
+    def _of(self, agent: str) -> Subtask | None:
+        found = (n for n in self._running if self.agents.get(n) == agent)
+        return next((self.plan.subtasks[n] for n in found), None)
+
+    async def _pass_on(self, message: Mapping[str, Any]) -> None:
+        """Let everybody at work know what a person said meanwhile."""
+        self._steps += 1
+        for index in sorted(self._running):
+            await self._team.say(
+                f"said{self._steps}to{index}",
+                "send_child_prompt",
+                child_id=self.agents[index],
+                prompt=message["text"],
+            )
+
+    async def _answer(self, one: Subtask, message: Mapping[str, Any]) -> None:
+        """Answer a question: what is about symbols without a token, all else by the planner."""
+        self._steps += 1
+        agent, text = self.agents[one.index], message["text"]
+
+        async def routed() -> str | None:
+            return (await self._at.router.answer(agent, text)).text
+
+        answer = await self._team.notes.once(f"route{self._steps}", routed)
+        if answer is None:
+            answer = await self._at.planner.answer(
+                f"The agent of subtask {one.name!r} asks: {text}\n"
+                "Complete your task with the answer alone."
+            )
+        await self._team.respond(f"answer{self._steps}", message, answer)
+
+    async def _ended(self, one: Subtask, message: Mapping[str, Any]) -> None:
+        asks = find_requests(message.get("summary", "")) if message["success"] else ()
+        if asks and self._rounds[one.index] < ROUNDS and await self._go_on(one, message):
+            return
+        tree = message.get("worktree", {})
+        given = ProgressEval(
+            subtask=_draft(one, one.checks),
+            success=message["success"],
+            summary=message.get("summary", ""),
+            error=message.get("error", ""),
+            evidence=message.get("evidence", "claimed"),
+            gaps=tuple(message.get("evidence_gaps", ())),
+            outside=tuple(each["path"] for each in tree.get("outside", ())),
+            conflicts=tuple(each["path"] for each in tree.get("conflicts", ())),
+            asks=tuple(each.name for each in asks),
+        )
+        judged = await self._at.judges.judge(given)
+        await self._end(one, SubtaskState(judged.state), judged.reason or None)
+
+    async def _go_on(self, one: Subtask, message: Mapping[str, Any]) -> bool:
+        """Give an agent, in its next prompt, what its last words asked for; whether it goes on."""
+        self._rounds[one.index] += 1
+        agent = self.agents[one.index]
+
+        async def made() -> dict[str, Any]:
+            found = [
+                await self._at.router.resolve(agent, each.name, each.context)
+                for each in find_requests(message["summary"])
+            ]
+            told = "\n\n".join(found)
+            text = (
+                f"Here is the information you requested:\n{told}\n"
+                "Continue with your implementation."
+            )
+            return {"child_id": agent, "prompt": text}
+
+        key = f"s{one.index}a{self._attempts[one.index]}more{self._rounds[one.index]}"
+        return not (await self._team.call(key, "restart_child", made)).is_error
+
+    async def _end(self, one: Subtask, state: SubtaskState, why: str | None) -> None:
+        self.lives[one.index].go(state, why)
+        self._running.discard(one.index)
+        self._room.release()
+        if state is SubtaskState.COMPLETED:
+            self._queue.completed(one.index)
+        else:
+            self._queue.lost(one.index)
+        if (agent := self.agents.get(one.index)) is not None:
+            self._at.router.unregister_agent(agent)
+            self.region_map.pop(one.region, None)
+        await self._tell(one)
+
+    async def _tell(self, one: Subtask) -> None:
+        """Say how far a subtask is: by the labels of its agent, and by the plan as an event."""
+        life, agent = self.lives[one.index], self.agents.get(one.index)
+        key = f"s{one.index}a{self._attempts[one.index]}{life.state.value}"
+        if agent is not None:
+            error = None if life.error is None else life.error[:1000]
+            await self._team.label(key, agent, state=life.state.value, error=error)
+        await self._team.event(key, plan_event(self.plan, self.lives))
+
+
+def _draft(one: Subtask, checks: tuple[str, ...]) -> Draft:
+    return Draft(name=one.name, description=one.description, region=one.region, checks=checks)
+
+
+def chosen(text: str, among: Sequence[int]) -> tuple[int, ...]:
+    """Return the subtasks, numbered from 1, that a person's answer names; all, where none."""
+    named = {int(number) - 1 for number in re.findall(r"\d{1,3}", text)}
+    return tuple(n for n in among if n in named) or tuple(among)

@@ -1,0 +1,190 @@
+"""The provider `regions`: agents whose mind is a program."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import (
+    AgentError,
+    ErrorKind,
+    ModelInfo,
+    OrchestrationError,
+    Provider,
+    ProviderCapabilities,
+    ProviderStatus,
+    PrsmError,
+    StopReason,
+    TokenUsage,
+    TurnEnded,
+    UsageReported,
+)
+from prsm_core.kit import Turn, TurnSession
+from prsm_regions.config import RegionsConfig, Richness
+from prsm_regions.execution import Workplace
+from prsm_regions.judging import Judges
+from prsm_regions.notes import Notes
+from prsm_regions.planning import Planner
+from prsm_regions.program import Program
+from prsm_regions.router import A2ARouter
+from prsm_regions.symbols.oracle import Oracle
+from prsm_regions.team import Team
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from prsm_core import (
+        AgentHost,
+        AssembledContext,
+        ProviderEvent,
+        ProviderServices,
+        SessionRequest,
+    )
+
+# A program uses none, and says so: what it cost is then known.
+NO_TOKENS = UsageReported(
+    TokenUsage(
+        input_tokens=0,
+        output_tokens=0,
+        cached_input_tokens=0,
+        reasoning_tokens=0,
+        total_tokens=0,
+    ),
+    cost_usd=0.0,
+)
+DEFAULT = "default"  # the model's name where none is meant: whichever can be used plans
+
+
+def build(settings: Mapping[str, Any], services: ProviderServices) -> RegionsProvider:
+    """Build the provider from its section; raise ConfigError for what is wrong in it."""
+    return RegionsProvider(RegionsConfig.from_settings(settings), services)
+
+
+class RegionsProvider(Provider):
+    """Runs a plan as a program would be run: it has no model of its own.
+
+    The model's name is that of the planner's, as in `regions/codex`: any is taken.
+    """
+
+    capabilities = ProviderCapabilities(
+        enforcement="pre_tool", resume="call", streams=False, tokens_told="step"
+    )
+    known_models = (ModelInfo(model_id=DEFAULT),)
+
+    def __init__(self, config: RegionsConfig, services: ProviderServices) -> None:
+        self._config = config
+        self._services = services
+
+    @asynccontextmanager
+    async def open_session(
+        self, request: SessionRequest, host: AgentHost
+    ) -> AsyncIterator[RegionsSession]:
+        """Open an agent's session; see Provider."""
+        folder = self._services.state_dir
+        async with Oracle(folder / f"{request.agent_id}.index.db") as oracle:
+            session = RegionsSession(request, host, self._config, self._services, oracle)
+            try:
+                yield session
+            finally:
+                await session.interrupt()
+
+    async def probe(self) -> ProviderStatus:
+        """Say that it can be used: all that it needs is in the process; see Provider."""
+        return ProviderStatus(available=True)
+
+    async def knows_model(self, model: str) -> bool:
+        """Take any name: it is looked for when the planner begins; see Provider."""
+        return True
+
+
+class RegionsTurn(Turn):
+    """A running program, with the task that it runs in."""
+
+
+class RegionsSession(TurnSession[RegionsTurn]):
+    """One agent's session: each turn is one run of the program."""
+
+    def __init__(
+        self,
+        request: SessionRequest,
+        host: AgentHost,
+        config: RegionsConfig,
+        services: ProviderServices,
+        oracle: Oracle,
+    ) -> None:
+        super().__init__(request.name, services)
+        self._request = request
+        self._host = host
+        self._config = config
+        self._oracle = oracle
+        self._notes = Notes(services.state_dir / f"{request.agent_id}.json", services.redact)
+        self.resume_token = request.resume_token or request.agent_id
+        if request.resume_token is not None:
+            self._notes.read()
+            carried = request.carried
+            calls = () if carried is None else (call.call_id for call in carried.calls)
+            prompts = () if carried is None else carried.prompts
+            self.taken = frozenset((*calls, *prompts))
+
+    def new_turn(self) -> RegionsTurn:
+        """Return what keeps a turn; see TurnSession."""
+        return RegionsTurn()
+
+    async def begin(self, turn: RegionsTurn, context: AssembledContext) -> None:
+        """Run the program; see TurnSession."""
+        if context.current_message is not None and self._request.carried is None:
+            self._notes.begin(context.current_message.content)
+        turn.sent = True
+
+        await turn.put([NO_TOKENS])
+
+        async def tell(event: ProviderEvent) -> None:
+            await turn.put([event])
+
+        try:
+            await Program(
+                self._workplace(Team(self._host, self._notes, tell)), self._request.mode
+            ).run()
+        except PrsmError as error:
+            why = AgentError(kind=ErrorKind.UNKNOWN, message=_told(error))
+            await turn.put([TurnEnded(StopReason.ERROR, why)])
+        else:
+            await turn.put([TurnEnded(StopReason.END_TURN)])
+
+    def _workplace(self, team: Team) -> Workplace:
+        request, config = self._request, self._config
+        own = None if request.model == DEFAULT else request.model
+        planner = Planner(team, request.cwd, config.planner or own)
+        router = A2ARouter(request.cwd, self._oracle, services=self.services)
+        return Workplace(
+            team=team,
+            judges=Judges(team, config),
+            planner=planner,
+            router=router,
+            oracle=self._oracle,
+            config=_with_effort(config, request.labels.get("effort")),
+            workspace=request.cwd,
+            intent=self._notes.intent,
+        )
+
+    async def ask_to_end(self, turn: RegionsTurn) -> None:
+        """End the turn: nothing runs elsewhere; see TurnSession."""
+        await self.aborted(turn)
+
+
+def _with_effort(config: RegionsConfig, effort: str | None) -> RegionsConfig:
+    """Return settings with the effort that a label of the run says."""
+    from dataclasses import replace
+
+    if effort is None:
+        return config
+    try:
+        return replace(config, effort=Richness(effort))
+    except ValueError:
+        raise OrchestrationError(
+            f"the label effort is {effort!r}", hint=f"say one of {', '.join(Richness)}"
+        ) from None
+
+
+def _told(error: PrsmError) -> str:
+    return error.message if error.hint is None else f"{error.message} ({error.hint})"

@@ -1,0 +1,276 @@
+"""The router: what an agent asks of another's region, answered as cheaply as can be.
+
+An answer comes from the cache, else from the oracle at no token, the owner's worktree first, else
+from the region's owner, who is asked once for a signature only. Who asks is never asked. What
+nobody knows is `not found`, with names that are near.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from prsm_core import PrsmError, deadline
+from prsm_regions.symbols.answers import render
+from prsm_regions.symbols.definitions import MAX_TEXT, cut
+from prsm_regions.symbols.files import look
+from prsm_regions.symbols.imports import owner_of, places
+from prsm_regions.symbols.oracle import is_below
+from prsm_regions.symbols.questions import symbols_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core import ProviderServices
+    from prsm_regions.symbols.answers import Found
+    from prsm_regions.symbols.files import Stamp
+    from prsm_regions.symbols.oracle import Oracle
+
+OWNER_TOKENS = 400  # that one answer of an owner may take
+_MAX_CONTEXT = 500  # characters of what an asker says beside the name
+_MAX_CACHED = 1000
+
+
+class OwnerReply(msgspec.Struct, frozen=True):
+    """What an owner said, and the tokens that took."""
+
+    text: str
+    tokens: int
+
+
+class AskOwner(Protocol):
+    """Asks a continuation of an agent, which goes on itself; given by the program."""
+
+    async def __call__(self, owner: str, question: str, max_tokens: int) -> OwnerReply:
+        """Return its answer; may raise TimeoutError, or PrsmError where it cannot be asked."""
+        ...
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long each way may take in seconds, and the tokens that owners may use in all."""
+
+    oracle_s: float = 20.0
+    owner_s: float = 120.0
+    tokens: int = 4000
+
+
+class Routed(msgspec.Struct, frozen=True):
+    """What became of a question: `text` is None where it is about no symbol."""
+
+    text: str | None
+    symbols: tuple[str, ...] = ()
+
+
+class _Agent(msgspec.Struct, frozen=True):
+    region: str
+    root: str
+
+
+class _Cached(msgspec.Struct, frozen=True):
+    """An answer, and what it was made of: files by root and path; of an owner, all its region."""
+
+    text: str
+    stamps: dict[tuple[str, str], Stamp | None]
+    region: tuple[str, str] | None = None
+
+
+class A2ARouter:
+    """Owns the map of regions, the cache, and the count of owners' tokens.
+
+    `workspace` is the tree that all begin with; an agent in a worktree is registered with its root.
+    """
+
+    def __init__(
+        self,
+        workspace: str,
+        oracle: Oracle,
+        *,
+        services: ProviderServices,
+        ask_owner: AskOwner | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._workspace = os.path.realpath(workspace)
+        self._oracle = oracle
+        self._services = services
+        self._ask_owner = ask_owner
+        self._limits = limits or Limits()
+        self._agents: dict[str, list[_Agent]] = {}
+        self._cache: dict[tuple[str, str], _Cached] = {}
+        self._asking: dict[tuple[str, str, bool], asyncio.Future[str]] = {}
+        self._unanswered: dict[tuple[str, str], str] = {}  # why, till it is told
+        self.tokens = 0  # that owners' answers took
+        self.cache_hits = 0
+        self.oracle_answers = 0
+        self.owner_answers = 0
+
+    def register_agent(self, region: str, agent_id: str, root: str | None = None) -> None:
+        """Note whose a region is, and the worktree that it works in."""
+        place = region.strip("/").removesuffix("/**").removesuffix("/*") or "."
+        mine = self._agents.setdefault(agent_id, [])
+        mine.append(_Agent(place, os.path.realpath(root) if root else self._workspace))
+
+    def unregister_agent(self, agent_id: str) -> None:
+        """Note that an agent is gone; its answers stay while its region is as it was."""
+        self._agents.pop(agent_id, None)
+
+    async def answer(self, requesting_agent: str, question: str) -> Routed:
+        """Answer a question in plain words, each symbol that it is about."""
+        symbols = symbols_in(question)
+        if not symbols:
+            return Routed(None)
+        texts = [await self.resolve(requesting_agent, each, question) for each in symbols]
+        return Routed("\n\n".join(texts), tuple(symbols))
+
+    async def resolve(self, requesting_agent: str, symbol_name: str, context: str = "") -> str:
+        """Return `kind name (path:start-end)` and the definition, or that there is none.
+
+        `context` is what the asker says beside the name: an import path, a line that uses it. Two
+        who ask for one symbol at once get one answer. It ends within the limits of time.
+        """
+        name = symbol_name.strip().strip("`'\"")
+        owner = owner_of(self._regions(), context)
+        key = (name, owner or "")
+        if (hit := self._hit(key)) is not None:
+            return hit
+        while (running := self._asking.get((*key, owner == requesting_agent))) is not None:
+            await asyncio.wait([running])
+            if not running.cancelled():
+                return running.result()
+        return await self._alone(requesting_agent, key, context)
+
+    async def _alone(self, requesting: str, key: tuple[str, str], context: str) -> str:
+        """Resolve what nobody else does just now; who comes meanwhile gets the same answer."""
+        running: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        mark = (*key, key[1] == requesting)
+        self._asking[mark] = running
+        try:
+            text = await self._resolve(requesting, key, context)
+            running.set_result(text)
+        finally:
+            del self._asking[mark]
+            if not running.done():  # whoever waits for it does it again
+                running.cancel()
+        return text
+
+    async def _resolve(self, requesting: str, key: tuple[str, str], context: str) -> str:
+        name, owner = key
+        late = ""
+        try:
+            async with deadline(self._services, self._limits.oracle_s):
+                found = await self._find(name, owner, context)
+            if found:
+                return self._keep_found(key, found)
+        except TimeoutError:
+            late = " (the workspace could not be looked through in time)"
+        if owner and owner != requesting:
+            said = await self._by_owner(key, context)
+            if said is not None:
+                return said
+            if (why := self._unanswered.pop(key, None)) is not None:
+                late += f" ({owner} was not heard: {why})"
+        return await self._not_found(name, late)
+
+    async def _find(self, name: str, owner: str, context: str) -> list[tuple[str, Found]]:
+        """Return what has the name, each with its root: what an owner has made stands for it."""
+        near = ["/".join(place) for place in places(context) if place]
+        apart = [each for each in self._all() if each.root != self._workspace]
+        mine = [each for each in self._agents.get(owner, ()) if each.root != self._workspace]
+        found: list[tuple[str, Found]] = []
+        for each in [*mine, *(one for one in apart if one not in mine)]:
+            await self._oracle.refresh(each.root)
+            made = await self._oracle.find(each.root, name, near)
+            found += [(each.root, one) for one in made if is_below(one.path, each.region)]
+        await self._oracle.refresh(self._workspace)
+        rest = await self._oracle.find(self._workspace, name, near)
+        found += [
+            (self._workspace, one)
+            for one in rest
+            if not any(is_below(one.path, each.region) for each in apart)
+        ]
+        regions = [each.region for each in self._agents.get(owner, ())]
+        theirs = [one for one in found if any(is_below(one[1].path, r) for r in regions)]
+        return theirs or found
+
+    def _keep_found(self, key: tuple[str, str], found: Sequence[tuple[str, Found]]) -> str:
+        text = render([one for _, one in found])
+        stamps = {(root, one.path): look(root, one.path) for root, one in found}
+        self._keep(key, _Cached(text, stamps))
+        self.oracle_answers += 1
+        return text
+
+    async def _by_owner(self, key: tuple[str, str], context: str) -> str | None:
+        """Ask the owner, None where it cannot be asked, is late or says nothing."""
+        name, owner = key
+        room = min(OWNER_TOKENS, self._limits.tokens - self.tokens)
+        mine = self._agents.get(owner)
+        if self._ask_owner is None or not mine:
+            return None
+        if room <= 0:
+            self._unanswered[key] = f"the {self._limits.tokens} tokens for owners are used up"
+            return None
+        stamps = await self._stamps(mine[0])
+        try:
+            async with deadline(self._services, self._limits.owner_s):
+                reply = await self._ask_owner(owner, _question(name, context), room)
+        except (TimeoutError, PrsmError) as error:
+            self._unanswered[key] = str(error) or "it did not answer in time"
+            return None
+        self.tokens += reply.tokens
+        self.owner_answers += 1
+        if not reply.text.strip():
+            return None
+        text = cut(reply.text.strip(), MAX_TEXT)
+        self._keep(key, _Cached(text, stamps, (mine[0].root, mine[0].region)))
+        return text
+
+    async def _stamps(self, agent: _Agent) -> dict[tuple[str, str], Stamp | None]:
+        found = await self._oracle.stamps(agent.root, agent.region)
+        return {(agent.root, path): stamp for path, stamp in found.items()}
+
+    async def _not_found(self, name: str, late: str) -> str:
+        text = f"Symbol '{name}' not found in workspace symbol tree or active agents{late}."
+        try:
+            async with deadline(self._services, self._limits.oracle_s):
+                near = await self._oracle.near(self._workspace, name)
+                unread = await self._oracle.unread(self._workspace)
+        except TimeoutError:
+            return text
+        if near:
+            text += f" Near names: {', '.join(near)}."
+        if unread:
+            shown = ", ".join(f"{path} ({why})" for path, why in unread[:3])
+            text += f" Not looked into: {shown}{' and others' if len(unread) > 3 else ''}."
+        return text
+
+    def _hit(self, key: tuple[str, str]) -> str | None:
+        """Return a cached answer, None where a file that it was made of is another now."""
+        cached = self._cache.get(key)
+        if cached is None:
+            return None
+        if any(look(root, path) != stamp for (root, path), stamp in cached.stamps.items()):
+            del self._cache[key]
+            return None
+        self.cache_hits += 1
+        return cached.text
+
+    def _keep(self, key: tuple[str, str], cached: _Cached) -> None:
+        while len(self._cache) >= _MAX_CACHED:
+            del self._cache[next(iter(self._cache))]
+        self._cache[key] = cached
+
+    def _regions(self) -> dict[str, str]:
+        return {one.region: agent for agent, mine in self._agents.items() for one in mine}
+
+    def _all(self) -> list[_Agent]:
+        return [one for mine in self._agents.values() for one in mine]
+
+
+def _question(name: str, context: str) -> str:
+    about = f" It is used so: {context.strip()[:_MAX_CONTEXT]}" if context.strip() else ""
+    return (
+        f"What is the signature of `{name}`?{about} Answer with the signature or definition only, "
+        "without a word of explanation, from what you know already; read no files."
+    )

@@ -1,0 +1,156 @@
+"""The oracle: symbols of all worktrees of a repository, at no token.
+
+Everything that blocks runs in one thread of its own, a file at a time, and a look whose waiter is
+gone stops after the file it is at. Looks at one tree that are asked for at once are one look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from prsm_regions.symbols import answers
+from prsm_regions.symbols.answers import Found
+from prsm_regions.symbols.files import walk
+from prsm_regions.symbols.index import Index, StoppedError
+from prsm_regions.symbols.outlines import outline_of_file, outline_of_region
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from prsm_regions.symbols.files import Stamp
+
+    ListFiles = Callable[[str], Awaitable[Iterable[str] | None]]
+
+T = TypeVar("T")
+
+
+class Oracle:
+    """Owns the index of one repository; an async context manager.
+
+    `list_files` gives the files of a tree, relative to it, None where it cannot be told: then the
+    tree is walked. `index` is a path in a folder of PRSM's, never in the workspace.
+    """
+
+    def __init__(self, index: Path, *, list_files: ListFiles | None = None) -> None:
+        self._index = Index(index)
+        self._list_files = list_files
+        self._thread = ThreadPoolExecutor(1, "prsm-symbols")
+        self._looks: dict[str, _Looks] = {}
+
+    async def __aenter__(self) -> Oracle:
+        """Return itself."""
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Close the index, behind what still runs."""
+        self._thread.submit(self._index.close)
+        self._thread.shutdown(wait=False)
+
+    @property
+    def parsed(self) -> int:
+        """How many texts were parsed."""
+        return self._index.parsed
+
+    async def refresh(self, root: str) -> None:
+        """Bring the index to what the tree holds now; one look serves all who ask meanwhile."""
+        root = os.path.realpath(root)  # noqa: ASYNC240 - one path, and no bodies
+        looks = self._looks.setdefault(root, _Looks())
+        wanted = looks.begun + 1
+        async with looks.lock:
+            if looks.done >= wanted:
+                return
+            looks.begun += 1
+            number = looks.begun
+            paths = await self._list_files(root) if self._list_files else None
+            await self._run(lambda is_stopped: self._refresh(root, paths, is_stopped))
+            looks.done = number
+
+    async def find(self, root: str, name: str, near: Sequence[str] = ()) -> list[Found]:
+        """Return what has a name, as of the last look, best first; `near` are places it may be at.
+
+        `a.B.c` is the `c` that is in `B`, in a module `a`; where there is none, any `c`.
+        """
+        root = os.path.realpath(root)  # noqa: ASYNC240
+        within, own = answers.split_name(name)
+        if not own:
+            return []
+        rows = await self._run(lambda _: self._index.with_name(root, own, answers.MAX_FOUND))
+        return answers.best([Found(path, one) for path, one in rows], within, near)
+
+    async def lookup(self, root: str, name: str) -> str | None:
+        """Look at the tree and answer for a name; None where nothing has it."""
+        await self.refresh(root)
+        found = await self.find(root, name)
+        return answers.render(found) if found else None
+
+    async def near(self, root: str, name: str) -> list[str]:
+        """Return names of the tree that are like one that it does not have, best first."""
+        root = os.path.realpath(root)  # noqa: ASYNC240
+        own = answers.split_name(name)[1]
+        return await self._run(
+            lambda _: answers.near_names(own, self._index.names(root, *answers.lengths_near(own)))
+        )
+
+    async def unread(self, root: str) -> list[tuple[str, str]]:
+        """Return the files that were not looked into, and why."""
+        root = os.path.realpath(root)  # noqa: ASYNC240
+        return await self._run(lambda _: self._index.unread(root))
+
+    async def stamps(self, root: str, region: str) -> dict[str, Stamp]:
+        """Return the files of a region as the last look saw them; equal ones are unchanged."""
+        root = os.path.realpath(root)  # noqa: ASYNC240
+        found = await self._run(lambda _: self._index.stamps(root))
+        return {path: stamp for path, stamp in found.items() if is_below(path, region)}
+
+    async def outline_of_file(self, root: str, path: str) -> str:
+        """Return the outline of a file as it is now: 0.3 of its bytes at most."""
+        return await self._run(lambda _: outline_of_file(root, path, time.time_ns()))
+
+    async def outline(self, root: str, region: str) -> str:
+        """Look at the tree and return the outline of a region; blank where it defines nothing."""
+        await self.refresh(root)
+        root = os.path.realpath(root)  # noqa: ASYNC240
+        stamps = await self.stamps(root, region)
+        return await self._run(
+            lambda _: outline_of_region(
+                (path, stamp[0], self._index.in_file(root, path))
+                for path, stamp in sorted(stamps.items())
+            )
+        )
+
+    def _refresh(
+        self, root: str, paths: Iterable[str] | None, is_stopped: Callable[[], bool]
+    ) -> None:
+        self._index.refresh(root, walk(root) if paths is None else paths, is_stopped)
+
+    async def _run(self, work: Callable[[Callable[[], bool]], T]) -> T:
+        """Run some work in the thread; it is told when nobody waits for it any more."""
+        stop = threading.Event()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work, stop.is_set)
+        finally:
+            stop.set()
+
+
+class _Looks:
+    """Looks at one tree: how many have begun, and the last that is over."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.begun = 0
+        self.done = 0
+
+
+def is_below(path: str, region: str) -> bool:
+    """Return whether a path is a region's or in it, both relative to the workspace."""
+    place = region.strip("/").removesuffix("/**").removesuffix("/*")
+    return place in {"", ".", "**"} or path == place or path.startswith(f"{place}/")
+
+
+__all__ = ["Oracle", "StoppedError", "is_below"]

@@ -1,0 +1,260 @@
+"""The index on disk: definitions by the hash of a text, and which text each file of a tree holds.
+
+One index serves all worktrees of a repository: a text that two of them hold is parsed once. It is a
+cache. One that is torn, of another version or no database is made anew, by whichever process sees
+it first; the name of the file holds the version, so that two versions do not take turns at that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from prsm_regions.symbols.definitions import Definition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from prsm_regions.symbols.files import Stamp
+
+VERSION = 1
+_BUSY_S = 10.0
+T = TypeVar("T")
+_SCHEMA = """
+CREATE TABLE tree (id INTEGER PRIMARY KEY, root TEXT NOT NULL UNIQUE);
+CREATE TABLE blob (
+    id INTEGER PRIMARY KEY, hash BLOB NOT NULL, grammar TEXT NOT NULL, why TEXT NOT NULL,
+    UNIQUE (hash, grammar));
+CREATE TABLE file (
+    tree INTEGER NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,
+    changed INTEGER NOT NULL, inode INTEGER NOT NULL, blob INTEGER NOT NULL,
+    PRIMARY KEY (tree, path)) WITHOUT ROWID;
+CREATE INDEX file_blob ON file (blob, tree);
+CREATE TABLE symbol (
+    blob INTEGER NOT NULL, n INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
+    scope TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, text TEXT NOT NULL,
+    PRIMARY KEY (blob, n)) WITHOUT ROWID;
+CREATE INDEX symbol_name ON symbol (name);
+"""
+_COLUMNS = "kind, name, scope, start, stop, text"
+# CROSS: by the name first, or sqlite would go through all files of the tree.
+_SAME_NAME = f"""
+    SELECT file.path, {", ".join(f"symbol.{column}" for column in _COLUMNS.split(", "))}
+    FROM symbol CROSS JOIN file ON file.blob = symbol.blob AND file.tree = ?
+    WHERE symbol.name = ? LIMIT ?"""  # noqa: S608 - ours alone
+
+Known = dict[str, tuple["Stamp", int]]  # path: its stamp, and the blob it held
+
+
+class Store:
+    """Owns the connection; it belongs to one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(f"{path.name}-v{VERSION}.sqlite3")
+        self._name = str(self._path)  # looked at before each use
+        self._db: sqlite3.Connection | None = None
+        self.opened = 0  # times: what was known of an earlier file is not of this one
+
+    @property
+    def path(self) -> Path:
+        """The file of this version's index."""
+        return self._path
+
+    def close(self) -> None:
+        """Close it; it opens again with its next use."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def using(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do some work on the index; where it is found torn, once more on a new one."""
+        try:
+            return work(self._opened())
+        except sqlite3.OperationalError as error:
+            if not _is_torn(error):
+                raise
+            self._remake()
+        except sqlite3.DatabaseError:
+            self._remake()
+        return work(self._opened())
+
+    @contextlib.contextmanager
+    def changing(self, db: sqlite3.Connection) -> Iterator[None]:
+        """Write in one transaction."""
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        db.execute("COMMIT")
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._db is None or not os.access(self._name, os.F_OK):
+            self.close()
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            try:
+                self._db = self._connect()
+            except sqlite3.DatabaseError:
+                self._remake()
+                self._db = self._connect()
+            self.opened += 1
+        return self._db
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            self._make_tables(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _make_tables(self, db: sqlite3.Connection) -> None:
+        """Make the tables where there are none; raise DatabaseError for those of others."""
+        with self.changing(db):
+            (found,) = db.execute("PRAGMA user_version").fetchone()
+            if found == VERSION:
+                return
+            if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise sqlite3.DatabaseError(f"an index of version {found}")
+            for statement in filter(str.strip, _SCHEMA.split(";")):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version={VERSION}")
+
+    def _remake(self) -> None:
+        """Remove an index that cannot be used; others who have it open go on with the old one."""
+        self.close()
+        with open(f"{self._path}.lock", "w", encoding="ascii") as lock:  # noqa: PTH123
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not self._is_sound():
+                for end in ("", "-wal", "-shm"):
+                    Path(f"{self._path}{end}").unlink(missing_ok=True)
+
+    def _is_sound(self) -> bool:
+        """Return whether another process has made it anew meanwhile."""
+        try:
+            db = sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=_BUSY_S)
+        except sqlite3.Error:
+            return False
+        try:
+            found = db.execute("PRAGMA user_version").fetchone() == (VERSION,)
+            return bool(found and db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+        except sqlite3.Error:
+            return False
+        finally:
+            db.close()
+
+
+def _is_torn(error: sqlite3.OperationalError) -> bool:
+    """Return whether the file is to blame: its tables are gone, or the disk gives none of it."""
+    said = str(error)
+    return any(part in said for part in ("no such table", "no such column", "disk I/O error"))
+
+
+def tree_id(db: sqlite3.Connection, root: str) -> int:
+    """Return the number of a tree, a new one for one that is not known."""
+    db.execute("INSERT OR IGNORE INTO tree (root) VALUES (?)", (root,))
+    (number,) = db.execute("SELECT id FROM tree WHERE root = ?", (root,)).fetchone()
+    return int(number)
+
+
+def known_files(db: sqlite3.Connection, tree: int) -> Known:
+    """Return what the index has of a tree."""
+    rows = db.execute(
+        "SELECT path, size, modified, changed, inode, blob FROM file WHERE tree = ?", (tree,)
+    )
+    return {path: (tuple(stamp), blob) for path, *stamp, blob in rows}
+
+
+def put_file(db: sqlite3.Connection, tree: int, path: str, stamp: Stamp, blob: int) -> None:
+    """Note what a file holds."""
+    db.execute(
+        "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?)", (tree, path, *stamp, blob)
+    )
+
+
+def drop_files(db: sqlite3.Connection, tree: int, paths: Iterable[str]) -> None:
+    """Forget files that are gone."""
+    db.executemany("DELETE FROM file WHERE tree = ? AND path = ?", [(tree, p) for p in paths])
+
+
+def find_blob(db: sqlite3.Connection, digest: bytes, grammar: str) -> int | None:
+    """Return the number of a text that was parsed before."""
+    row = db.execute(
+        "SELECT id FROM blob WHERE hash = ? AND grammar = ?", (digest, grammar)
+    ).fetchone()
+    return row and int(row[0])
+
+
+def put_blob(
+    db: sqlite3.Connection, digest: bytes, grammar: str, why: str, found: Sequence[Definition]
+) -> int:
+    """Keep what a text defines; `why` says why nobody looked into it."""
+    number = db.execute(
+        "INSERT INTO blob (hash, grammar, why) VALUES (?, ?, ?)", (digest, grammar, why)
+    ).lastrowid
+    db.executemany(
+        "INSERT INTO symbol VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (number, n, one.kind, one.name, one.scope, one.start, one.end, one.text)
+            for n, one in enumerate(found)
+        ],
+    )
+    return int(number or 0)
+
+
+def prune(db: sqlite3.Connection) -> None:
+    """Forget trees whose folder is gone, and texts that no file holds."""
+    gone = [n for n, root in db.execute("SELECT id, root FROM tree") if not os.path.isdir(root)]  # noqa: PTH112
+    for number in gone:
+        db.execute("DELETE FROM file WHERE tree = ?", (number,))
+        db.execute("DELETE FROM tree WHERE id = ?", (number,))
+    db.execute("DELETE FROM blob WHERE id NOT IN (SELECT blob FROM file)")
+    db.execute("DELETE FROM symbol WHERE blob NOT IN (SELECT id FROM blob)")
+
+
+def with_name(
+    db: sqlite3.Connection, tree: int, name: str, limit: int
+) -> list[tuple[str, Definition]]:
+    """Return what has a name in a tree, with the paths."""
+    rows = db.execute(_SAME_NAME, (tree, name, limit))
+    return [(row[0], Definition(*row[1:])) for row in rows]
+
+
+def in_file(db: sqlite3.Connection, tree: int, path: str) -> list[Definition]:
+    """Return what a file defines, by place."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM symbol JOIN file ON file.blob = symbol.blob"  # noqa: S608
+        " WHERE file.tree = ? AND file.path = ? ORDER BY n",
+        (tree, path),
+    )
+    return [Definition(*row) for row in rows]
+
+
+def names(db: sqlite3.Connection, tree: int, shortest: int, longest: int) -> list[str]:
+    """Return the names of a tree that are so many characters long."""
+    rows = db.execute(
+        "SELECT DISTINCT name FROM symbol WHERE length(name) BETWEEN ? AND ?"
+        " AND EXISTS (SELECT 1 FROM file WHERE file.blob = symbol.blob AND file.tree = ?)",
+        (shortest, longest, tree),
+    )
+    return [name for (name,) in rows]
+
+
+def unread(db: sqlite3.Connection, tree: int) -> list[tuple[str, str]]:
+    """Return the files that nobody looked into, and why."""
+    rows = db.execute(
+        "SELECT file.path, blob.why FROM file JOIN blob ON blob.id = file.blob"
+        " WHERE file.tree = ? AND blob.why <> '' ORDER BY file.path",
+        (tree,),
+    )
+    return [(path, why) for path, why in rows]

@@ -1,0 +1,140 @@
+"""The children of a program: how it calls for them, hears of them, and what is noted of that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import OrchestrationError, StepEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from prsm_core import AgentHost, Answer, ProviderEvent, Question, ToolOutcome
+    from prsm_regions.notes import Notes
+
+    Tell = Callable[[ProviderEvent], Awaitable[None]]
+    Arguments = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class Team:
+    """Makes the calls of one turn, each by a key of its own, so that a resume makes none twice.
+
+    Messages come one by one, in the order in which the ledger gave them; those that somebody else
+    is waited for meanwhile are kept.
+    """
+
+    def __init__(self, host: AgentHost, notes: Notes, tell: Tell) -> None:
+        self.host = host
+        self.notes = notes
+        self.tell = tell
+        self._kept: deque[Mapping[str, Any]] = deque()
+        self._waits = 0
+
+    async def call(
+        self, key: str, tool: str, make: Arguments, *, waits: bool = False
+    ) -> ToolOutcome:
+        """Call a tool; its arguments are made once, whatever happens."""
+        arguments = await self.notes.once(f"{key}?", make)
+        call_id = f"regions-{self.notes.number}-{key}"
+        if not waits:
+            return await self.host.call_tool(tool, arguments, call_id=call_id)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(self.host.call_tool(tool, arguments, call_id=call_id))
+            await asyncio.sleep(0)  # in its first step it reaches the host
+            if not running.done():
+                await self.tell(StepEnded())
+        return running.result()
+
+    async def say(self, key: str, tool: str, **arguments: Any) -> ToolOutcome:
+        """Call a tool whose arguments are known."""
+
+        async def given() -> Mapping[str, Any]:
+            return arguments
+
+        return await self.call(key, tool, given)
+
+    async def next_message(self) -> Mapping[str, Any]:
+        """Return the next message: question, task_result, user_prompt or nothing_left."""
+        return self._kept.popleft() if self._kept else await self._receive()
+
+    async def _receive(self) -> Mapping[str, Any]:
+        async def nothing() -> Mapping[str, Any]:
+            return {}
+
+        self._waits += 1
+        outcome = await self.call(f"wait{self._waits}", "wait_for_message", nothing, waits=True)
+        return data_of(outcome)
+
+    async def hear(self, agent: str) -> Mapping[str, Any]:
+        """Return the next message of one agent, or that nothing is left; keep all others."""
+        while True:
+            message = await self._receive()
+            if message.get("from") == agent or message["type"] == "nothing_left":
+                return message
+            self._kept.append(message)
+
+    async def consult(self, key: str, agent: str) -> Mapping[str, Any]:
+        """Return the result of an agent, whose questions a person answers meanwhile."""
+        number = 0
+        while True:
+            message = await self.hear(agent)
+            if message["type"] != "question":
+                return message
+            number += 1
+            told = await self.ask(f"{key}q{number}", _as_question(message))
+            await self.respond(
+                f"{key}q{number}", message, told["text"] or ", ".join(told["choices"])
+            )
+
+    async def respond(self, key: str, question: Mapping[str, Any], text: str) -> None:
+        """Answer a child's question; one whose asker has ended needs none."""
+        await self.say(
+            f"{key}respond",
+            "respond_to_child",
+            child_id=question["from"],
+            correlation_id=question["correlation_id"],
+            response=text,
+        )
+
+    async def ask(self, key: str, question: Question) -> dict[str, Any]:
+        """Ask a person, once; return their `choices` and `text`."""
+
+        async def answer() -> dict[str, Any]:
+            given: Answer = await self.host.ask_user(question)
+            return {"choices": list(given.choices), "text": given.text or ""}
+
+        return await self.notes.once(f"{key}ask", answer)
+
+    async def label(self, key: str, agent: str | None = None, **labels: str | None) -> None:
+        """Say something of this agent, or of a child, once; it is in the ledger then."""
+
+        async def relabel() -> bool:
+            changes = {f"regions/{name}": text for name, text in labels.items()}
+            await self.host.relabel(changes, agent)
+            return True
+
+        await self.notes.once(f"{key}label", relabel)
+
+    async def event(self, key: str, event: ProviderEvent) -> None:
+        """Tell of something, once."""
+
+        async def told() -> bool:
+            await self.tell(event)
+            return True
+
+        await self.notes.once(f"{key}event", told)
+
+
+def data_of(outcome: ToolOutcome) -> Mapping[str, Any]:
+    """Return what a call answered; raise OrchestrationError, with the cure, for an error."""
+    if outcome.is_error or not isinstance(outcome.data, dict):
+        raise OrchestrationError(outcome.text)
+    return outcome.data
+
+
+def _as_question(message: Mapping[str, Any]) -> Question:
+    from prsm_core import Question
+
+    return Question(text=f"{message['name']} asks: {message['text']}")

@@ -1,0 +1,85 @@
+"""The four judgements as records: schemas, prompts, answers, and what rules make of them."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import msgspec
+import pytest
+from prsm_regions import rules
+from prsm_regions.drafts import Draft, PlanError
+from prsm_regions.signatures import (
+    SIGNATURES,
+    AgentSelect,
+    ProgressEval,
+    PromptBuild,
+    TaskDecompose,
+    input_schema,
+    output_schema,
+    read_answer,
+)
+
+SUBTASK = Draft(name="ui", description="the page", region="ui", checks=("pytest ui",))
+GIVEN = (
+    TaskDecompose(intent="build auth", tree="ui/", models=("codex",)),
+    AgentSelect(subtask=SUBTASK, models=("codex",), wanted="claude", default="codex"),
+    PromptBuild(intent="build auth", subtask=SUBTASK, outline="class A", failure="it broke"),
+    ProgressEval(subtask=SUBTASK, success=True, summary="made"),
+)
+
+
+@pytest.mark.requirement("R28")
+@pytest.mark.parametrize("given", GIVEN, ids=lambda given: type(given).__name__)
+def test_each_says_what_it_wants_with_a_schema_that_its_inputs_fit(given):
+    jsonschema.validate(json.loads(msgspec.json.encode(given)), input_schema(type(given)))
+    assert given.prompt().startswith(given.instructions)
+    assert json.dumps(output_schema(type(given)), ensure_ascii=False) in given.prompt()
+
+
+def test_an_answer_that_is_none_is_refused_with_the_cure():
+    assert read_answer(ProgressEval, 'Well: {"state": "failed"}').state == "failed"
+    for text in ("fine", '{"state": "great"}', "{" * 9999):
+        with pytest.raises(PlanError, match="one JSON object of the schema"):
+            read_answer(ProgressEval, text)
+
+
+@pytest.mark.requirement("R3", "R15")
+def test_a_prompt_says_where_the_region_ends_and_holds_what_it_is_given():
+    prompt = rules.build_prompt(GIVEN[2]).prompt
+    assert (
+        "You are working in /ui/**. If you need types or signatures from outside your region, "
+        "describe what you need instead of reading the file directly." in prompt
+    )
+    assert all(text in prompt for text in ("the page", "class A", "it broke", "pytest ui"))
+    assert rules.shown_region(Draft(name="a", description="b", region="ui/app.py")) == "/ui/app.py"
+    assert rules.shown_region(Draft(name="a", description="b", region=".")) == "/**"
+
+
+@pytest.mark.requirement("R31")
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        ({}, "completed"),
+        ({"gaps": ("tests were not run",)}, "partial"),
+        ({"outside": ("core/x.py",)}, "partial"),
+        ({"conflicts": ("ui/x.py",)}, "partial"),
+        ({"asks": ("AuthValidator",)}, "partial"),
+        ({"success": False, "error": "type mismatch"}, "failed"),
+    ],
+)
+def test_evidence_judges_and_not_the_claim(told, state):
+    given = msgspec.structs.replace(GIVEN[3], **told)
+    found = rules.judge(given)
+    assert found.state == state
+    assert bool(found.reason) is (state != "completed")
+
+
+@pytest.mark.requirement("R28")
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda kind: kind.__name__)
+def test_dspy_takes_each_as_a_signature_of_its_own(signature):
+    dspy = pytest.importorskip("dspy", reason="dspy is not installed")
+    fields = {name: (str, dspy.InputField()) for name in input_schema(signature)["properties"]}
+    fields |= {name: (str, dspy.OutputField()) for name in output_schema(signature)["properties"]}
+    built = dspy.Signature(fields, signature.instructions)
+    assert set(built.fields) == set(fields)

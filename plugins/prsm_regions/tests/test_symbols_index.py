@@ -1,0 +1,216 @@
+"""The index is what a fresh parse would be, whatever happens to files, to it, or beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prsm_regions.symbols.definitions import definitions
+from prsm_regions.symbols.files import MAX_SIZE
+from prsm_regions.symbols.grammars import grammar_of
+from prsm_regions.symbols.index import Index, StoppedError
+from prsm_regions.symbols.listing import lister, repository_of
+from prsm_regions.symbols.oracle import Oracle
+
+from prsm_core.testing import open_services
+
+NAMES = ("a.py", "b.py", "sub/c.py", "sub/d.ts", "e.txt")
+TEXTS = ("def one(): pass\n", "class Two:\n    def m(self): pass\n", "def one(: broken\n", "\0", "")
+
+
+def _write(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text, encoding="utf-8")
+
+
+def _fresh(root: Path, path: str) -> list:
+    grammar = grammar_of(path)
+    raw = (root / path).read_bytes() if (root / path).is_file() else b""
+    return definitions(raw, grammar) if grammar and b"\0" not in raw else []
+
+
+EDIT = st.tuples(st.sampled_from(NAMES), st.sampled_from((*TEXTS, None)), st.sampled_from((0, 1)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(rounds=st.lists(st.lists(EDIT, max_size=4), max_size=5))
+def test_after_any_edits_in_two_trees_the_index_is_a_fresh_parse(rounds):
+    with tempfile.TemporaryDirectory() as folder:
+        roots = [Path(folder, "one"), Path(folder, "two")]
+        for root in roots:
+            root.mkdir()
+        index = Index(Path(folder, "state/index"))
+        for edits in rounds:
+            for path, text, which in edits:
+                if text is None:
+                    (roots[which] / path).unlink(missing_ok=True)
+                else:
+                    _write(roots[which], path, text)
+            for root in roots:
+                there = [path for path in NAMES if (root / path).exists()]
+                index.refresh(str(root), there)
+                for path in NAMES:
+                    assert index.in_file(str(root), path) == _fresh(root, path)
+        index.close()
+
+
+@pytest.fixture
+def root(tmp_path):
+    _write(tmp_path / "tree", "core/auth.py", "class AuthValidator:\n    def check(self): pass\n")
+    return str(tmp_path / "tree")
+
+
+@pytest.fixture
+def index(tmp_path):
+    made = Index(tmp_path / "state" / "index")
+    yield made
+    made.close()
+
+
+FILES = ("core/auth.py",)
+
+
+def _kinds(index: Index, root: str) -> list[str]:
+    index.refresh(root, FILES)
+    return [one.kind for _, one in index.with_name(root, "AuthValidator", 9)]
+
+
+def test_a_text_that_two_trees_hold_is_parsed_once(index, root, tmp_path):
+    _write(tmp_path / "other", FILES[0], Path(root, FILES[0]).read_text(encoding="utf-8"))
+    assert _kinds(index, root) == _kinds(index, str(tmp_path / "other")) == ["class"]
+    assert index.parsed == 1
+
+
+@pytest.mark.parametrize("damage", [b"no database at all" * 200, b"", None, "newer", "torn"])
+def test_an_index_that_cannot_be_used_is_made_anew(index, root, damage):
+    assert _kinds(index, root) == ["class"]
+    index.close()
+    if damage is None:
+        index.path.unlink()
+    elif damage == "newer":
+        with contextlib.closing(sqlite3.connect(index.path)) as db:
+            db.execute("PRAGMA user_version=9")
+    elif damage == "torn":
+        index.path.write_bytes(index.path.read_bytes()[:5000] + b"\xff" * 3000)
+    else:
+        index.path.write_bytes(damage)
+    assert _kinds(index, root) == ["class"]
+
+
+def test_an_index_that_is_removed_while_it_is_open_is_made_anew(index, root):
+    assert _kinds(index, root) == ["class"]
+    index.path.unlink()
+    assert _kinds(index, root) == ["class"]
+
+
+def test_two_processes_that_index_one_tree_at_once_both_end(index, root):
+    for number in range(30):
+        _write(Path(root), f"m{number}.py", f"def f{number}(): pass\n")
+    code = (
+        "import sys, os, pathlib; from prsm_regions.symbols.index import Index\n"
+        "index = Index(pathlib.Path(sys.argv[2]))\n"
+        "index.refresh(sys.argv[1], sorted(os.listdir(sys.argv[1])))\n"
+        "print(len(index.with_name(sys.argv[1], 'f7', 9)))"
+    )
+    place = str(index.path.with_name("index"))
+    both = [
+        subprocess.Popen([sys.executable, "-c", code, root, place], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    assert [one.communicate()[0].strip() for one in both] == [b"1", b"1"]
+
+
+def test_what_is_no_text_too_long_or_a_link_out_is_not_looked_into(index, root, tmp_path):
+    (tmp_path / "secret.py").write_text("def secret(): pass\n", encoding="utf-8")
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away/far.py").write_text("def far(): pass\n", encoding="utf-8")
+    Path(root, "link.py").symlink_to(tmp_path / "secret.py")
+    Path(root, "folder").symlink_to(tmp_path / "away")
+    os.mkfifo(Path(root, "pipe.py"))
+    Path(root, "binary.py").write_bytes(b"def b(): pass\0")
+    with Path(root, "big.py").open("wb") as big:
+        big.truncate(50_000_000)
+    assert big.name
+    files = ["link.py", "folder/far.py", "pipe.py", "binary.py", "big.py", "gone.py", "a\0b.py"]
+    index.refresh(root, files)
+    assert not [name for name in ("secret", "far", "b") if index.with_name(root, name, 9)]
+    assert index.unread(root) == [("big.py", "50 MB long"), ("binary.py", "no text")]
+    assert MAX_SIZE < 50_000_000
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ["def größe(): pass\n".encode(), "def größe(): pass\n".encode("utf-16"),
+     b"\xef\xbb\xbf" + "def größe(): pass\n".encode()],
+)  # fmt: skip
+def test_texts_of_other_encodings_are_read(index, root, raw):
+    Path(root, "x.py").write_bytes(raw)
+    index.refresh(root, ["x.py"])
+    assert index.with_name(root, "größe", 9)
+
+
+def test_a_file_that_just_changed_is_read_again_by_the_next_look(index, root):
+    index.refresh(root, FILES)
+    index.refresh(root, FILES)
+    before = Path(root, FILES[0]).stat()
+    Path(root, FILES[0]).write_text("class Other:        \n    def check(self): pass\n", "utf-8")
+    os.utime(Path(root, FILES[0]), ns=(before.st_atime_ns, before.st_mtime_ns))
+    index.refresh(root, FILES)
+    assert index.with_name(root, "Other", 9)
+    assert not index.with_name(root, "AuthValidator", 9)
+
+
+def test_a_look_that_is_stopped_keeps_what_it_read(index, root):
+    _write(Path(root), "b.py", "def b(): pass\n")
+    asked = iter([False, True, True])
+    with pytest.raises(StoppedError):
+        index.refresh(root, [*FILES, "b.py"], lambda: next(asked, True))
+    assert _kinds(index, root) == ["class"]
+    assert index.parsed == 1
+
+
+async def test_looks_that_are_asked_for_at_once_are_one(tmp_path, root):
+    listed = []
+
+    async def list_files(place: str) -> list[str]:
+        listed.append(place)
+        return list(FILES)
+
+    async with Oracle(tmp_path / "state/index", list_files=list_files) as oracle:
+        await asyncio.gather(*(oracle.refresh(root) for _ in range(20)))
+        assert len(listed) <= 2
+        assert await oracle.lookup(root, "AuthValidator.check") is not None
+        assert await oracle.lookup(root, "AuthValidater") is None
+        assert await oracle.near(root, "AuthValidater") == ["AuthValidator"]
+
+
+async def test_a_look_whose_waiter_is_gone_leaves_the_oracle_usable(tmp_path, root):
+    async with Oracle(tmp_path / "state/index") as oracle:
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(oracle.refresh(root))
+            await asyncio.sleep(0)
+            waiting.cancel()
+        text = await oracle.lookup(root, "AuthValidator") or ""
+        assert text.splitlines()[0] == "class AuthValidator (core/auth.py:1-2)"
+
+
+async def test_files_are_listed_by_git_ignored_ones_left_out(tmp_path, root):
+    for argv in (["init", "-q"], ["add", "core"]):
+        await asyncio.to_thread(subprocess.run, ["git", *argv], cwd=root, check=True)
+    _write(Path(root), ".gitignore", "hidden.py\n")
+    _write(Path(root), "hidden.py", "")
+    _write(Path(root), "neu é.py", "")
+    async with open_services(tmp_path / "s") as given:
+        found = await lister(given)(root)
+        assert sorted(found or ()) == [".gitignore", "core/auth.py", "neu é.py"]
+        assert await lister(given)(str(tmp_path)) is None
+    assert repository_of(f"{root}/core") == str(Path(root, ".git"))

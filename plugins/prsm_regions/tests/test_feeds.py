@@ -8,9 +8,9 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_regions.extension.feeds import Feed, Graph
 
 from prsm_core import Event
-from prsm_regions.extension.feeds import Feed, Graph
 
 AGENTS = ("ann", "bob")
 PATHS = ("src/ui/a.ts", "src/ui/b.ts", "src/core/c.py", "d.md")

@@ -6,7 +6,6 @@ import asyncio
 import json
 
 import pytest
-
 from prsm_regions.extension.feeds import Graph
 from prsm_regions.extension.ports import MAX_CLIENTS, open_port
 

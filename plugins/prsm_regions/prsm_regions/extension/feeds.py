@@ -7,13 +7,13 @@ A feed begins with a `snapshot` and goes on with `delta` and `usage`:
     {"type": "usage", "agent_id", "seq", "usage": USAGE}
 
 A NODE is a file, `path` (of the workspace, with `/`), what was done to it last, `action`, by whom,
-`agent_id`, and `seq`, the event of the session that told of it. USAGE holds the tokens of the agent's
-turns so far, `input_tokens`, `output_tokens` and `total_tokens`, each None where nobody told.
+`agent_id`, and `seq`, the event of the session that told of it. USAGE holds the tokens of the
+agent's turns so far, `input_tokens`, `output_tokens` and `total_tokens`, None where nobody told.
 
 A graph is a map of registers in which the last writer wins, by `seq`. Numbers of events are given
 once in a session, so that two writers never tie; a file that is deleted stays as a node that says
-so. Whoever merges the feeds of all agents therefore has the same graph whatever came first, and also
-where something came twice.
+so. Whoever merges the feeds of all agents therefore has the same graph whatever came first, and
+also where something came twice.
 """
 
 from __future__ import annotations
@@ -34,6 +34,15 @@ TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 
 Message = dict[str, Any]
 Register = tuple[int, str, str]  # seq, agent, action: the greater one wins
+
+
+def with_total(usage: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return the counts of TOKENS; the total is the sum of what is known where nobody told it."""
+    counts: dict[str, int | None] = {name: usage.get(name) for name in TOKENS}
+    known = [count for count in counts.values() if count is not None]
+    if counts["total_tokens"] is None and known:
+        counts["total_tokens"] = sum(known)
+    return counts
 
 
 class Feed:
@@ -120,11 +129,7 @@ class Feed:
         return True
 
     def _used(self, seq: int, usage: Mapping[str, Any]) -> list[Message]:
-        counts = {name: usage.get(name) for name in TOKENS}
-        if counts["total_tokens"] is None:
-            known = [count for count in counts.values() if count is not None]
-            counts["total_tokens"] = sum(known) if known else None
-        for name, count in counts.items():
+        for name, count in with_total(usage).items():
             if count is not None:
                 self._usage[name] = (self._usage[name] or 0) + count
         self._seq = max(self._seq, seq)

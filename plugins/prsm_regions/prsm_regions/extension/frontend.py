@@ -1,8 +1,8 @@
 """The frontend `extension`: an editor leads a run by lines of JSON on stdin and stdout.
 
-One run at a time, in a session of its own. Whoever is at the other end is the person of the run: the
-plan, permissions and questions wait for it. When it leaves, which is the end of stdin, what runs is
-interrupted and can go on by `prsm resume`; `cancel` ends it for good.
+One run at a time, in a session of its own. Whoever is at the other end is the person of the run:
+the plan, permissions and questions wait for it. When it leaves, which is the end of stdin, what
+runs is interrupted and can go on by `prsm resume`; `cancel` ends it for good.
 """
 
 from __future__ import annotations
@@ -85,12 +85,10 @@ class Leader:
             async for line in lines:
                 try:
                     command = read_command(line)
-                    if not isinstance(command, Run):
-                        await self._say(command)
-                    elif running is not None and not running.done():
-                        raise PrsmError("a run goes on", hint="cancel it first")
-                    else:
+                    if isinstance(command, Run) and (running is None or running.done()):
                         running = group.create_task(self._carry_out(command), name="run")
+                    else:
+                        await self._say(command)
                 except PrsmError as error:
                     await self._wire.fail(error)
             if running is not None:

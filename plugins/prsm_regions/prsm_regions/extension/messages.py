@@ -8,8 +8,8 @@ In:
     {"type": "retry", "subtask_indices": [1]}                 subtasks that failed; none: no retry
     {"type": "cancel"}
 
-Out: `state`, `plan`, `progress`, `agent_tcp`, `result`, `error`, as `reading` and `frontend` make them,
-and `permission` and `question`, which an agent asks of the person.
+Out: `state`, `plan`, `progress`, `agent_tcp`, `result`, `error`, as `reading` and `frontend` make
+them, and `permission` and `question`, which an agent asks of the person.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the events of a session mean to whoever leads it from an editor.
 
-Everything that is told is read from events, so that it is the same for a run that was begun here and
-for one that goes on after a crash. States stand in labels (ADR 106): of the orchestrator's agent its
+Everything that is told is read from events, so that it is the same for a run that was begun here
+and for one that goes on after a crash. States stand in labels: of the orchestrator's agent its
 TaskState, of each child that works on a subtask its SubtaskState and the subtask's index. What a
 child of such a child uses counts for the subtask too, since labels are inherited.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from prsm_regions.extension.feeds import TOKENS, with_total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,7 +22,6 @@ STATE, SUBTASK, REGION, PART = (
     f"regions/{name}" for name in ("state", "subtask", "region", "part")
 )
 OVER = frozenset({"done", "completed", "cancelled"})  # states that a result is told of
-TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 PLANNING = "planner"  # whose part all is that no subtask had
 
 Message = dict[str, Any]
@@ -137,10 +138,7 @@ class Reading:
     def _used_some(self, event: Event) -> Iterator[Message]:
         usage, usd = event.data.get("usage") or {}, event.data.get("cost_usd")
         part = self._used.setdefault(self._part(event.agent or ""), dict.fromkeys((*TOKENS, "usd")))
-        counts = {**{name: usage.get(name) for name in TOKENS}, "usd": usd}
-        if counts["total_tokens"] is None:
-            known = [counts[name] for name in TOKENS if counts[name] is not None]
-            counts["total_tokens"] = sum(known) if known else None
+        counts: Message = {**with_total(usage), "usd": usd}
         for name, count in counts.items():
             if count is not None:
                 part[name] = (part[name] or 0) + count

@@ -132,6 +132,7 @@ if TYPE_CHECKING:
         BackgroundTask,
         Carried,
         CarriedCall,
+        ChildNow,
         Process,
         Provider,
         ProviderCapabilities,
@@ -173,6 +174,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.section_model import model_of_keys
     from prsm_core.kit.starting import proxy_missing, require_folder
     from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
+    from prsm_core.lifecycle.machine import Machine
     from prsm_core.permissions.notes import read_notes
     from prsm_core.version import __version__
 
@@ -204,6 +206,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "CallState",
     "Carried",
     "CarriedCall",
+    "ChildNow",
     "Clock",
     "CompactionResult",
     "ConfigError",
@@ -231,6 +234,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "InvalidTransitionError",
     "Key",
     "LineTooLongError",
+    "Machine",
     "MaxDepthExceededError",
     "McpEndpoint",
     "McpServer",
@@ -414,6 +418,7 @@ _HOMES = {
         "BackgroundTask",
         "Carried",
         "CarriedCall",
+        "ChildNow",
         "Process",
         "Provider",
         "ProviderCapabilities",
@@ -455,6 +460,7 @@ _HOMES = {
     "prsm_core.kit.section_model": ("model_of_keys",),
     "prsm_core.kit.starting": ("proxy_missing", "require_folder"),
     "prsm_core.kit.version": ("VersionRange", "numbers_of", "printed_version", "version_in"),
+    "prsm_core.lifecycle.machine": ("Machine",),
     "prsm_core.permissions.notes": ("read_notes",),
     "prsm_core.version": ("__version__",),
 }

@@ -104,6 +104,7 @@ class CommandErrands:
             "unattended_s": options.unattended_s or UNATTENDED_SECONDS,
             "sets": self._sets,
             "images": options.images,
+            "labels": dict(options.labels),
             "continues": options.continues,
         }
 

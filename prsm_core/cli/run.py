@@ -13,6 +13,7 @@ from prsm_core.cli.run_options import (
     budget_tokens_option,
     budget_usd_option,
     finite,
+    label_option,
     mode_option,
     on_ask_option,
     set_option,
@@ -47,6 +48,7 @@ def _tell_start(task: str) -> None:
 @click.option("--provider", metavar="NAME", help="Provider of the master.")
 @click.option("--model", help="Model of the master: an alias, provider/model, or an id.")
 @mode_option
+@label_option
 @image_option
 @click.option("--ui", metavar="NAME", help="Frontend; console if not given.")
 @click.option("--json", "as_json", is_flag=True, help="Print one event a line; nobody is asked.")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.labels import relabelled
+from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +29,30 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
     return value
 
 
+def named_texts(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """Return labels of NAME=TEXT each, the last of a name; raise BadParameter for what is none."""
+    given = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{value!r} has no =: give NAME=TEXT")
+        given[name] = text
+    try:
+        return relabelled({}, given, owner=None, error=ConfigError)
+    except ConfigError as error:
+        raise click.BadParameter(f"{error.message}; {error.hint}") from error
+
+
+label_option = click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    callback=named_texts,
+    metavar="NAME=TEXT",
+    help="Say something of the master, which its children inherit, as programs and checks read it.",
+)
 mode_option = click.option(
     "--mode",
     type=click.Choice([mode.value for mode in PermissionMode]),

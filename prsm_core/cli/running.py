@@ -7,11 +7,13 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping  # noqa: TC003 - of the fields of a Request, as `convert` reads them
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import field
 from msgspec.structs import asdict
 
 from prsm_core.app import open_app
@@ -77,6 +79,7 @@ class Request(Record, frozen=True, kw_only=True):
     sets: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
     resumes: bool = False  # go on with the session's newest run
     continues: bool = False  # give the task to the session's last master
 
@@ -368,6 +371,7 @@ async def _options(setup: Setup, request: Request) -> RunOptions:
         timeout_s=request.timeout_s,
         unattended_s=request.unattended_s,
         images=request.images,
+        labels=request.labels,
         resumes=request.resumes,
         continues=request.continues,
         command_line=to_keep(asdict(request), _redactor(setup).text),

@@ -96,6 +96,7 @@ class AgentDescriptor(Record, frozen=True, gc=False, kw_only=True):
     reasoning_effort: str | None = None
     mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)
     created_at: float = 0.0  # Unix seconds
+    labels: Mapping[str, str] = field(default_factory=dict)  # see domain.labels
 
 
 class SpawnRequest(Record, frozen=True, gc=False, kw_only=True):
@@ -120,6 +121,7 @@ class SpawnRequest(Record, frozen=True, gc=False, kw_only=True):
     depth: int | None = None  # levels of agents below the child
     budget: Budget | None = None  # of the child and all below it
     expert: ExpertProfile | None = None  # who the child is; its tools stay within the grant
+    labels: Mapping[str, str | None] | None = None  # laid over the parent's; None takes one away
 
 
 class AgentResult(Record, frozen=True, gc=False, kw_only=True):

@@ -34,8 +34,9 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "session_forked": ("origin", "at"),
     "agent_spawned": (
         *("name", "parent", "role", "provider", "model", "depth", "prompt"),
-        *("call", "cwd", "mode", "incarnation"),
+        *("call", "cwd", "mode", "incarnation", "region", "labels"),
     ),
+    "agent_labels_changed": ("labels",),
     "agent_state_changed": (
         *("from", "to", "reason"),
         *("evidence", "evidence_gaps", "evidence_by"),
@@ -69,7 +70,9 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "permission_resolved": ("request", "verdict", "by", "via", "check"),
     "check_denied": ("check", "tool", "command", "paths", "reason"),
-    "question_asked": ("request", "question", "options", "call", "multiple", "expires_at"),
+    "question_asked": (
+        *("request", "question", "options", "call", "multiple", "expires_at", "data"),
+    ),
     "question_answered": ("request", "answer", "by", "via"),
     "progress_reported": ("status", "percent"),
     "file_changed": (
@@ -103,6 +106,7 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "run_finished": "the last event of a run in its process: how it ended, and what it used",
     "session_forked": "the session is a fork: all before is its `origin`'s, up to event `at`",
     "agent_spawned": "there is a new agent, by a `call` of its `parent`, None for a master",
+    "agent_labels_changed": "what is said of it is other: all its `labels` from now on",
     "agent_state_changed": "its state is another, and why; at its end what speaks for its result",
     "conversation_begun": "a new life of the agent knows nothing of what was said before",
     "turn_started": "the `n`th prompt of an agent goes to its provider",

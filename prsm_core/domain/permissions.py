@@ -106,18 +106,22 @@ class PermissionContext(Record, frozen=True, kw_only=True):
     region: tuple[str, ...] | None = None  # folders it may write; None: all of its own folder
     leased: tuple[tuple[str, str], ...] = ()  # a folder, and the name of the agent that has it
     sandboxed: bool = False  # it runs in the sandbox, which writes in no region of others
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the agent, as they are now
 
 
 class Question(Labelled, frozen=True, eq=False, kw_only=True):
     """A question to a person; with options they are offered as choices, one or `multiple`.
 
-    `call_id` is that of the call it is asked by, where the provider knows it.
+    `call_id` is that of the call it is asked by, where the provider knows it. `data` are JSON
+    values that a user interface may draw beside the text, which says enough without them; 64 KiB
+    of JSON are the most.
     """
 
     text: str
     options: tuple[str, ...] = ()
     multiple: bool = False
     call_id: str | None = None
+    data: Mapping[str, Any] | None = None
 
     _labels: ClassVar[frozenset[str]] = frozenset({"call_id"})
 

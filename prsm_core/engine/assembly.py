@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.inbox import Inbox
+from prsm_core.engine.agents.labelling import Labelling
 from prsm_core.engine.agents.life import LifeParts
 from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import ContextParts, Contexts, Opening
 from prsm_core.engine.agents.prompting import Prompting
-from prsm_core.engine.agents.saying import Saying
 from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.slots import Slots
 from prsm_core.engine.agents.steps import AgentSteps
@@ -28,6 +28,7 @@ from prsm_core.engine.making import (
     make_gates,
     make_providers,
     make_sandbox,
+    make_saying,
     make_snapshots,
     make_trees,
     make_witness,
@@ -56,6 +57,7 @@ from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.recommendation import Recommendation
 from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.call import CallParts
+from prsm_core.engine.turns.host import HostParts
 from prsm_core.engine.turns.parts import TurnImages, TurnParts
 from prsm_core.engine.turns.permits import Permits
 from prsm_core.engine.turns.standing import Standing
@@ -114,11 +116,13 @@ class Assembly:
         self._detector = self._make_detector()
         self._steps = self._make_steps()
         self.requests = self._make_requests()
+        of_program = self.providers.program_of
+        self.labelling = Labelling(self._roster, self._steps, journal, of_program)
         self.planner = self._make_planner()
         self.trees = self._make_trees()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
-        self.saying = self._make_saying()
+        self.saying = make_saying(config, self.providers, journal, self._snapshots)
         self.prompting = self._make_prompting()
         self._standing = self._make_standing()
         self.changes = self.quiet.watch = self._make_changes()
@@ -138,17 +142,6 @@ class Assembly:
             is_ready=lambda _, wait: bool(wait.key()),
             is_over=lambda agent_id: self._roster.get(agent_id).has_ended,
             on_knot=lambda agents, by_sweep: self._knots.resolve(agents, by_sweep),
-        )
-
-    def _make_saying(self) -> Saying:
-        config = self._config
-        return Saying(
-            self.providers,
-            config.settings,
-            self._journal,
-            config.workspace,
-            config.state_dir,
-            self._snapshots,
         )
 
     def _make_prompting(self) -> Prompting:
@@ -240,6 +233,7 @@ class Assembly:
             ids=config.ids,
             workforce=self.workforce,
             refused=self.enforcement.refused,
+            labels=self.labelling.of_child,
         )
 
     def _make_trees(self) -> Trees:
@@ -336,8 +330,9 @@ class Assembly:
             sources=self._sources(),
             tools=lambda agent: tools.for_agent(agent, settings),
             is_external=self.providers.is_external,
-            permits=self._permits,
-            open_endpoint=config.open_endpoint,
+            host=HostParts(
+                permits=self._permits, family=self.labelling, open_endpoint=config.open_endpoint
+            ),
             budgets=self.budgets,
             stuck=settings.stuck,
             journal=self._journal,
@@ -403,6 +398,7 @@ class Assembly:
             permits=self._permits,
             background=self._background,
             images=TurnImages(config.state_dir, self.providers.capabilities, self._journal),
+            program_of=self.providers.program_of,
         )
         return TurnParts(
             calls=calls,

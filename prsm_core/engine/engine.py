@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.labels import NO_LABELS
 from prsm_core.domain.writes import RunFinished, RunResumed
 from prsm_core.engine.assembly import Assembly, EngineConfig
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
@@ -131,8 +133,7 @@ class OrchestrationEngine:
 
     def policy(self) -> dict[str, Any]:
         """Return what is allowed, asked and denied as JSON values, without secrets."""
-        told: dict[str, Any] = self.journal.redact(self._config.broker.told())
-        return told
+        return dict(self.journal.redact(self._config.broker.told()))
 
     @property
     def is_running(self) -> bool:
@@ -150,6 +151,7 @@ class OrchestrationEngine:
         effort: str | None = None,
         mcp_servers: Mapping[str, McpServer] | None = None,
         images: Sequence[str] = (),
+        labels: Mapping[str, str] = NO_LABELS,
         timeout_s: float | None = None,
         abort_signal: AbortSignal | None = None,
         on_start: Callable[[str], None] | None = None,
@@ -159,14 +161,14 @@ class OrchestrationEngine:
         Raises ConfigError for a blank task and ProviderNotAvailableError when no provider can
         be used, RunAbortedError when `abort_signal` is set; then nothing was written. Later that
         signal interrupts the run. `on_start` gets the run's id once it is in the ledger.
-        The master thinks with `effort`, and has `mcp_servers` beside those of the configuration.
+        The master has `effort`, `labels`, and `mcp_servers` beside those of the configuration.
         Raises ConfigError for `images` that are none, and where its provider is shown none.
         """
         self._check_task(task_definition)
         check_wanted(abort_signal)
+        labels = self._parts.labelling.of_run(labels)
         choice = await self._starting.choose_model(master_model, provider)
-        if effort is not None:
-            choice = replace(choice, reasoning_effort=effort)
+        choice = choice if effort is None else replace(choice, reasoning_effort=effort)
         async with self._starting.task(task_definition, images, choice) as said:
             told = await self._starting.survey(mode, choice)
             known = await self._reserve_names()
@@ -175,7 +177,7 @@ class OrchestrationEngine:
             async def begin() -> AgentRecord:
                 started = self._starting.writes(said, told, options)
                 plan = self._starting.plan_master(
-                    said.text, choice, mode, master_tools, mcp_servers
+                    said.text, choice, mode, master_tools, mcp_servers, labels
                 )
                 return await self.manager.admit(
                     plan, lambda births, then: self._write_run(*started, *births, then=then)
@@ -244,13 +246,15 @@ class OrchestrationEngine:
         master_agent_id: str,
         *,
         images: Sequence[str] = (),
+        labels: Mapping[str, str] = NO_LABELS,
         timeout_s: float | None = None,
         abort_signal: AbortSignal | None = None,
         on_start: Callable[[str], None] | None = None,
     ) -> RunResult:
         """Give the ended master of this session a follow-up task, as a run of its own.
 
-        The master keeps its id, its place, its model and its tools. Raises ConfigError for a
+        The master keeps its id, its place, its model and its tools, and its labels, over which
+        those given are laid. Raises ConfigError for a
         blank task or for `images`, as `run` does, and AgentSpawnError when the agent has not
         ended or is no master.
         """
@@ -263,11 +267,10 @@ class OrchestrationEngine:
         async with self._starting.task(task_definition, images, choice) as said:
             told = await self._starting.survey(descriptor.grant.mode, choice)
             started = self._starting.writes(said, told, self._starting.options(timeout_s))
-
-            def begin() -> Awaitable[AgentRecord]:
-                return self.manager.restart_agent(master_agent_id, said.text, besides=started)
-
-            await self._open_run(begin, said.text, abort_signal)
+            with self._parts.labelling.laid(master, labels) as laid:
+                again = partial(self.manager.restart_agent, master_agent_id, said.text)
+                begin = partial(again, besides=[*started, *laid])
+                await self._open_run(begin, said.text, abort_signal)
         with self._parts.abort.leading(self._interrupted, self._left):
             if on_start is not None:
                 on_start(self.journal.run_id)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import resolve_paths
+from prsm_core.engine.agents.saying import Saying
 from prsm_core.engine.evidence.gates import GateRunner
 from prsm_core.engine.files.folders import Workspaces
 from prsm_core.engine.files.keeper import FilesKeeper
@@ -73,6 +74,17 @@ def make_files(
     if config.shadows is None:
         return None
     return FilesKeeper(config.shadows, config.launcher, config.clock, background, journal)
+
+
+def make_saying(
+    config: EngineConfig,
+    providers: ProviderRegistry,
+    journal: Journal,
+    snapshots: PromptSnapshots | None,
+) -> Saying:
+    """Return what makes texts of what a person says."""
+    settings, state_dir = config.settings, config.state_dir
+    return Saying(providers, settings, journal, config.workspace, state_dir, snapshots)
 
 
 def make_witness(

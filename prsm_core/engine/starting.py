@@ -274,6 +274,7 @@ class Starting:
         mode: PermissionMode,
         tools: frozenset[str] | None,
         servers: Mapping[str, McpServer] | None,
+        labels: Mapping[str, str],
     ) -> AgentDescriptor:
         """Return the master of a run; one that somebody outside leads has no model of ours."""
         settings = self._config.settings
@@ -287,6 +288,7 @@ class Starting:
             tools=tools,
             cwd=self.cwd,
             mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
+            labels=labels,
         )
         if self._config.external is not None:
             from prsm_core.engine.agents.external import describe_external  # once a client leads

@@ -22,6 +22,7 @@ from prsm_core.interfaces.records import check_name
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from prsm_core.domain.agents import AgentResult, AgentState
     from prsm_core.domain.images import Image
     from prsm_core.domain.models import ModelInfo
     from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest, Question
@@ -127,6 +128,7 @@ class SessionRequest(Record, frozen=True, kw_only=True):
     temperature: float | None = None
     workspace: str = ""  # the run's, which `cwd` is in; blank is `cwd` itself
     carried: Carried | None = None  # of a turn that goes on in the thread of `resume_token`
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)  # of the agent, as they are now
 
     @property
     def has_shell(self) -> bool:
@@ -137,6 +139,26 @@ class SessionRequest(Record, frozen=True, kw_only=True):
         """
         reads = self.role in SHELL_READERS and "Read" in self.native_tools
         return reads or "Bash" in self.native_tools
+
+
+class ChildNow(Record, frozen=True, kw_only=True):
+    """A child of an agent as it is now; what a program goes on by when its session opens again.
+
+    `labels` were written with its birth, so that a child which a call has made is told from them
+    whether that call was answered or not.
+    """
+
+    agent_id: str
+    name: str
+    role: AgentRole
+    state: AgentState
+    incarnation: int  # 1, and one more with each restart and each resume
+    provider: str
+    model: str
+    cwd: str
+    region: tuple[str, ...] | None  # folders it may write; None: all of its own folder
+    labels: Mapping[str, str]
+    result: AgentResult | None = None  # of one that has ended
 
 
 class Process(Protocol):
@@ -259,7 +281,26 @@ class AgentHost(Protocol):
         ...
 
     async def ask_user(self, question: Question) -> Answer:
-        """Ask a person; without one the answer says so."""
+        """Ask a person; without one the answer says so.
+
+        Raises ToolInputError for a question whose `data` are too much, or no JSON.
+        """
+        ...
+
+    async def relabel(
+        self, changes: Mapping[str, str | None], agent: str | None = None
+    ) -> Mapping[str, str]:
+        """Change labels of the agent, or of a child of it by id or name; return all it has then.
+
+        None takes a label away. It is in the ledger when this returns: a session that opens later
+        finds the agent's in `SessionRequest.labels`, those of children in `children()`. Raises
+        OrchestrationError where the provider is no program (see `ProviderSpec.program`) or a label
+        cannot be, MessageRoutingError for an agent that is no child.
+        """
+        ...
+
+    def children(self) -> Sequence[ChildNow]:
+        """Return all children that the agent ever had, ended ones too, in order of their birth."""
         ...
 
     def mcp_endpoint(
@@ -388,6 +429,12 @@ class ProviderSpec:
     stands elsewhere, such as in a database, `forget(state_dir, names)` takes out, given those ids
     and tokens. No engine of the session runs then, and its rows are gone; where it raises, the next
     command that takes sessions asks it again.
+
+    A `program` has no model: its sessions call tools by code of its own. So its calls of
+    `spawn_child` and `spawn_children_parallel` may have arguments that no model is shown or may
+    give: `labels`, texts by name, laid over those that the child inherits (null takes one away).
+    It may `AgentHost.relabel`, and labels named as `NAME/…` are its alone, where NAME is this name.
+    What it offers by `AgentHost.mcp_endpoint` is a model's to call, and takes neither.
     """
 
     name: str
@@ -398,6 +445,7 @@ class ProviderSpec:
     good_for: str = ""
     settings: str | type[Any] | None = None
     forget: str | Forgetter | None = None
+    program: bool = False
 
     def __post_init__(self) -> None:
         """Check the name."""

@@ -36,6 +36,8 @@ class RunOptions(Record, frozen=True, kw_only=True):
     abort_signal: AbortSignal | None = None  # ends the runs of these options, in this process, and
     # keeps them from starting once it is set
     images: tuple[str, ...] = ()  # that the task is about: paths, or `data:` URLs in base64
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the master, which its children
+    # inherit; with `continues` they are laid over those it has
     resumes: bool = False  # the first `start_run` goes on with the session's newest run
     continues: bool = False  # the first `start_run` gives its task to the session's last master
     command_line: Mapping[str, Any] = field(default_factory=dict)  # kept with each run, for whoever

@@ -10,11 +10,14 @@ from prsm_core.errors import InvalidTransitionError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-S = TypeVar("S", bound=Enum)
+S = TypeVar("S", bound=Enum | str)
 
 
 class Machine(Generic[S]):
-    """The legal transitions of one kind of thing.
+    """The legal transitions of one kind of thing, whose states are members of an Enum, or texts.
+
+    `name` is what errors call it; `table` has, by state, those that may follow. One that is not in
+    it leads nowhere.
 
     Some transitions belong to a named `trigger` (a restart, say) and are illegal without it, so
     that nothing leaves a terminal state by accident.
@@ -36,9 +39,13 @@ class Machine(Generic[S]):
         if trigger is None:
             return self._table.get(source, frozenset())
         pairs = self._triggers.get(trigger, frozenset())
-        return frozenset(target for origin, target in pairs if origin is source)
+        return frozenset(target for origin, target in pairs if origin == source)
 
     def validate(self, source: S, target: S, *, trigger: str | None = None) -> None:
         """Raise InvalidTransitionError unless `source` may become `target`."""
         if target not in self.targets(source, trigger=trigger):
-            raise InvalidTransitionError(self.name, str(source.value), str(target.value))
+            raise InvalidTransitionError(self.name, _word(source), _word(target))
+
+
+def _word(state: Enum | str) -> str:
+    return str(state.value if isinstance(state, Enum) else state)

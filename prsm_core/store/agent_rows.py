@@ -157,7 +157,12 @@ def _agent_row(row: dict[str, Any]) -> AgentRow:
 def read_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:
     """Return an agent from its columns as SQLite has them."""
     grant = _known_grant(row["grant_tools"], row["grant_mode"], row["grant_limits"])
-    texts = {"tools": _known_names(row["tools"]), "mcp_servers": _known(row["mcp_servers"])}
+    labels = row["labels"]
+    texts = {
+        "tools": _known_names(row["tools"]),
+        "mcp_servers": _known(row["mcp_servers"]),
+        "labels": None if labels is None else decode(labels),
+    }
     return _descriptor({**row, **texts}, grant)
 
 
@@ -188,6 +193,7 @@ def _descriptor(row: Mapping[str, Any], grant: Grant) -> AgentDescriptor:
         reasoning_effort=row["reasoning_effort"],
         mcp_servers=_mcp_servers(row["mcp_servers"]),
         created_at=row["created_at"],
+        labels=row["labels"] or {},
     )
 
 

@@ -67,7 +67,7 @@ AGENTS = (
     + ", "
     + _then("a", "result", "ended_at", "notes")
     + ", "
-    + _then("s", "prompt", "reasoning_effort")
+    + _then("s", "prompt", "reasoning_effort", "labels")
     + " FROM agents AS a JOIN agent_specs AS s USING (agent_id)"
     + _past("a", "agents_past", "agent_id")
     + _past("s", "agent_specs_past", "agent_id")

@@ -31,6 +31,7 @@ Rows = dict[str, list[dict[str, Any]]]
 _JSON = {
     **JSON,
     "agents_past": {"result", "notes"},
+    "agent_specs_past": {"labels"},
     "runs_past": {"outcome", "options"},
     "tool_calls": {"params"},
     "events": {"data"},

@@ -31,7 +31,7 @@ JSON = {
     "runs": frozenset({"outcome", "options"}),
     "effects": frozenset({"data"}),
     "agents": frozenset({"result", "notes"}),
-    "agent_specs": frozenset({"tools", "grant_tools", "mcp_servers", "grant_limits"}),
+    "agent_specs": frozenset({"tools", "grant_tools", "mcp_servers", "grant_limits", "labels"}),
     "inbox": frozenset({"payload"}),
     "requests": frozenset({"payload", "answer"}),
     "grants": frozenset({"data"}),

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AppContract", "AppScene"]
 
-NODE = {"id", "name", "state", "children", "waiting_on", "mode", "context", "open_tools", "prompts"}
+NODE = {
+    *("id", "name", "state", "children", "waiting_on", "mode", "context", "open_tools", "prompts"),
+    "labels",
+}
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 PIECE = "The second message begins with a few words, and goes on. "  # some may be held back
 TURN = {"agent", "turn", "n", "message", "text", "thinking", "at", "unwritten"}

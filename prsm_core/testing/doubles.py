@@ -21,11 +21,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.permissions import Allow, Answer
 from prsm_core.domain.tools import NATIVE_TOOLS, ToolOutcome, ToolSpec
 from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnEnded
 from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.errors import MessageRoutingError
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.processes.child import ChildProcess
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.provider import BackgroundTask, ProviderSession
+    from prsm_core.interfaces.provider import BackgroundTask, ChildNow, ProviderSession
 
     Handler = Callable[..., Awaitable[ToolOutcome]]
 
@@ -150,7 +153,8 @@ class RecordingHost:
     """An AgentHost that keeps what it is asked.
 
     `handlers` are the orchestration tools, by name: each gets the call's arguments by keyword.
-    `verdict` answers every permission request (default: Allow), `answer` every question.
+    `verdict` answers every permission request (default: Allow), `answer` every question. `labels`
+    are the agent's, `known` its children: a program reads both, and changes them by `relabel`.
     """
 
     def __init__(
@@ -158,12 +162,16 @@ class RecordingHost:
         *,
         verdict: Callable[[PermissionRequest], Allow | Deny] | None = None,
         answer: Answer | None = None,
+        labels: Mapping[str, str] | None = None,
+        known: Sequence[ChildNow] = (),
         **handlers: Handler,
     ) -> None:
         self.tools: Sequence[ToolSpec] = [tool_spec(name, text="string") for name in handlers]
         self.calls: list[RecordedCall] = []
         self.requests: list[PermissionRequest] = []
         self.questions: list[Question] = []
+        self.labels: Mapping[str, str] = dict(labels or {})
+        self.known = list(known)
         self._handlers = handlers
         self._verdict = verdict or (lambda _: Allow())
         self._answer = answer or Answer(text="no human is attached")
@@ -196,11 +204,32 @@ class RecordingHost:
         self.questions.append(question)
         return self._answer
 
+    async def relabel(
+        self, changes: Mapping[str, str | None], agent: str | None = None
+    ) -> Mapping[str, str]:
+        """Change labels of the agent, or of a child of it, as the engine does of a program."""
+        if agent is None:
+            self.labels = _laid(self.labels, changes)
+            return self.labels
+        for place, child in enumerate(self.known):
+            if agent in {child.agent_id, child.name}:
+                self.known[place] = found = replace(child, labels=_laid(child.labels, changes))
+                return found.labels
+        raise MessageRoutingError(f"{agent!r} is no child of yours", code="unknown_agent")
+
+    def children(self) -> Sequence[ChildNow]:
+        """Return the children that are known."""
+        return tuple(self.known)
+
     def mcp_endpoint(
         self, *, patience_s: float | None = None
     ) -> AbstractAsyncContextManager[McpEndpoint]:
         """Serve the handlers by MCP over the engine's own bridge, until left."""
         return _endpoint(_Served(self), patience_s)
+
+
+def _laid(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: text for name, text in {**labels, **changes}.items() if text is not None}
 
 
 class _Served:

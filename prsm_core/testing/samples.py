@@ -36,8 +36,9 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         MASTER,
         {"name": "master", "parent": None, "role": "master", "provider": "echo", "model": "default"}
         | {"depth": 0, "prompt": "count the lines", "call": None, "cwd": "/work"}
-        | {"mode": "default", "incarnation": 1},
+        | {"mode": "default", "incarnation": 1, "region": ["src/ui"], "labels": {"team": "ui"}},
     ),
+    ("agent_labels_changed", MASTER, {"labels": {"team": "ui", "regions/state": "running"}}),
     (
         "agent_state_changed",
         MASTER,
@@ -109,7 +110,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         "question_asked",
         MASTER,
         {"request": "q1", "question": "Which?", "options": ["a", "b"], "call": None}
-        | {"multiple": False, "expires_at": 1700003600.0},
+        | {"multiple": False, "expires_at": 1700003600.0, "data": {"plan": ["a", "b"]}},
     ),
     (
         "question_answered",

@@ -235,6 +235,7 @@ class ScriptedProvider(Provider):
     gives_tokens: bool = False  # sessions can be resumed by a token
     taken: frozenset[str] | None = None  # what the thread of a turn that goes on holds
     obeys: bool = True  # interrupt ends the turn
+    is_program: bool = False  # its calls are a program's, not a model's
     steers: bool = False  # a turn takes what a person says meanwhile
     status: ProviderStatus = field(default_factory=lambda: ProviderStatus(available=True))
     capabilities: ProviderCapabilities = field(
@@ -255,7 +256,9 @@ class ScriptedProvider(Provider):
             self.services = services
             return self
 
-        return ProviderSpec(name="script", summary="scripted agents", factory=factory)
+        return ProviderSpec(
+            name="script", summary="scripted agents", factory=factory, program=self.is_program
+        )
 
     @asynccontextmanager
     async def open_session(self, request, host):

@@ -61,3 +61,13 @@ def test_a_machine_allows_exactly_what_its_table_and_triggers_say(table, unlocke
             assert (target in machine.targets(source)) == ((source, target) in table)
             allowed = (source, target) in unlocked
             assert (target in machine.targets(source, trigger="go")) == allowed
+
+
+def test_states_may_be_texts():
+    door = Machine(
+        "door", {"open": {"shut"}, "shut": ["open"]}, triggers={"kick": [("shut", "gone")]}
+    )
+    door.validate("open", "shut")
+    assert door.targets("shut", trigger="kick") == {"gone"}
+    with pytest.raises(InvalidTransitionError, match="door: no transition from open to gone"):
+        door.validate("open", "gone")

@@ -26,6 +26,7 @@ from prsm_core.domain.turns import AgentMessage, Effect, StopReason
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
     AgentNoted,
+    AgentRelabelled,
     AgentRestarted,
     AgentsResumed,
     ChangesDecided,
@@ -124,7 +125,8 @@ class Ledgers(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["a", "d", "e", "f"]), parent=st.sampled_from(["a", "b", None]))
     def spawn(self, name, parent):
-        self.commit(self.steps.spawn(name, parent))
+        labels = {"kind": "task"} if name == "d" else {}
+        self.commit(self.steps.spawn(name, parent, labels=labels))
 
     @rule(data=st.data(), name=NAMES, restarts=st.booleans())
     def change(self, data, name, restarts):
@@ -252,6 +254,17 @@ class Ledgers(RuleBasedStateMachine):
     @rule(data=st.data(), name=NAMES, writes=st.sampled_from([SWITCH, KEEP, FORGET, NOTE]))
     def go_on(self, data, name, writes):
         self.write(data, name, writes)
+
+    @rule(data=st.data(), name=NAMES, of=NAMES, text=st.sampled_from([None, "x", "y"]))
+    def label(self, data, name, of, text):
+        labels = {} if text is None else {"said": text}
+        restarts = data.draw(st.booleans())
+        anew = [AgentRestarted()] * restarts
+        said = AgentRelabelled(agent_id=self.steps.agent(of), labels=labels)
+        state, incarnation = self.likely(data, name)
+        change = [self.steps.change(state, AgentState.STARTING)] * restarts
+        step = self.steps.step(name, *anew, *change, said, incarnation=incarnation + restarts)
+        self.commit(step)
 
     @rule(
         number=st.integers(1, 2), act=st.sampled_from(["start", "resume", "finish"]), data=st.data()

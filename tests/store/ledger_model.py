@@ -10,6 +10,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.store.ledger_births import BirthsMeant
 from tests.store.ledger_files import FilesMeant
 from tests.store.ledger_seen import call_told, told_of
 from tests.store.ledger_state import (
@@ -115,6 +116,7 @@ class LedgerModel:
             "parent": agent.parent,
             "model": (agent.provider, agent.model),
             "prompt": agent.prompt,
+            "labels": agent.labels,
             "state": agent.state,
             "life": agent.life,
             "waiting_on": agent.waiting_on,
@@ -132,7 +134,7 @@ class LedgerModel:
         }
 
 
-class _Act(FilesMeant):
+class _Act(FilesMeant, BirthsMeant):
     """One step on its way: the state it would leave, what it tells, and what is wrong with it."""
 
     def __init__(self, state: State, step: Step) -> None:
@@ -226,34 +228,6 @@ class _Act(FilesMeant):
     def Told(self, write: Any) -> None:  # noqa: N802
         """Tell what stands for itself."""
         self.tell(write.kind, at=write.at, **write.data)
-
-    def AgentSpawned(self, write: Any) -> None:  # noqa: N802
-        """Let an agent be, under a parent that has not ended."""
-        new, agents = write.agent, self.state.agents
-        if new.agent_id in agents:
-            self.wrong.add(CONFLICT)
-        if new.parent_id is not None and new.parent_id not in agents:
-            self.wrong.add("StoreError unknown_agent")
-        elif new.parent_id is not None and agents[new.parent_id].is_over:
-            self.wrong.add(FENCED)
-        agents[new.agent_id] = Agent(
-            new.name, new.parent_id, new.provider, new.model, new.prompt, new.state.value
-        )
-        self.tell(
-            "agent_spawned",
-            about=new.agent_id,
-            name=new.name,
-            parent=new.parent_id,
-            role=new.role.value,
-            provider=new.provider,
-            model=new.model,
-            depth=new.depth,
-            prompt=new.prompt,
-            call=write.call,
-            cwd=new.cwd,
-            mode=new.mode.value,
-            incarnation=new.incarnation,
-        )
 
     def StateChanged(self, write: Any) -> None:  # noqa: N802
         """Go from the state there is to another one; only a restart leads out of an end."""

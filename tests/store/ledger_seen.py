@@ -76,6 +76,7 @@ def _seen_agent(row: Any) -> dict[str, Any]:
         "parent": agent.parent_id,
         "model": (agent.provider, agent.model),
         "prompt": agent.prompt,
+        "labels": dict(agent.labels),
         "state": agent.state.value,
         "life": agent.incarnation,
         "waiting_on": row.waiting_on,

@@ -20,6 +20,7 @@ class Agent:
     provider: str
     model: str
     prompt: str
+    labels: dict[str, str]
     state: str = "pending"
     life: int = 1
     waiting_on: str | None = None

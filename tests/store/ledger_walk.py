@@ -14,6 +14,7 @@ from prsm_core.domain.turns import Effect
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
     AgentNoted,
+    AgentRelabelled,
     AgentRestarted,
     AgentsResumed,
     ChangesDecided,
@@ -256,6 +257,9 @@ class Walk:
             ModelSwitched(provider="p", model=self.chance.choice("mn"), reasoning_effort="high"),
             ThreadKept(thread=kept),
             ResultClaimed(result=result),
+            AgentRelabelled(
+                agent_id=self.steps.agent(of.name), labels={"n": self.chance.choice("ab")}
+            ),
         ]
         some = self.chance.sample(besides, self.chance.randrange(3))
         await self.act(of, self.steps.change(state, target, waiting_on=kept), *some)

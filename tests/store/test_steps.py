@@ -17,6 +17,7 @@ from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
     AgentEnded,
     AgentNoted,
+    AgentRelabelled,
     AgentRestarted,
     AgentSpawned,
     AgentsResumed,
@@ -100,6 +101,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "AgentRestarted": AgentRestarted(prompt="again"),
         "AgentsResumed": AgentsResumed(lives={team.agent("w1"): 2, team.agent("w2"): 2}),
         "ModelSwitched": ModelSwitched(provider="p", model="m", reasoning_effort="high"),
+        "AgentRelabelled": AgentRelabelled(agent_id=team.agent("w1"), labels={"a": "b"}),
         "ThreadKept": ThreadKept(thread="thread"),
         "AgentNoted": AgentNoted(notes=Notes(failures=1, heard={"w9": 2})),
         "CallOpened": CallOpened(turn_id=turn.turn_id, call=team.call("c2")),

@@ -15,6 +15,7 @@ current    which session is gone on with; few processes need it
 from prsm_core.domain.writes.agents import (
     AgentEnded,
     AgentNoted,
+    AgentRelabelled,
     AgentRestarted,
     AgentSpawned,
     AgentsResumed,
@@ -34,6 +35,7 @@ from prsm_core.domain.writes.turns import TurnClosed, TurnMetered, TurnOpened
 __all__ = [
     "AgentEnded",
     "AgentNoted",
+    "AgentRelabelled",
     "AgentRestarted",
     "AgentSpawned",
     "AgentsResumed",

@@ -79,6 +79,7 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
             "reasoning_effort": agent.reasoning_effort,
             "mcp_servers": {name: asdict(one) for name, one in agent.mcp_servers.items()},
             "grant_limits": _limits(agent.grant),
+            "labels": agent.labels or None,
         }
         session = {
             "label": label_of(agent.session_id, agent.name),
@@ -113,6 +114,8 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
             "cwd": agent.cwd,
             "mode": str(agent.mode),
             "incarnation": agent.incarnation,
+            "region": None if agent.grant.region is None else list(agent.grant.region),
+            "labels": agent.labels,
         }
         return step.telling("agent_spawned", data, agent.agent_id)
 
@@ -249,6 +252,37 @@ class AgentsResumed(Write, frozen=True, kw_only=True):
             Advance("agents", "incarnation", "agent_id", self.lives),
             Advance("inbox", "incarnation", "target", self.lives, empty=("consumed_by",)),
         )
+
+
+class AgentRelabelled(Write, frozen=True, kw_only=True):
+    """Other labels of the step's agent, or of a child of its: all that it has from now on."""
+
+    texts = ("labels",)
+
+    agent_id: str
+    labels: Mapping[str, str]
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse what one that has ended says, or one that is not above the agent."""
+        fence = own_fence(step, ledger)
+        if fence.state.is_terminal and step.find(AgentRestarted) is None:
+            raise has_ended(fence)
+        if self.agent_id == step.agent_id:
+            return
+        own = {"agent_id": self.agent_id, "session_id": step.session_id}
+        if ledger.look("agents", own, "parent_id") != (step.agent_id,):
+            raise StoreError(
+                f"agent {self.agent_id} is no child of {step.agent_id}", code="unknown_agent"
+            )
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the agent with these labels."""
+        labels = {"labels": self.labels or None}
+        return (Update("agent_specs", {"agent_id": self.agent_id}, labels),)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `agent_labels_changed`."""
+        return step.telling("agent_labels_changed", {"labels": self.labels}, self.agent_id)
 
 
 class ModelSwitched(Write, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ failover   what an agent goes on with after a turn that failed
 deadlock   what is done about a knot of waits
 prompting  a person's prompt to an agent that runs
 saying     what a person says, as the text that is kept of it
+labelling  what is said of agents, and by whom
 adoption   those that ended in an earlier process, taken over from the ledger
 resuming   those that an earlier engine has left, let live on
 needs      what those go on with is there, or it is told

@@ -11,7 +11,7 @@ from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentMessage, AssembledContext, StopReason, TurnEnded
 from prsm_core.engine.spending.prices import price_of
 from prsm_core.engine.turns.fold import TurnFold
-from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.errors import OrchestrationError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.sanitize import sanitize
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.guarded.provider import GuardedProvider
     from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.interfaces.provider import ChildNow
 
 _NO_TOOLS = "no tools are here: answer with a text"
 
@@ -63,6 +64,16 @@ class NoTools:
     ) -> AbstractAsyncContextManager[McpEndpoint]:
         """Raise ProviderNotAvailableError: there is nothing to offer."""
         raise ProviderNotAvailableError(_NO_TOOLS)
+
+    async def relabel(
+        self, changes: Mapping[str, str | None], agent: str | None = None
+    ) -> Mapping[str, str]:
+        """Raise OrchestrationError: there is nobody of whom anything is said."""
+        raise OrchestrationError(_NO_TOOLS)
+
+    def children(self) -> Sequence[ChildNow]:
+        """Return none."""
+        return ()
 
 
 class Purpose(Record, frozen=True, kw_only=True, gc=False):

@@ -54,9 +54,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
-    from prsm_core.engine.turns.host import OpenEndpoint
+    from prsm_core.engine.turns.host import HostParts
     from prsm_core.engine.turns.parts import TurnParts
-    from prsm_core.engine.turns.permits import Permits
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderSession
     from prsm_core.kit.background import Background
@@ -78,8 +77,7 @@ class SessionParts(Record, frozen=True, kw_only=True):
     sources: Sources  # of evidence
     tools: Callable[[AgentDescriptor], Toolbox]
     is_external: Callable[[str], bool]  # whether a provider is somebody outside the engine
-    permits: Permits
-    open_endpoint: OpenEndpoint | None
+    host: HostParts
     budgets: BudgetLedger
     stuck: StuckSettings
     journal: Journal
@@ -121,7 +119,7 @@ class AgentSession:
         proof = Proof(record, parts.sources)
         self.life = AgentLife(record, parts.life, proof, is_external=external)
         self._between = BetweenTurns(self.life, parts.inbox)
-        self._host = SessionHost(self.life, tools, parts.permits, parts.open_endpoint)
+        self._host = SessionHost(self.life, tools, parts.host)
         self._stuck = StuckWatch(
             self.life,
             None if external else parts.stuck,  # there a person watches it

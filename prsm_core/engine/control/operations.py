@@ -48,6 +48,10 @@ def _is_seconds(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e9
 
 
+def _is_labels(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
 def _is_servers(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_server, value.values()))
 
@@ -81,6 +85,7 @@ _OVERRIDES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "timeout_s": ("seconds", _is_seconds),
     "mcp_servers": ("servers by name", _is_servers),
     "images": _IMAGES,
+    "labels": ("texts by name", _is_labels),
 }
 
 

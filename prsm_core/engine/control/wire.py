@@ -25,7 +25,9 @@ PROTOCOL = 2  # 1 had no operation with many values
 REQUEST_LIMIT = 1 << 20  # bytes a line
 ANSWER_LIMIT = 64 << 20
 # What of RunOptions a run that is started over a socket may have of its own.
-STARTABLE = frozenset({"provider", "model", "mode", "effort", "timeout_s", "mcp_servers", "images"})
+STARTABLE = frozenset(
+    {"provider", "model", "mode", "effort", "timeout_s", "mcp_servers", "images", "labels"}
+)
 
 # An InvalidTransitionError is made of states, which an answer does not hold.
 _CLASSES: Mapping[str, type[PrsmError]] = {

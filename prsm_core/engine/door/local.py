@@ -124,6 +124,7 @@ class LocalApp:
                 effort=options.effort,
                 mcp_servers=options.mcp_servers,
                 images=options.images,
+                labels=options.labels,
                 on_start=on_start,
                 **_controls(options),
             )
@@ -142,7 +143,7 @@ class LocalApp:
 
     async def continue_run(self, task: str, images: Sequence[str] = ()) -> RunHandle:
         """Give the last run's master a follow-up task; raises what keeps it from starting."""
-        return await self._continue(task, images, self.options)
+        return await self._continue(task, images, replace(self.options, labels={}))
 
     async def _continue(self, task: str, images: Sequence[str], options: RunOptions) -> RunHandle:
         master = self._last_master() or await self._adopt_master(task)
@@ -156,9 +157,10 @@ class LocalApp:
                 hint="start a run: its master begins in the mode that was set since",
                 code="mode_differs",
             )
+        given = {"images": images, "labels": options.labels, **_controls(options)}
         return await self._start(
             lambda on_start: self._engine.run_continuation(
-                task, master.agent_id, images=images, on_start=on_start, **_controls(options)
+                task, master.agent_id, on_start=on_start, **given
             )
         )
 
@@ -174,9 +176,8 @@ class LocalApp:
         self.options = replace(self.options, mode=mode)
 
     def _last_master(self) -> AgentRecord | None:
-        records = self._engine.manager.roster.records()
-        masters = [record for record in records if record.descriptor.parent_id is None]
-        return masters[-1] if masters else None
+        found = [r for r in self._engine.manager.roster.records() if r.descriptor.parent_id is None]
+        return found[-1] if found else None
 
     async def _adopt_master(self, task: str) -> AgentRecord | None:
         """Take over the last master that an earlier process ran; None where there was none."""

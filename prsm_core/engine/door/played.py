@@ -61,6 +61,7 @@ class Played:
             "run_resumed": self._run_resumed,
             "run_finished": self._run_finished,
             "agent_spawned": self._spawned,
+            "agent_labels_changed": self._relabelled,
             "agent_state_changed": self._changed,
             "turn_started": self._turn_started,
             "turn_finished": self._turn_finished,
@@ -144,8 +145,14 @@ class Played:
         known = self._known.get(event.agent or "")
         if known is not None:
             told = {name: event.data[name] for name in ("provider", "model", "prompt")}
+            told["labels"] = event.data.get("labels") or {}
             born = replace(known, **told, state=AgentState.PENDING, incarnation=1)
             self._agents[known.agent_id] = _Agent(born)
+
+    def _relabelled(self, event: Event) -> None:
+        agent = self._agents.get(event.agent or "")
+        if agent is not None:
+            agent.descriptor = replace(agent.descriptor, labels=event.data["labels"])
 
     def _changed(self, event: Event) -> None:
         agent = self._agents.get(event.agent or "")

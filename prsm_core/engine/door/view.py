@@ -112,6 +112,7 @@ def _add_to_nodes(tree: Mapping[str, Any], picture: Picture, redact: Redact) -> 
         node.update(  # type: ignore[attr-defined]
             waiting_on=rows[agent].waiting_on,
             mode=rows[agent].descriptor.mode.value,
+            labels=dict(rows[agent].descriptor.labels),
             context=picture.contexts.get(agent),
             open_tools=[{"call": c.call, "tool": c.tool, "since": c.since} for c in calls],
             prompts=prompts.get(agent, []),

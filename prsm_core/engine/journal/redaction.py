@@ -47,7 +47,7 @@ _MOST = 1_000_000  # values of one step
 
 # The fields that hold what somebody wrote; all others are ids, names, numbers and states.
 WRITTEN: Mapping[type, tuple[str, ...]] = {
-    AgentDescriptor: ("prompt", "system_prompt", "mcp_servers", "provider", "model"),
+    AgentDescriptor: (*("prompt", "system_prompt", "mcp_servers", "provider", "model", "labels"),),
     AgentError: ("message",),
     AgentMessage: ("content", "thinking"),
     AgentResult: ("summary", "artifacts", "error", "evidence_gaps", "evidence_by"),

@@ -145,6 +145,13 @@ class ProviderRegistry:
         """Return whether somebody else drives the agents of this provider; see EngineConfig."""
         return self._external is not None and self._external.name == name
 
+    def program_of(self, name: str) -> str | None:
+        """Return the program that a provider is, by the name it has itself; None for a model's."""
+        spec = self._specs.get(name)
+        if spec is None or not spec.program or self.is_external(name):
+            return None
+        return kind_of(name, self._settings)
+
     async def get(self, name: str) -> GuardedProvider:
         """Return the provider of this name, built at first use.
 

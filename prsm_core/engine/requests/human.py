@@ -19,10 +19,11 @@ from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.record import Record
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.writes import RequestOpened, RequestResolved
-from prsm_core.errors import ConfigError
+from prsm_core.errors import ConfigError, ToolInputError
 from prsm_core.kit.clocks import first_of
 from prsm_core.permissions.before import WorkspaceFiles
 from prsm_core.permissions.edits import find_change
+from prsm_core.store.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
 ARGUMENT_LIMIT = 8 * 1024  # characters of one text among the arguments that a person is shown
 ARGUMENTS_LIMIT = 64 * 1024  # characters of all of them
+DATA_LIMIT = 64 * 1024  # bytes of JSON that are drawn beside a question
 REMEMBERED = 1000  # ended requests, for those who answer too late
 NO_HUMAN = "no person is attached to this run; do without it or finish with what you have"
 NO_ANSWER = "nobody answered in time"
@@ -191,6 +193,7 @@ class HumanRequests:
             "options": list(question.options),
             "call": question.call_id,
             "multiple": question.multiple,
+            **_shown(question.data),
         }
         opened = _Open(record, "question", choices=question.options, call=call)
         if not self._policy.interactive:
@@ -414,6 +417,23 @@ def shown_arguments(
         return shown if shown == value else f"{shown}… [{len(value) - len(shown)} more characters]"
 
     return cast("Mapping[str, Any]", cut(redact(dict(arguments))))
+
+
+def _shown(data: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return, as a field of events, what is drawn beside a question; raises ToolInputError."""
+    if data is None:
+        return {}
+    if not isinstance(data, Mapping):
+        raise ToolInputError(
+            f"the question's data are a {type(data).__name__}", hint="give a mapping of JSON values"
+        )
+    size = len(encode(data).encode())
+    if size > DATA_LIMIT:
+        raise ToolInputError(
+            f"the question's data take {size} bytes of JSON",
+            hint=f"{DATA_LIMIT} are the most: say less, and let the text tell where the rest is",
+        )
+    return {"data": data}
 
 
 def _edit(request: PermissionRequest, workspace: str) -> dict[str, Any]:

@@ -53,15 +53,16 @@ class IdleChildren:
             self._free_again(record, incarnation)
 
     def pick(self, wanted: AgentDescriptor) -> AgentRecord | None:
-        """Take out and return a child of the same parent, role, folder, model, tools and servers.
+        """Take out and return a child of the same parent, role, folder, model, tools and so on.
 
         None without one. Whoever does not use it puts it back.
         """
         free = self._free.get(_fit_of(wanted))
         while free:
             _, incarnation, record = heappop(free)
-            # It may have been restarted by its name since, or have a profile.
-            if record.incarnation == incarnation and not record.has_profile:
+            # It may have been restarted by its name since, or relabelled, or have a profile.
+            is_same = record.incarnation == incarnation and not record.has_profile
+            if is_same and record.descriptor.labels == wanted.labels:
                 return record
         return None
 
@@ -78,4 +79,4 @@ def _fit_of(agent: AgentDescriptor) -> Fit:
     """Return what two agents must have in common for one to take the other's task."""
     who = (agent.parent_id, agent.role, agent.provider, agent.model)
     may = (agent.cwd, agent.tools, agent.mode, agent.grant, frozenset(agent.mcp_servers))
-    return (*who, *may)
+    return (*who, *may, frozenset(agent.labels.items()))

@@ -14,6 +14,7 @@ from prsm_core.domain.agents import (
     Grant,
     PermissionMode,
 )
+from prsm_core.domain.labels import NO_LABELS
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.providers.levels import HINT
@@ -210,10 +211,12 @@ def describe_child(
     workspace: str,
     mcp_servers: Mapping[str, McpServer],
     leases: Leases = (),
+    labels: Mapping[str, str] = NO_LABELS,
 ) -> AgentDescriptor:
     """Return the descriptor of a child; raises the spawn errors of the specification.
 
-    `refused` are providers that start no agent, and why; `leases` are the regions of others.
+    `refused` are providers that start no agent, and why; `leases` are the regions of others,
+    `labels` those that it has.
     """
     names, settings = workforce.names, workforce.names.settings
     depth = check_depth(parent.depth + 1, settings)
@@ -242,6 +245,7 @@ def describe_child(
         parent_id=parent.agent_id,
         depth=depth,
         mcp_servers=mcp_servers,
+        labels=labels,
     )
 
 
@@ -278,6 +282,7 @@ def describe_master(
     tools: frozenset[str] | None,
     cwd: str,
     mcp_servers: Mapping[str, McpServer],
+    labels: Mapping[str, str] = NO_LABELS,
 ) -> AgentDescriptor:
     """Return the descriptor of the master: BYPASS, Read, Glob and Grep; its grant is the run's.
 
@@ -310,4 +315,5 @@ def describe_master(
         ),
         mode=mode if stays else PermissionMode.BYPASS,
         mcp_servers=mcp_servers,
+        labels=labels,
     )

@@ -40,6 +40,7 @@ class Planner:
         ids: Ids,
         workforce: Callable[[], Workforce],
         refused: Mapping[str, str],
+        labels: Callable[[AgentDescriptor, Mapping[str, str | None] | None], Mapping[str, str]],
     ) -> None:
         """Begin with what never changes, and with what to ask.
 
@@ -54,6 +55,7 @@ class Planner:
             ids: Makes ids.
             workforce: Returns what is known of the models that agents may give their children.
             refused: The providers that start no agent, as it is now, and why.
+            labels: Returns those of a new child, by its parent and what is asked for.
         """
         self._roster = roster
         self._leases = leases
@@ -65,6 +67,7 @@ class Planner:
         self._ids = ids
         self._workforce = workforce
         self._refused = refused
+        self._labels = labels
 
     def identity(self, alias: str | None, request: SpawnRequest) -> Identity:
         """Return the names of a new agent."""
@@ -125,6 +128,7 @@ class Planner:
             workspace=self._workspace(parent.cwd),
             mcp_servers=servers,
             leases=leases,
+            labels=self._labels(parent, request.labels),
         )
 
     def check_room(self, count: int, *, enlisted: int = 0) -> None:

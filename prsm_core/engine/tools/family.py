@@ -213,6 +213,7 @@ class Family(Record, frozen=True, kw_only=True):
             depth=None if depth is None else int(depth),  # JSON has 2.0, too
             worktree=arguments.get("worktree", None if profile is None else profile.worktree),
             budget=_budget(arguments.get("budget")),
+            labels=arguments.get("labels"),
         )
 
     def _profile(self, arguments: Mapping[str, Any]) -> ExpertProfile | None:
@@ -318,7 +319,11 @@ class Family(Record, frozen=True, kw_only=True):
     def _pick(self, request: SpawnRequest, plan: AgentDescriptor) -> AgentRecord | None:
         """Take a free child of equal role, folder, model, tools and MCP servers, or None."""
         special = (request.name, request.mcp_servers, request.budget, request.expert)
-        if any(wish is not None for wish in special) or self.trees.is_wanted(request, plan):
+        if (
+            request.labels is not None
+            or any(wish is not None for wish in special)
+            or self.trees.is_wanted(request, plan)
+        ):
             return None
         return self.idle.pick(plan)
 

@@ -158,6 +158,25 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 
+# What a program's calls may say, beside what a model's may. Nobody is shown these.
+_PROGRAMS = {"labels": {"type": "object", "additionalProperties": {"type": ["string", "null"]}}}
+
+
+def _widened(schema: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "properties": {**schema["properties"], **_PROGRAMS}}
+
+
+def _all_widened(schema: dict[str, Any]) -> dict[str, Any]:
+    children = schema["properties"]["children"]
+    many = {**children, "items": _widened(children["items"])}
+    return {**schema, "properties": {**schema["properties"], "children": many}}
+
+
+PROGRAM_SCHEMAS: dict[str, dict[str, Any]] = {
+    "spawn_child": _widened(SCHEMAS["spawn_child"][1]),
+    "spawn_children_parallel": _all_widened(SCHEMAS["spawn_children_parallel"][1]),
+}
+
 
 def shown(schema: dict[str, Any]) -> dict[str, Any]:
     """Return what a model sees of a schema."""

@@ -17,7 +17,7 @@ from prsm_core.domain.tools import ToolSpec
 from prsm_core.engine.context.tokens import tool_tokens
 from prsm_core.engine.spawn.grants import may_spawn
 from prsm_core.engine.tools.arguments import compiled, explain
-from prsm_core.engine.tools.schemas import SCHEMAS, shown
+from prsm_core.engine.tools.schemas import PROGRAM_SCHEMAS, SCHEMAS, shown
 from prsm_core.errors import MaxDepthExceededError, ToolInputError
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Tool(Record, frozen=True, kw_only=True):
 
     `fits` is the schema's plain look.
 
+    `for_programs` is the same with what no model may say, where a program may say more.
+
     One that is repeatable changes nothing: it neither acts nor waits outside the engine, and sends
     nobody anything. After a crash it may be called again, so that its answer waits for no commit.
     """
@@ -47,6 +49,7 @@ class Tool(Record, frozen=True, kw_only=True):
     spec: ToolSpec
     schema: Mapping[str, Any]
     fits: Callable[[object], bool]
+    for_programs: Tool | None = None
     spawns: bool = False
     is_repeatable: bool = False
 
@@ -74,6 +77,7 @@ def _tool(
     repeatable: bool = False,
 ) -> Tool:
     description, schema = SCHEMAS[name]
+    more = PROGRAM_SCHEMAS.get(name)
     spec = ToolSpec(
         name=name,
         description=description,
@@ -81,10 +85,12 @@ def _tool(
         roles=frozenset(role.value for role in roles),
         waits=waits,
     )
+    wide = None if more is None else Tool(spec=spec, schema=more, fits=compiled(more))
     return Tool(
         spec=spec,
         schema=schema,
         fits=compiled(schema),
+        for_programs=wide,
         spawns=spawns,
         is_repeatable=repeatable,
     )
@@ -132,12 +138,13 @@ class ToolSet:
         """How many tokens their descriptions count as."""
         return tool_tokens(self.specs)
 
-    def find(self, name: str, arguments: Mapping[str, Any]) -> Handler:
-        """Return what handles a call; raises the errors of the specification."""
+    def find(self, name: str, arguments: Mapping[str, Any], *, by_program: bool = False) -> Handler:
+        """Return what handles a call, a model's or a program's; raises what is wrong with it."""
         tool = self._tools.get(name)
         if tool is None:
             raise self._missing(name)
-        tool.check(arguments)
+        wide = tool.for_programs if by_program else None
+        (wide or tool).check(arguments)
         return self._handlers[name]
 
     def is_repeatable(self, name: str) -> bool:

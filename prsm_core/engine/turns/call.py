@@ -59,8 +59,8 @@ class Toolbox(Protocol):
         """How many tokens their descriptions count as."""
         ...
 
-    def find(self, name: str, arguments: Mapping[str, Any]) -> Handler:
-        """Return what handles a call; raises the errors of the specification."""
+    def find(self, name: str, arguments: Mapping[str, Any], *, by_program: bool = False) -> Handler:
+        """Return what handles a call, a model's or a program's; raises what is wrong with it."""
         ...
 
     def is_repeatable(self, name: str) -> bool:
@@ -128,6 +128,7 @@ class CallParts(Record, frozen=True, kw_only=True):
     permits: Permits
     background: Background
     images: Callable[[AgentRecord, Sequence[str]], tuple[Image, ...]]  # those that texts cite
+    program_of: Callable[[str], str | None]  # the program that a provider is, None for a model's
 
 
 class CallsOfTurn(Protocol):

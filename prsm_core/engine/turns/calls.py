@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import AgentToolCall
     from prsm_core.engine.ports import Life
     from prsm_core.engine.state import Wait
-    from prsm_core.engine.turns.call import CallParts, Reply, Toolbox, TurnOfCalls
+    from prsm_core.engine.turns.call import CallParts, Handler, Reply, Toolbox, TurnOfCalls
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.going_on import GoingOn
 
@@ -208,7 +208,7 @@ class TurnCalls(Struct, eq=False):
                 if reply is None:
                     if self.parts.permits.watches_calls and not call.is_again:  # it was permitted
                         await self._permit(call)
-                    reply = await self.tools.find(call.name, call.args)(call)
+                    reply = await self._handler(call)(call)
             except Exception as error:  # noqa: BLE001 - told to the agent
                 outcome = self._failure(call, error)
             else:
@@ -225,6 +225,11 @@ class TurnCalls(Struct, eq=False):
         finally:
             self._ended(call)
         self.turn.calls_changed()
+
+    def _handler(self, call: Call) -> Handler:
+        provider = self.life.record.descriptor.provider
+        by_program = self.parts.program_of(provider) is not None
+        return self.tools.find(call.name, call.args, by_program=by_program)
 
     def _stored(self, call: Call) -> ToolOutcome | None:
         """Return the answer to a call that was made before the turn was cut off, once."""

@@ -309,6 +309,7 @@ def session_request(
         max_response_tokens=parameters.max_response_tokens,
         temperature=parameters.temperature,
         workspace=workspace,
+        labels=descriptor.labels,
     )
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from prsm_core.domain.record import Record
 from prsm_core.engine.ports import Life
 from prsm_core.engine.turns.call import turn_over
-from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.errors import ProviderNotAvailableError, PrsmError
+from prsm_core.kit.outcomes import failure
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -18,10 +20,11 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
+    from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.permits import Permits
     from prsm_core.engine.turns.run import TurnRun
-    from prsm_core.interfaces.provider import AgentHost
+    from prsm_core.interfaces.provider import AgentHost, ChildNow
 
 _VENDOR_PREFIX = re.compile(r"mcp__?[A-Za-z0-9-]+?__?(?=[a-z])")
 
@@ -45,13 +48,38 @@ class LifeInTurns(Life, Protocol):
         ...
 
 
+class Family(Protocol):
+    """What is said of an agent and its children."""
+
+    def program_of(self, provider: str) -> str | None:
+        """Return the program that a provider is; None where models call its tools."""
+        ...
+
+    async def relabel(
+        self, life: Life, changes: Mapping[str, str | None], agent: str | None
+    ) -> Mapping[str, str]:
+        """Change labels of an agent, or of a child of it; return all that one has then."""
+        ...
+
+    def children(self, record: AgentRecord) -> Sequence[ChildNow]:
+        """Return an agent's children, oldest first."""
+        ...
+
+
+class HostParts(Record, frozen=True, kw_only=True):
+    """What the hosts of all agents use."""
+
+    permits: Permits
+    family: Family
+    open_endpoint: OpenEndpoint | None
+
+
 class SessionHost(Struct, eq=False):
     """AgentHost over one life of an agent."""
 
     _life: LifeInTurns
     _tools: Toolbox
-    _permits: Permits
-    _open_endpoint: OpenEndpoint | None
+    _parts: HostParts
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -90,19 +118,51 @@ class SessionHost(Struct, eq=False):
 
     def authorize(self, request: PermissionRequest) -> Coroutine[Any, Any, Allow | Deny]:
         """Decide a permission request; a person answers what the broker asks."""
-        return self._permits.authorize(self._life, request)
+        return self._parts.permits.authorize(self._life, request)
 
     def ask_user(self, question: Question) -> Coroutine[Any, Any, Answer]:
         """Ask a person, or what stands in for one; without an answer its text says so."""
-        return self._permits.ask_user(self._life, question)
+        return self._parts.permits.ask_user(self._life, question)
 
     def mcp_endpoint(
         self, *, patience_s: float | None = None
     ) -> AbstractAsyncContextManager[McpEndpoint]:
         """Offer the tools by MCP, for as long as the endpoint is open."""
-        if self._open_endpoint is None:
+        if (open_endpoint := self._parts.open_endpoint) is None:
             raise ProviderNotAvailableError(
                 "this engine has no MCP bridge for command-line agents",
                 hint="use a provider that takes the tools directly",
             )
-        return self._open_endpoint(self, self._life.record.agent_id, patience_s=patience_s)
+        agent, host = self._life.record, self
+        if self._parts.family.program_of(agent.descriptor.provider) is not None:
+            host = ModelsHost(self._life, self._tools, self._parts)
+        return open_endpoint(host, agent.agent_id, patience_s=patience_s)
+
+    def relabel(
+        self, changes: Mapping[str, str | None], agent: str | None = None
+    ) -> Coroutine[Any, Any, Mapping[str, str]]:
+        """Change labels of the agent, or of a child of it."""
+        return self._parts.family.relabel(self._life, changes, agent)
+
+    def children(self) -> Sequence[ChildNow]:
+        """Return the agent's children, oldest first."""
+        return self._parts.family.children(self._life.record)
+
+
+class ModelsHost(SessionHost, eq=False):
+    """What a program offers by MCP: a model calls it, and may say nothing but what it is shown."""
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        patience_s: float | None = None,
+    ) -> ToolOutcome:
+        """Run a tool; a call with a program's arguments is refused as any with unknown ones."""
+        try:
+            self._tools.find(name, arguments)
+        except PrsmError as error:
+            return failure(error)
+        return await super().call_tool(name, arguments, call_id=call_id, patience_s=patience_s)

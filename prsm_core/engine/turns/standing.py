@@ -60,4 +60,5 @@ class Standing:
             region=descriptor.grant.region,
             leased=self.leased(descriptor.agent_id),
             sandboxed=sandboxed,
+            labels=descriptor.labels,
         )

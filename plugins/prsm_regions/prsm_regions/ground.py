@@ -1,0 +1,60 @@
+"""Regions of a workspace: what a planner calls one, and which of them touch."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WHOLE = "."
+_GLOBS = ("/**", "/*")  # of a folder: it says all below it by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The workspace that is divided.
+
+    `real` follows links, as os.path.realpath does, also of what is not there yet.
+    """
+
+    root: str
+    real: Callable[[str], str] = os.path.realpath
+
+    def place(self, region: str) -> str:
+        """Return a region as a path below the root; raise ValueError, with the cure, for others."""
+        text = region.strip()
+        for glob in _GLOBS:
+            text = text.removesuffix(glob)
+        if not text or "\0" in text:
+            raise ValueError("a region is blank: name a folder or a file of the workspace")
+        path = PurePosixPath(text)
+        if path.is_absolute():
+            raise ValueError(f"region {region!r} is absolute: write it relative to the workspace")
+        if ".." in path.parts:
+            raise ValueError(f"region {region!r} goes up: name a folder or file without `..`")
+        if ".git" in path.parts:
+            raise ValueError(f"region {region!r} is git's own: name a folder or file of the work")
+        return self._below(region, path)
+
+    def _below(self, region: str, path: PurePosixPath) -> str:
+        root = self.real(self.root)
+        real = self.real(str(PurePosixPath(root) / path))
+        if not PurePosixPath(real).is_relative_to(root):
+            raise ValueError(
+                f"region {region!r} leads out of the workspace, to {real}: name one that stays"
+            )
+        return str(PurePosixPath(real).relative_to(root))
+
+
+def touch(one: str, other: str) -> bool:
+    """Return whether a region holds another, or is the same."""
+    return is_below(one, other) or is_below(other, one)
+
+
+def is_below(path: str, region: str) -> bool:
+    """Return whether a path, relative to the workspace, is a region's or in it."""
+    return region == _WHOLE or PurePosixPath(path).is_relative_to(region)

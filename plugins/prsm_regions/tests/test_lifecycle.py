@@ -1,0 +1,90 @@
+"""The states of a task and of its subtasks, against the list of what may follow what."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prsm_regions.lifecycle import (
+    FINISHED,
+    SUBTASK_MACHINE,
+    TASK_MACHINE,
+    SubtaskState,
+    TaskState,
+    subtask_lifecycle,
+    task_lifecycle,
+)
+
+from prsm_core.errors import InvalidTransitionError
+
+LISTED = {
+    ("idle", "decomposing"),
+    ("decomposing", "confirming"),
+    ("confirming", "cancelled"),
+    ("confirming", "spawning"),
+    ("spawning", "running"),
+    ("running", "done"),
+    ("running", "completed"),
+    ("done", "retrying"),
+    ("retrying", "running"),
+}
+UNFINISHED = {"idle", "decomposing", "confirming", "spawning", "running", "retrying"}
+CANCELS = {(state, "cancelled") for state in UNFINISHED}
+OF_SUBTASKS = {
+    ("pending", "running"),
+    ("running", "completed"),
+    ("running", "failed"),
+    ("running", "partial"),
+    ("failed", "retrying"),
+    ("partial", "retrying"),
+    ("retrying", "running"),
+}
+
+
+@pytest.mark.requirement("R17", "R19", "R31")
+def test_a_task_goes_where_the_list_says_and_nowhere_else():
+    found = {(a.value, b.value) for a in TaskState for b in TASK_MACHINE.targets(a)}
+    assert found == LISTED | CANCELS
+    assert len(TaskState) == 9
+    assert {state.value for state in FINISHED} == {state.value for state in TaskState} - UNFINISHED
+
+
+@pytest.mark.requirement("R18")
+def test_a_subtask_goes_where_the_list_says_and_nowhere_else():
+    found = {(a.value, b.value) for a in SubtaskState for b in SUBTASK_MACHINE.targets(a)}
+    assert found == OF_SUBTASKS
+    assert len(SubtaskState) == 6
+
+
+@pytest.mark.requirement("R19")
+@given(st.lists(st.sampled_from(TaskState), max_size=12))
+def test_any_way_through_the_states_is_legal_or_refused_and_told_either_way(wanted):
+    life, told = task_lifecycle(), []
+    life.on_state_change.append(lambda old, new: told.append((old.value, new.value)))
+    went = []
+    for state in wanted:
+        here = life.state
+        if (here.value, state.value) in LISTED | CANCELS:
+            life.go(state, "because")
+            went.append((here.value, state.value))
+            assert life.error == "because"
+        else:
+            with pytest.raises(InvalidTransitionError, match=here.value):
+                life.go(state, "because")
+            assert life.state is here
+    assert told == went
+    assert set(told) <= LISTED | CANCELS
+
+
+@pytest.mark.requirement("R20")
+def test_a_subtask_that_failed_is_retried_and_its_reason_goes_with_that():
+    life = subtask_lifecycle()
+    life.go(SubtaskState.RUNNING)
+    life.go(SubtaskState.FAILED, "type mismatch in handler")
+    assert life.error == "type mismatch in handler"
+    life.go(SubtaskState.RETRYING)
+    assert life.error is None
+    life.go(SubtaskState.RUNNING)
+    life.go(SubtaskState.COMPLETED)
+    with pytest.raises(InvalidTransitionError):
+        life.go(SubtaskState.RETRYING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core import ProviderSpec, hookimpl
+from prsm_core import FrontendSpec, ProviderSpec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,4 +20,17 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         factory="prsm_regions.provider:build",
         settings="prsm_regions.section:SETTINGS",
         selectable=False,  # it has no model of its own
+    )
+
+
+@hookimpl
+def prsm_frontends() -> Iterator[FrontendSpec]:
+    """Contribute `extension`, for `prsm --ui extension`."""
+    yield FrontendSpec(
+        name="extension",
+        summary="An editor leads runs of regions, by lines of JSON on stdin and stdout.",
+        interactive=True,  # the person is at the editor
+        priority=-100,
+        factory="prsm_regions.extension.frontend:ExtensionFrontend",
+        scope="hub",
     )

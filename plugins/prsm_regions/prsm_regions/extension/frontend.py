@@ -8,6 +8,7 @@ runs is interrupted and can go on by `prsm resume`; `cancel` ends it for good.
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
 
     from prsm_core import AppHandle, Event, Hub
 
-HINT = "an editor starts this command; to lead a run yourself: prsm run --provider regions “…”"
+HINT = 'an editor starts this command; to lead a run yourself: prsm run --provider regions "…"'
 BEAT_SECONDS = 5.0  # between two notes that somebody is there
 VIA = "extension"
 
 Message = dict[str, Any]
+
+_log = logging.getLogger("prsm.regions")
 
 
 class ExtensionFrontend(HubFrontend):
@@ -80,6 +83,13 @@ class Leader:
 
     async def lead(self, lines: AsyncIterator[bytes]) -> int:
         """Do what is said until there is nothing more, which interrupts what runs."""
+        try:
+            await self._lead(lines)
+        except* OSError:  # nobody reads what is told: the editor has left
+            _log.info("the editor has left")
+        return self._code
+
+    async def _lead(self, lines: AsyncIterator[bytes]) -> None:
         async with asyncio.TaskGroup() as group:
             running: asyncio.Task[None] | None = None
             async for line in lines:
@@ -93,7 +103,6 @@ class Leader:
                     await self._wire.fail(error)
             if running is not None:
                 running.cancel()
-        return self._code
 
     async def _say(self, command: Command) -> None:
         if self._led is None:

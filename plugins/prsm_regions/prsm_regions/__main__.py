@@ -3,8 +3,8 @@
     python -m prsm_regions --mode extension --workspace DIR --model MODEL --effort medium
     python -m prsm_regions --workspace DIR "implement auth feature"
 
-`extension` is `prsm --ui extension`: see `prsm_regions.extension.messages`. `interactive` asks for an
-intent, and is `prsm run --provider regions` for each, until the end of stdin.
+`extension` is `prsm --ui extension`: see `prsm_regions.extension.messages`. `interactive` asks for
+an intent, and is `prsm run --provider regions` for each, until the end of stdin.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main(
     if mode == "extension":
         if intent is not None:
             raise click.UsageError("an editor says the intent: leave it out")
-        os.execve(PRSM[0], [*PRSM, "--ui", "extension"], environ)
+        os.execve(PRSM[0], [*PRSM, "--ui", "extension"], environ)  # noqa: S606 - our own
     if intent is not None:
         sys.exit(_run(intent, environ))
     sys.exit(_ask(environ))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
-from prsm_regions.extension.frontend import Leader
+from prsm_regions.extension.frontend import Leader, Wire
 from prsm_regions.extension.messages import LINE_LIMIT
 
 from prsm_core import Answer
@@ -22,20 +23,17 @@ PLAN = {
 }
 
 
-class Editor:
+class Editor(Wire):
     """The other end: says lines, reads messages."""
 
     def __init__(self, hub):
         self.hub = hub
-        self.lines = asyncio.Queue()
-        self.told = asyncio.Queue()
+        self.lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.leader = Leader(hub, self)
 
     async def tell(self, message):
         await self.told.put(json.loads(json.dumps(message)))
-
-    async def fail(self, error):
-        await self.tell({"type": "error", "message": error.message, "hint": error.hint})
 
     def say(self, **command):
         self.lines.put_nowait(json.dumps(command).encode())

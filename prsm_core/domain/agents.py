@@ -97,6 +97,7 @@ class AgentDescriptor(Record, frozen=True, gc=False, kw_only=True):
     mcp_servers: Mapping[str, McpServer] = field(default_factory=dict)
     created_at: float = 0.0  # Unix seconds
     labels: Mapping[str, str] = field(default_factory=dict)  # see domain.labels
+    continues: str | None = None  # the agent whose conversation it began with, as that was by then
 
 
 class SpawnRequest(Record, frozen=True, gc=False, kw_only=True):
@@ -122,6 +123,7 @@ class SpawnRequest(Record, frozen=True, gc=False, kw_only=True):
     budget: Budget | None = None  # of the child and all below it
     expert: ExpertProfile | None = None  # who the child is; its tools stay within the grant
     labels: Mapping[str, str | None] | None = None  # laid over the parent's; None takes one away
+    continues: str | None = None  # id of a child of the parent, whose conversation it begins with
 
 
 class AgentResult(Record, frozen=True, gc=False, kw_only=True):

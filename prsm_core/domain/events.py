@@ -34,7 +34,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "session_forked": ("origin", "at"),
     "agent_spawned": (
         *("name", "parent", "role", "provider", "model", "depth", "prompt"),
-        *("call", "cwd", "mode", "incarnation", "region", "labels"),
+        *("call", "cwd", "mode", "incarnation", "region", "labels", "continues"),
     ),
     "agent_labels_changed": ("labels",),
     "agent_state_changed": (
@@ -105,7 +105,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "run_resumed": "another process goes on with the run, for the `epoch`th time, the first is 1",
     "run_finished": "the last event of a run in its process: how it ended, and what it used",
     "session_forked": "the session is a fork: all before is its `origin`'s, up to event `at`",
-    "agent_spawned": "there is a new agent, by a `call` of its `parent`, None for a master",
+    "agent_spawned": "there is a new agent, by a `call` of its `parent`, None for a master;"
+    " its conversation begins as that of the agent it `continues` was by then",
     "agent_labels_changed": "what is said of it is other: all its `labels` from now on",
     "agent_state_changed": "its state is another, and why; at its end what speaks for its result",
     "conversation_begun": "a new life of the agent knows nothing of what was said before",

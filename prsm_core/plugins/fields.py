@@ -48,6 +48,7 @@ RECORDS: Table = {
         "good_for": TEXT,
         "settings": _SETTINGS,
         "forget": maybe(_CODE),
+        "program": FLAG,
     },
     PermissionCheckSpec: {
         **_COMMON,

@@ -194,6 +194,7 @@ def _descriptor(row: Mapping[str, Any], grant: Grant) -> AgentDescriptor:
         mcp_servers=_mcp_servers(row["mcp_servers"]),
         created_at=row["created_at"],
         labels=row["labels"] or {},
+        continues=row["continues"],
     )
 
 

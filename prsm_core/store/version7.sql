@@ -1,6 +1,7 @@
--- From version 6 to 7: what people and programs say of agents.
+-- From version 6 to 7: what is said of agents, and whose conversation one began with.
 
 ALTER TABLE agent_specs ADD COLUMN labels TEXT;       -- JSON, texts by name; NULL: nothing is said
+ALTER TABLE agent_specs ADD COLUMN continues TEXT;    -- an agent; its events before the birth
 ALTER TABLE agent_specs_past ADD COLUMN labels TEXT;
 
 DROP TRIGGER agent_specs_change;

@@ -32,7 +32,7 @@ from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, MessageRoutingError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.testing.scripted_changes import ScriptedChanges
-from prsm_core.testing.scripted_turns import running_turns
+from prsm_core.testing.scripted_turns import labels_now, running_turns
 from prsm_core.workspace.images import check_images
 
 if TYPE_CHECKING:
@@ -374,8 +374,10 @@ class ScriptedApp(ScriptedChanges):
                 "started_at": begun[-1].ts,
                 "finished_at": ended[-1].ts if is_over and ended else None,
             }
+        labels = labels_now(self._log)
         for node in walk_tree(tree["agents"]):
-            node.update(_MORE, mode=self.options.mode.value)  # type: ignore[attr-defined]
+            said = labels.get(node["id"], {})
+            node.update(_MORE, mode=self.options.mode.value, labels=said)  # type: ignore[attr-defined]
         return {
             "seq": self._seq,
             "session": self.session,

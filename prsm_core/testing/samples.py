@@ -36,7 +36,8 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         MASTER,
         {"name": "master", "parent": None, "role": "master", "provider": "echo", "model": "default"}
         | {"depth": 0, "prompt": "count the lines", "call": None, "cwd": "/work"}
-        | {"mode": "default", "incarnation": 1, "region": ["src/ui"], "labels": {"team": "ui"}},
+        | {"mode": "default", "incarnation": 1, "region": ["src/ui"], "labels": {"team": "ui"}}
+        | {"continues": None},
     ),
     ("agent_labels_changed", MASTER, {"labels": {"team": "ui", "regions/state": "running"}}),
     (

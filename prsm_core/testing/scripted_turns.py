@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_core.domain.events import Event
 
@@ -33,3 +33,12 @@ def _turn(agent: str | None, turn_id: Any, message: Any) -> dict[str, Any]:
 
 
 _LIVE: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking"}
+
+
+def labels_now(events: Iterable[Event]) -> dict[str, Mapping[str, str]]:
+    """Return what is said of each agent after these events, by its id."""
+    said: dict[str, Mapping[str, str]] = {}
+    for event in events:
+        if event.type in {"agent_spawned", "agent_labels_changed"}:
+            said[event.agent or ""] = event.data.get("labels") or {}
+    return said

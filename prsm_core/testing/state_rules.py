@@ -13,6 +13,7 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.turns import AgentError, AgentMessage, Effect, ErrorKind, StopReason
 from prsm_core.domain.usage import Spent, TokenUsage, total
 from prsm_core.domain.writes import (
+    AgentRelabelled,
     AgentRestarted,
     AgentsResumed,
     EffectNoted,
@@ -157,6 +158,38 @@ class StateRules:
         assert (w1.resume_token, w1.result, w1.waiting_on) == ("thread-1", result, "a slot")
         await store.commit(team.step("w1", ThreadKept(thread=None), incarnation=2))
         assert (await agent_now(store, "w1")).resume_token is None
+
+    async def test_what_is_said_of_an_agent_is_told_as_it_is_and_as_it_was(
+        self, store: Store, team: Steps
+    ) -> None:
+        """By itself and by its parent; by nobody else, nor by one that has ended."""
+        step = team.spawn("w9", "w1", labels={"a": "1"}, continues=team.agent("master"))
+        born = (await store.commit(step)).events[0]
+        assert (born.data["labels"], born.data["continues"]) == ({"a": "1"}, team.agent("master"))
+        at = (await store.state("s1")).position
+        about = AgentRelabelled(agent_id=team.agent("w9"), labels={"b": "2"})
+        (told,) = (await store.commit(team.step("w1", about))).events
+        assert (told.type, told.agent, told.data) == (
+            "agent_labels_changed",
+            team.agent("w9"),
+            {"labels": {"b": "2"}},
+        )
+        now, then = await store.state("s1"), await store.state("s1", at)
+        assert [dict(one.agents[-1].agent.labels) for one in (then, now)] == [
+            {"a": "1"},
+            {"b": "2"},
+        ]
+        assert now.agents[-1].agent.continues == team.agent("master")
+        row = (await store.agents("s1"))[-1]
+        assert dict(row.descriptor.labels) == {"b": "2"}
+        with pytest.raises(StoreError) as caught:
+            await store.commit(team.step("master", about))
+        assert caught.value.code == "unknown_agent"
+        await store.commit(team.step("w9", replace(about, labels={})))
+        await store.commit(team.end("w9"))
+        with pytest.raises(FencedError):
+            await store.commit(team.step("w9", about))
+        assert (await agent_now(store, "w9")).agent.labels == {}
 
     async def test_agents_go_on_together_or_none_does(self, store: Store, team: Steps) -> None:
         """With their states and their mail; no step of the lives before is taken any more."""

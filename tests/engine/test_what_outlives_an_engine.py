@@ -267,6 +267,7 @@ KEPT = {
                 *("_background", "_journal", "conversations", "enforcement", "workforce", "_steps"),
                 *("planner", "manager", "_knots", "prompting", "saying", "_standing", "_permits"),
                 "_sessions",
+                "labelling",
             ),
             WIRED,
         ),

@@ -64,6 +64,7 @@ class BirthsMeant:
             incarnation=new.incarnation,
             region=None if new.grant.region is None else list(new.grant.region),
             labels=dict(new.labels),
+            continues=new.continues,
         )
 
     def AgentRelabelled(self, write: Any) -> None:  # noqa: N802

@@ -80,6 +80,7 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
             "mcp_servers": {name: asdict(one) for name, one in agent.mcp_servers.items()},
             "grant_limits": _limits(agent.grant),
             "labels": agent.labels or None,
+            "continues": agent.continues,
         }
         session = {
             "label": label_of(agent.session_id, agent.name),
@@ -116,6 +117,7 @@ class AgentSpawned(Write, frozen=True, kw_only=True):
             "incarnation": agent.incarnation,
             "region": None if agent.grant.region is None else list(agent.grant.region),
             "labels": agent.labels,
+            "continues": agent.continues,
         }
         return step.telling("agent_spawned", data, agent.agent_id)
 

@@ -156,7 +156,7 @@ class Contexts:
         """Return an agent's conversation since it was last compacted, as the log has it."""
         from prsm_core.engine.context.remembered import remember  # once a thread is lost
 
-        events = [event async for event in self._parts.conversations.events(record.agent_id)]
+        events = await self._parts.conversations.told(record.agent_id)
         return remember(events, self._parts.ids.ulid)
 
     async def open_turn(self, record: AgentRecord) -> TurnState:
@@ -272,7 +272,8 @@ class ContextKeeper(Struct, eq=False):
         record, contexts = self._record, self._contexts
         if not is_open and self.is_full(prompt):
             await self._compact(on_stuck)
-        if record.resume_token is not None or record.next_turn == 1:
+        is_new = record.next_turn == 1 and record.descriptor.continues is None
+        if record.resume_token is not None or is_new:
             return ()
         remembered = await contexts.remember(record)
         left = contexts.left_for_history(record, self._tools.tokens, prompt)

@@ -329,6 +329,20 @@ class ConversationStore:
         """Yield an agent's events so far."""
         return self._store.events(self._session_id, agent=agent_id)
 
+    async def told(self, agent_id: str) -> list[Event]:
+        """Return what an agent's conversation is made of: its events, behind those it continues.
+
+        These are the events before its birth of the agent whose conversation it began with.
+        """
+        events = await _collect(self.events(agent_id))
+        while events and (other := events[0].data.get("continues")) is not None:
+            birth = events[0].seq or 0
+            earlier = [one async for one in self.events(other) if (one.seq or 0) < birth]
+            if not earlier:
+                break
+            events = [*earlier, *events]
+        return events
+
     async def get_history(
         self, agent_id: str, detail_level: str = "full"
     ) -> list[Mapping[str, Any]]:

@@ -246,6 +246,7 @@ def describe_child(
         depth=depth,
         mcp_servers=mcp_servers,
         labels=labels,
+        continues=request.continues,
     )
 
 

@@ -214,7 +214,14 @@ class Family(Record, frozen=True, kw_only=True):
             worktree=arguments.get("worktree", None if profile is None else profile.worktree),
             budget=_budget(arguments.get("budget")),
             labels=arguments.get("labels"),
+            continues=self._continued(call, arguments.get("continues")),
         )
+
+    def _continued(self, call: Call, child: str | None) -> str | None:
+        """Return the id of the child whose conversation another one is to begin with."""
+        if child is None:
+            return None
+        return self.roster.resolve(child, call.record.children).agent_id
 
     def _profile(self, arguments: Mapping[str, Any]) -> ExpertProfile | None:
         """Return the configured worker or reviewer that a child is to be."""
@@ -319,11 +326,8 @@ class Family(Record, frozen=True, kw_only=True):
     def _pick(self, request: SpawnRequest, plan: AgentDescriptor) -> AgentRecord | None:
         """Take a free child of equal role, folder, model, tools and MCP servers, or None."""
         special = (request.name, request.mcp_servers, request.budget, request.expert)
-        if (
-            request.labels is not None
-            or any(wish is not None for wish in special)
-            or self.trees.is_wanted(request, plan)
-        ):
+        special = (*special, request.labels, request.continues)
+        if any(wish is not None for wish in special) or self.trees.is_wanted(request, plan):
             return None
         return self.idle.pick(plan)
 

@@ -159,7 +159,10 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 # What a program's calls may say, beside what a model's may. Nobody is shown these.
-_PROGRAMS = {"labels": {"type": "object", "additionalProperties": {"type": ["string", "null"]}}}
+_PROGRAMS = {
+    "labels": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+    "continues": _STR,
+}
 
 
 def _widened(schema: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
 from prsm_core.domain.writes import (
     AgentEnded,
     AgentNoted,
+    AgentRelabelled,
     AgentRestarted,
     AgentSpawned,
     CallOpened,
@@ -66,12 +67,15 @@ CALL = TEAM.call("c1", tool_name=SECRET, params={SECRET: [{"b": SAID}]}, result=
 SENT = TEAM.message("w1", "w2", MessageType.ANSWER, payload={"text": SAID})
 WRITES: dict[str, Write] = {
     "spawned": AgentSpawned(
-        agent=TEAM.descriptor("w3", prompt=SAID, system_prompt=SAID, mcp_servers={"s": SERVER})
+        agent=TEAM.descriptor(
+            "w3", prompt=SAID, system_prompt=SAID, mcp_servers={"s": SERVER}, labels={"a": SAID}
+        )
     ),
     "state": TEAM.change(PENDING, KILLED, reason=SAID),
     "restarted": AgentRestarted(prompt=SAID),
     "model": ModelSwitched(provider=SECRET, model=SECRET),
     "thread": ThreadKept(thread=SECRET),
+    "labels": AgentRelabelled(agent_id=TEAM.agent("w1"), labels={"a": SAID}),
     "notes": AgentNoted(
         notes=Notes(
             progress={"status": SAID}, ending=Ending(state="failed", reason=SAID, kind=SECRET)

@@ -11,10 +11,10 @@ import pytest
 from prsm_regions.extension.frontend import Leader, Wire
 from prsm_regions.extension.messages import LINE_LIMIT
 
-from prsm_core import Answer
+from prsm_core import Answer, RunResult
 from prsm_core.testing import ScriptedHub
 
-DEADLINE = 20.0  # seconds; a test that needs them has failed
+DEADLINE = 10.0  # seconds; a test that needs them has failed
 PLAN = {
     "kind": "plan",
     "subtasks": [{"name": "ui"}, {"name": "core"}],
@@ -79,7 +79,8 @@ def label(app, agent, state, **more):
 
 
 def finish(app, status="completed", error=None):
-    app.say("run_finished", None, status=status, summary="", error=error)
+    code = 0 if status == "completed" else 1
+    app.finish(RunResult(status=status, summary="", exit_code=code), error=error)
 
 
 @pytest.mark.requirement("R21", "R22", "R23")
@@ -121,6 +122,7 @@ async def test_a_run_from_its_plan_to_its_result():
         assert (await editor.next("progress"))["status"] == "completed"
         label(app, "m", "done")
         assert (await editor.next("state"))["state"] == "done"
+        finish(app)
         result = await editor.next("result")
         assert result["status"] == "done"
         one, other = result["subtask_results"]
@@ -131,7 +133,6 @@ async def test_a_run_from_its_plan_to_its_result():
         )
         assert (other["status"], other["agent_id"]) == ("pending", "")
         assert result["cost"]["total_tokens"] == 15
-        finish(app)
 
 
 @pytest.mark.requirement("R22")
@@ -145,8 +146,9 @@ async def test_failed_subtasks_are_tried_again_by_their_index():
         await editor.next("progress")
         label(app, "m", "done")
         await editor.next("state")
-        await editor.next("result")
         app.say("question_asked", "m", request="q", question="Retry?", data={"kind": "retry"})
+        result = await editor.next("result")
+        assert [one["status"] for one in result["subtask_results"]] == ["failed"]
         app.say("question_asked", "a", request="own", question="Which?", options=["x"])
         assert (await editor.next("question"))["request"] == "own"
         editor.say(type="answer", request="own", text="x")

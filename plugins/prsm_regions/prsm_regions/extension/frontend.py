@@ -69,7 +69,12 @@ class Wire:
 
     async def fail(self, error: PrsmError) -> None:
         """Say what did not work, and what to do."""
-        await self.tell({"type": "error", "message": error.message, "hint": error.hint})
+        await self.tell(error_message(error))
+
+
+def error_message(error: PrsmError) -> Message:
+    """Return what did not work, and what to do, as a message."""
+    return {"type": "error", "message": error.message, "hint": error.hint}
 
 
 class Leader:
@@ -79,6 +84,7 @@ class Leader:
         self._hub = hub
         self._wire = wire
         self._led: Led | None = None
+        self._is_busy = False
         self._code = 0
 
     async def lead(self, lines: AsyncIterator[bytes]) -> int:
@@ -95,7 +101,8 @@ class Leader:
             async for line in lines:
                 try:
                     command = read_command(line)
-                    if isinstance(command, Run) and (running is None or running.done()):
+                    if isinstance(command, Run) and not self._is_busy:
+                        self._is_busy = True
                         running = group.create_task(self._carry_out(command), name="run")
                     else:
                         await self._say(command)
@@ -105,30 +112,39 @@ class Leader:
                 running.cancel()
 
     async def _say(self, command: Command) -> None:
+        if self._led is None and self._is_busy:
+            raise PrsmError("a run begins or ends", hint="wait for its next message")
         if self._led is None:
             raise PrsmError("nothing runs", hint='begin with {"type": "run", "intent": "…"}')
         await self._led.say(command)
 
     async def _carry_out(self, command: Run) -> None:
+        """Tell the result last, when the next run may begin."""
         try:
-            options = replace(
-                self._hub.options,
-                provider="regions",
-                model=None,
-                session=None,
-                effort=command.effort,
-            )
-            async with self._hub.open(options) as app:
-                run = await app.start_run(command.intent)
-                self._led = Led(app, Reading(run.run_id), self._wire)
-                await self._wire.tell({"type": "state", "state": "idle", "session": run.session})
-                await self._led.follow()
-                self._code = (await run.result()).exit_code
+            last = await self._lead_one(command)
         except PrsmError as error:
             self._code = error.exit_code
-            await self._wire.fail(error)
+            last = error_message(error)
         finally:
-            self._led = None
+            self._led, self._is_busy = None, False
+        await self._wire.tell(last)
+
+    async def _lead_one(self, command: Run) -> Message:
+        options = replace(
+            self._hub.options,
+            provider="regions",
+            model=None,
+            session=None,
+            effort=command.effort,
+        )
+        async with self._hub.open(options) as app:
+            run = await app.start_run(command.intent)
+            reading = Reading(run.run_id)
+            self._led = Led(app, reading, self._wire)
+            await self._wire.tell({"type": "state", "state": "idle", "session": run.session})
+            await self._led.follow()
+            self._code = (await run.result()).exit_code
+        return reading.result()
 
 
 class Led:
@@ -151,7 +167,7 @@ class Led:
                     await self._open(event, stack)
                 for port in self._ports.values():
                     port.tell(port.feed.fold(event))
-                if self._reading.is_over:
+                if self._reading.status:
                     break
             beating.cancel()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STATE, SUBTASK, REGION, PART = (
     f"regions/{name}" for name in ("state", "subtask", "region", "part")
 )
-OVER = frozenset({"done", "completed", "cancelled"})  # states that a result is told of
+OVER = frozenset({"done", "completed", "cancelled"})  # states in which nothing is at work
 PLANNING = "planner"  # whose part all is that no subtask had
 
 Message = dict[str, Any]
@@ -46,11 +46,10 @@ class Reading:
     state: str = ""
     plan: str | None = None  # the open request that asks whether the plan is right
     retry: str | None = None  # the open request that asks whether to try again
-    is_over: bool = False
+    status: str = ""  # of the run, once it has finished
     _labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _subtasks: dict[int, Subtask] = field(default_factory=dict)
     _used: dict[str, Message] = field(default_factory=dict)  # by part: "planner", "subtask 0"
-    _told: str = ""  # the state that the last result told
 
     def fold(self, event: Event) -> list[Message]:
         """Return what the event tells."""
@@ -70,11 +69,11 @@ class Reading:
                 return one.index
         return None
 
-    def result(self, status: str = "") -> Message:
+    def result(self) -> Message:
         """Return how far the run has come: each subtask, and what was used."""
         return {
             "type": "result",
-            "status": status or self.state,
+            "status": self.state if self.state in OVER else self.status or self.state,
             "subtask_results": [
                 {
                     "subtask_index": one.index,
@@ -110,11 +109,6 @@ class Reading:
             return
         self.state = state
         yield {"type": "state", "state": state}
-        if state in OVER:
-            self._told = state
-            yield self.result()
-        else:
-            self._told = ""
 
     def _progress(self, index: int, status: str) -> Iterator[Message]:
         one = self._subtasks[index]
@@ -158,6 +152,7 @@ class Reading:
             }
         elif kind == "retry":
             self.retry = request
+            yield self.result()
         else:
             yield {
                 "type": "question",
@@ -180,13 +175,11 @@ class Reading:
         yield {"type": "permission", "agent_id": event.agent, **told}
 
     def _finished(self, event: Event) -> Iterator[Message]:
-        self.is_over, status = True, event.data["status"]
+        self.status = event.data["status"]
         if event.data.get("error"):
             yield {"type": "error", "message": _text(event.data["error"])}
-        if status in {"killed", "interrupted"} and self.state not in OVER:
+        if self.status in {"killed", "interrupted"} and self.state not in OVER:
             yield from self._moved("cancelled")
-        elif not self._told:
-            yield self.result(self.state if self.state in OVER else status)
 
     def _index(self, agent: str) -> int | None:
         said = self.label(agent, SUBTASK)

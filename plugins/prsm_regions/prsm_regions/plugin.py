@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core import PermissionCheckSpec, ProviderSpec, hookimpl
+from prsm_core import FrontendSpec, PermissionCheckSpec, ProviderSpec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,4 +32,17 @@ def prsm_permission_checks() -> Iterator[PermissionCheckSpec]:
         summary="Denies reading another agent's region, for its interface, where that is set.",
         priority=500,
         check="prsm_regions.reads:check",
+    )
+
+
+@hookimpl
+def prsm_frontends() -> Iterator[FrontendSpec]:
+    """Contribute `extension`, for `prsm --ui extension`."""
+    yield FrontendSpec(
+        name="extension",
+        summary="An editor leads runs of regions, by lines of JSON on stdin and stdout.",
+        interactive=True,  # the person is at the editor
+        priority=-100,
+        factory="prsm_regions.extension.frontend:ExtensionFrontend",
+        scope="hub",
     )

@@ -1,0 +1,191 @@
+"""What each agent does to files, as a feed of its own, and the graph that all feeds add up to.
+
+A feed begins with a `snapshot` and goes on with `delta` and `usage`:
+
+    {"type": "snapshot", "agent_id", "name", "region", "seq", "nodes": [NODE, …], "usage": USAGE}
+    {"type": "delta", "agent_id", "seq", "nodes": [NODE, …]}
+    {"type": "usage", "agent_id", "seq", "usage": USAGE}
+
+A NODE is a file, `path` (of the workspace, with `/`), what was done to it last, `action`, by whom,
+`agent_id`, and `seq`, the event of the session that told of it. USAGE holds the tokens of the
+agent's turns so far, `input_tokens`, `output_tokens` and `total_tokens`, None where nobody told.
+
+A graph is a map of registers in which the last writer wins, by `seq`. Numbers of events are given
+once in a session, so that two writers never tie; a file that is deleted stays as a node that says
+so. Whoever merges the feeds of all agents therefore has the same graph whatever came first, and
+also where something came twice.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import EDIT_TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from prsm_core import Event
+
+MAX_NODES = 20_000  # of one feed: later files are not in it
+PATHS = ("file_path", "path", "notebook_path", "filename", "file")  # arguments that name a file
+TOKENS = ("input_tokens", "output_tokens", "total_tokens")
+
+Message = dict[str, Any]
+Register = tuple[int, str, str]  # seq, agent, action: the greater one wins
+
+
+def with_total(usage: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return the counts of TOKENS; the total is the sum of what is known where nobody told it."""
+    counts: dict[str, int | None] = {name: usage.get(name) for name in TOKENS}
+    known = [count for count in counts.values() if count is not None]
+    if counts["total_tokens"] is None and known:
+        counts["total_tokens"] = sum(known)
+    return counts
+
+
+class Feed:
+    """What one agent has done: fold the session's events, take what is new.
+
+    Paths are those of `folder`, or of the agent's own folder where it works in a worktree; what is
+    elsewhere is in no feed.
+    """
+
+    def __init__(self, agent: str, *, name: str, region: str, folders: Iterable[str]) -> None:
+        self.agent = agent
+        self.name = name
+        self.region = region
+        self._folders = tuple(PurePosixPath(folder) for folder in dict.fromkeys(folders))
+        self._nodes: dict[str, Register] = {}
+        self._usage: Message = dict.fromkeys(TOKENS)
+        self._seq = 0
+
+    def fold(self, event: Event) -> list[Message]:
+        """Return what the event adds to the feed: a delta, a usage, or nothing."""
+        if event.seq is None or not self._is_about(event):
+            return []
+        if event.type == "turn_finished":
+            return self._used(event.seq, event.data.get("usage") or {})
+        changed = [
+            self._node(path, register)
+            for path, register in self._done(event, event.seq)
+            if self._take(path, register)
+        ]
+        if not changed:
+            return []
+        return [{"type": "delta", "agent_id": self.agent, "seq": event.seq, "nodes": changed}]
+
+    def snapshot(self) -> Message:
+        """Return all of it."""
+        return {
+            "type": "snapshot",
+            "agent_id": self.agent,
+            "name": self.name,
+            "region": self.region,
+            "seq": self._seq,
+            "nodes": [self._node(path, register) for path, register in self._nodes.items()],
+            "usage": dict(self._usage),
+        }
+
+    def _is_about(self, event: Event) -> bool:
+        if event.type == "file_changed":
+            return self.agent in (event.data.get("agents") or [event.agent])
+        return event.agent == self.agent
+
+    def _done(self, event: Event, seq: int) -> Iterator[tuple[str, Register]]:
+        if event.type == "file_changed":
+            named, action = [event.data.get("path")], str(event.data.get("kind") or "changed")
+        elif event.type == "tool_call_started" and not event.data.get("orchestration"):
+            arguments = event.data.get("arguments") or {}
+            named = [arguments.get(name) for name in PATHS]
+            action = "write" if event.data.get("tool") in EDIT_TOOLS else "read"
+        else:
+            return
+        for path in named:
+            if isinstance(path, str) and (inside := self._inside(path)) is not None:
+                yield inside, (seq, self.agent, action)
+
+    def _inside(self, path: str) -> str | None:
+        """Return a path as one of the workspace; None for what is elsewhere."""
+        found = PurePosixPath(path)
+        if found.is_absolute():
+            homes = [folder for folder in self._folders if found.is_relative_to(folder)]
+            if not homes:
+                return None
+            found = found.relative_to(max(homes, key=lambda folder: len(folder.parts)))
+        if ".." in found.parts or not found.parts:
+            return None
+        return str(found)
+
+    def _take(self, path: str, register: Register) -> bool:
+        known = self._nodes.get(path)
+        if known is None and len(self._nodes) >= MAX_NODES:
+            return False
+        if known is not None and known >= register:
+            return False
+        self._nodes[path] = register
+        self._seq = max(self._seq, register[0])
+        return True
+
+    def _used(self, seq: int, usage: Mapping[str, Any]) -> list[Message]:
+        for name, count in with_total(usage).items():
+            if count is not None:
+                self._usage[name] = (self._usage[name] or 0) + count
+        self._seq = max(self._seq, seq)
+        return [{"type": "usage", "agent_id": self.agent, "seq": seq, "usage": dict(self._usage)}]
+
+    @staticmethod
+    def _node(path: str, register: Register) -> Message:
+        seq, agent, action = register
+        return {"path": path, "action": action, "agent_id": agent, "seq": seq}
+
+
+class Graph:
+    """All feeds, merged: files, who did what to each last, what each agent used, whose regions.
+
+    Merging is commutative, associative and idempotent.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Register] = {}
+        self._usage: dict[str, tuple[int, Message]] = {}
+        self._agents: dict[str, tuple[str, str]] = {}
+
+    def merge(self, message: Mapping[str, Any]) -> None:
+        """Take a message of any agent's feed; of another type it is left out."""
+        agent, kind = message["agent_id"], message["type"]
+        if kind == "snapshot":
+            self._agents[agent] = (message["name"], message["region"])
+        for node in message.get("nodes", ()):
+            register = (node["seq"], node["agent_id"], node["action"])
+            if register > self._nodes.get(node["path"], (0, "", "")):
+                self._nodes[node["path"]] = register
+        if "usage" in message and message["seq"] >= self._usage.get(agent, (0, {}))[0]:
+            self._usage[agent] = (message["seq"], dict(message["usage"]))
+
+    def clusters(self) -> dict[str, list[str]]:
+        """Return the files of each region, sorted; a file is in the innermost one that holds it."""
+        regions = sorted({region for _, region in self._agents.values()}, key=len, reverse=True)
+        found: dict[str, list[str]] = {region: [] for region in regions}
+        for path in sorted(self._nodes):
+            parts = PurePosixPath(path)
+            for region in regions:
+                if parts.is_relative_to(region.strip("/") or "."):
+                    found[region].append(path)
+                    break
+        return found
+
+    def to_dict(self) -> Message:
+        """Return the whole graph as JSON values, in an order of its own."""
+        return {
+            "agents": {
+                agent: {"name": name, "region": region}
+                for agent, (name, region) in sorted(self._agents.items())
+            },
+            "nodes": {
+                path: {"seq": seq, "agent_id": agent, "action": action}
+                for path, (seq, agent, action) in sorted(self._nodes.items())
+            },
+            "usage": {agent: usage for agent, (_, usage) in sorted(self._usage.items())},
+        }

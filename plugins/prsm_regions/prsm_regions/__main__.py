@@ -40,7 +40,11 @@ ASKS = "What is to be done? "
     help="The folder to work in.",
 )
 @click.option("--model", metavar="MODEL", help="The model that plans, and that works on subtasks.")
-@click.option("--effort", type=click.Choice([*Richness]), help="How much each agent is told.")
+@click.option(
+    "--effort",
+    type=click.Choice([one.value for one in Richness]),
+    help="How much each agent is told.",
+)
 @click.argument("intent", required=False)
 def main(
     mode: str, workspace: str, model: str | None, effort: str | None, intent: str | None

@@ -80,15 +80,22 @@ class Planner:
         self.model = self._wanted or next((one for one in best if not _is_own(one)), "")
         if not self.model:
             raise OrchestrationError(
-                "no model can plan",
-                hint="install a provider, or name one: providers.regions.planner",
+                "no model can plan: no provider that has one can be used",
+                hint="install a provider, or name a model: providers.regions.planner",
+            )
+        if self._wanted is not None and (problem := self._problem(self._wanted)) is not None:
+            raise OrchestrationError(
+                f"nothing can plan: {problem}", hint="name another: providers.regions.planner"
             )
 
     def _problem(self, model: str) -> str | None:
         """Return what is wrong with the name of a model, with the nearest ones."""
-        known = (*self.models, self.model)
-        if model in known or model.partition("/")[0] in known:
+        known = self.models if self._wanted == model else (*self.models, self.model)
+        providers = {name.partition("/")[0] for name in known}
+        if model in known or model.partition("/")[0] in providers:
             return None
+        if not known:
+            return f"there is no model {model!r}, nor any other: prsm providers says why"
         near = get_close_matches(model, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.models)}"
         return f"there is no model {model!r}: {hint}"

@@ -16,7 +16,7 @@ from prsm_core.testing import ScriptedHub
 
 DEADLINE = 10.0  # seconds; a test that needs them has failed
 PLAN = {
-    "kind": "plan",
+    "type": "plan",
     "subtasks": [{"name": "ui"}, {"name": "core"}],
     "assignments": [{"subtask_index": 0}, {"subtask_index": 1}],
     "estimated_cost": 15000,
@@ -87,18 +87,18 @@ def finish(app, status="completed", error=None):
 async def test_a_run_from_its_plan_to_its_result():
     async with leading() as editor:
         app = await editor.begin()
-        assert (app.options.provider, app.options.effort) == ("regions", "high")
+        assert (app.options.provider, app.options.labels) == ("regions", {"effort": "high"})
         label(app, "m", "decomposing")
         assert (await editor.next("state"))["state"] == "decomposing"
         app.say("question_asked", "m", request="q1", question="Right?", options=[], data=PLAN)
         plan = await editor.next("plan")
-        assert {name: plan[name] for name in PLAN if name != "kind"} == {
-            name: PLAN[name] for name in PLAN if name != "kind"
+        assert {name: plan[name] for name in PLAN if name != "type"} == {
+            name: PLAN[name] for name in PLAN if name != "type"
         }
         editor.say(type="approve", approved=True)
         label(app, "m", "running")
         assert (await editor.next("state"))["state"] == "running"
-        assert app.answers == [("q1", Answer(choices=("approve",)))]
+        assert app.answers == [("q1", Answer(choices=("yes",)))]
 
         spawn(app, "a", 0)
         progress = await editor.next("progress")
@@ -146,7 +146,7 @@ async def test_failed_subtasks_are_tried_again_by_their_index():
         await editor.next("progress")
         label(app, "m", "done")
         await editor.next("state")
-        app.say("question_asked", "m", request="q", question="Retry?", data={"kind": "retry"})
+        app.say("question_asked", "m", request="q", question="Retry?", data={"type": "retry"})
         result = await editor.next("result")
         assert [one["status"] for one in result["subtask_results"]] == ["failed"]
         app.say("question_asked", "a", request="own", question="Which?", options=["x"])
@@ -155,7 +155,7 @@ async def test_failed_subtasks_are_tried_again_by_their_index():
         editor.say(type="retry", subtask_indices=[1])
         label(app, "m", "retrying")
         assert (await editor.next("state"))["state"] == "retrying"
-        assert app.answers == [("own", Answer(text="x")), ("q", Answer(text="1"))]
+        assert app.answers == [("own", Answer(text="x")), ("q", Answer(text="yes 2"))]
         spawn(app, "b", 1)
         assert (await editor.next("progress"))["agent_id"] == "b"
         await editor.next("agent_tcp")
@@ -173,7 +173,7 @@ async def test_cancel_refuses_an_open_plan_and_else_ends_the_run():
         editor.say(type="cancel")
         label(app, "m", "spawning")
         await editor.next("state")
-        assert app.answers == [("q1", Answer(choices=("reject",)))]
+        assert app.answers == [("q1", Answer(choices=("no",)))]
         editor.say(type="cancel")
         label(app, "m", "running")
         await editor.next("state")

@@ -135,7 +135,7 @@ class Leader:
             provider="regions",
             model=None,
             session=None,
-            effort=command.effort,
+            labels={**self._hub.options.labels, "effort": command.effort},
         )
         async with self._hub.open(options) as app:
             run = await app.start_run(command.intent)
@@ -175,7 +175,7 @@ class Led:
         """Answer what is open, or end the run; raises PrsmError where nothing of it is open."""
         match command:
             case Approve(request=None):
-                word = "approve" if command.approved else "reject"
+                word = "yes" if command.approved else "no"
                 await self._answer(self._reading.plan, "no plan waits", Answer(choices=(word,)))
             case Approve():
                 verdict = "once" if command.approved else "deny"
@@ -183,8 +183,8 @@ class Led:
             case Reply():
                 await self._answer(command.request, "", Answer(text=command.text))
             case Retry():
-                which = " ".join(str(index) for index in command.subtask_indices)
-                said = Answer(text=which) if which else Answer(choices=("n",))
+                which = [str(index + 1) for index in command.subtask_indices]  # as a person counts
+                said = Answer(text=f"yes {' '.join(which)}") if which else Answer(choices=("no",))
                 await self._answer(self._reading.retry, "no subtask can be tried again", said)
             case Cancel():
                 await self._cancel()
@@ -193,7 +193,7 @@ class Led:
 
     async def _cancel(self) -> None:
         if self._reading.plan is not None:
-            await self._answer(self._reading.plan, "", Answer(choices=("reject",)))
+            await self._answer(self._reading.plan, "", Answer(choices=("no",)))
         elif self._reading.master:
             await self._app.kill(self._reading.master)
         else:

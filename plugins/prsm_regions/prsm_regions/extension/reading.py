@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from prsm_core import Event
 
-STATE, SUBTASK, REGION, PART = (
-    f"regions/{name}" for name in ("state", "subtask", "region", "part")
+STATE, SUBTASK, REGION, ROLE = (
+    f"regions/{name}" for name in ("state", "subtask", "region", "role")
 )
 OVER = frozenset({"done", "completed", "cancelled"})  # states in which nothing is at work
 PLANNING = "planner"  # whose part all is that no subtask had
@@ -140,14 +140,14 @@ class Reading:
 
     def _asked(self, event: Event) -> Iterator[Message]:
         data, request = event.data.get("data") or {}, event.data["request"]
-        kind = data.get("kind") if event.agent == self.master else None
+        kind = data.get("type") if event.agent == self.master else None
         if kind == "plan":
             self.plan = request
             for index in range(len(data.get("subtasks") or ())):
                 self._subtasks.setdefault(index, Subtask(index))
             yield {
                 "type": "plan",
-                **{name: data[name] for name in data if name != "kind"},
+                **{name: data[name] for name in data if name != "type"},
                 "request": request,
             }
         elif kind == "retry":
@@ -187,7 +187,7 @@ class Reading:
 
     def _part(self, agent: str) -> str:
         index = self._index(agent)
-        return (self.label(agent, PART) or PLANNING) if index is None else f"subtask {index}"
+        return (self.label(agent, ROLE) or PLANNING) if index is None else f"subtask {index}"
 
     def _cost(self, part: str) -> Message:
         return dict(self._used.get(part) or dict.fromkeys((*TOKENS, "usd")))

@@ -84,8 +84,7 @@ async def open_app(
 
     `trusted` is about the `snapshot`, whose rules hold. What is `external` drives the master (see
     EngineConfig); what its `leaders` start is no person. Answers make rules if it `keeps_rules`.
-    Who has begun already gives what is `owned`. Raises SessionOwnedError when another process owns
-    it, PluginError for one that must be active.
+    Who has begun already gives what is `owned`. Raises SessionOwnedError, PluginError.
     """
     _check_plugins(options, settings, plugins)
     async with AsyncExitStack() as stack:

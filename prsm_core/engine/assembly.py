@@ -118,10 +118,8 @@ class Assembly:
         self._detector = self._make_detector()
         self._steps = self._make_steps()
         self.requests = self._make_requests()
-        of_program = self.providers.program_of
-        self.labelling = Labelling(
-            self._roster, self._steps, journal, of_program, self.budgets.spent_by
-        )
+        who = self.providers.program_of, self.budgets.spent_by
+        self.labelling = Labelling(self._roster, self._steps, journal, *who)
         self.planner = self._make_planner()
         self.trees = self._make_trees()
         self.manager = self._make_manager()

@@ -255,9 +255,8 @@ class OrchestrationEngine:
         """Give the ended master of this session a follow-up task, as a run of its own.
 
         The master keeps its id, its place, its model and its tools, and its labels, over which
-        those given are laid. Raises ConfigError for a
-        blank task or for `images`, as `run` does, and AgentSpawnError when the agent has not
-        ended or is no master.
+        those given are laid. Raises ConfigError for a blank task or for `images`, as `run` does,
+        and AgentSpawnError when the agent has not ended or is no master.
         """
         self._check_task(task_definition)
         check_wanted(abort_signal)

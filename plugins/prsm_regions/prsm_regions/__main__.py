@@ -10,7 +10,7 @@ an intent, and is `prsm run --provider regions` for each, until the end of stdin
 from __future__ import annotations
 
 import os
-import subprocess
+import runpy
 import sys
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from prsm_regions.config import Richness
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PRSM = (sys.executable, "-m", "prsm_core")
+INTERRUPTED = 130  # the exit code after Ctrl-C
 ASKS = "What is to be done? "
 
 
@@ -50,15 +50,15 @@ def main(
     mode: str, workspace: str, model: str | None, effort: str | None, intent: str | None
 ) -> None:
     """Carry out intents by agents that each own a region of the workspace."""
-    environ = {**os.environ, **_settings(model, effort)}
+    os.environ.update(_settings(model, effort))
     os.chdir(workspace)
     if mode == "extension":
         if intent is not None:
             raise click.UsageError("an editor says the intent: leave it out")
-        os.execve(PRSM[0], [*PRSM, "--ui", "extension"], environ)  # noqa: S606 - our own
+        sys.exit(_prsm("--ui", "extension"))
     if intent is not None:
-        sys.exit(_run(intent, environ))
-    sys.exit(_ask(environ))
+        sys.exit(_run(intent))
+    sys.exit(_ask())
 
 
 def _settings(model: str | None, effort: str | None) -> Mapping[str, str]:
@@ -68,7 +68,8 @@ def _settings(model: str | None, effort: str | None) -> Mapping[str, str]:
     return {section + name: value for name, value in given.items() if value is not None}
 
 
-def _ask(environ: Mapping[str, str]) -> int:
+def _ask() -> int:
+    """Carry out what a person types, until there is nothing more; return the last exit code."""
     code = 0
     while True:
         try:
@@ -76,20 +77,23 @@ def _ask(environ: Mapping[str, str]) -> int:
         except EOFError:
             return code
         except KeyboardInterrupt:
-            return 130
+            return INTERRUPTED
         if intent:
-            code = _run(intent, environ)
+            code = _run(intent)
 
 
-def _run(intent: str, environ: Mapping[str, str]) -> int:
-    """Carry out one intent; Ctrl-C is the run's, and ends it."""
-    command = [*PRSM, "run", "--provider", "regions", "--", intent]
-    with subprocess.Popen(command, env=environ) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:  # the run has had it too, and says what comes of it
-                continue
+def _run(intent: str) -> int:
+    return _prsm("run", "--provider", "regions", "--", intent)
+
+
+def _prsm(*args: str) -> int:
+    """Do what `prsm` does with these arguments, and return its exit code."""
+    sys.argv = ["prsm", *args]
+    try:
+        runpy.run_module("prsm_core", run_name="__main__")
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    return 0
 
 
 if __name__ == "__main__":

@@ -94,10 +94,5 @@ def test_a_model_that_there_is_not_is_an_error_that_says_so(prsm):
     seen, _ = led(prsm, "--model", "nowhere/none")
     assert seen["code"] != 0
     errors = [one["message"] for one in of_type(seen["told"], "error")]
-    assert (
-        errors
-        == [
-            "nothing can plan: there is no model 'nowhere/none': there are script (name another: providers.regions.planner)"
-        ]
-        * 2
-    )
+    why = "nothing can plan: there is no model 'nowhere/none': there are script"
+    assert errors == [f"{why} (name another: providers.regions.planner)"] * 2

@@ -95,9 +95,8 @@ async def test_who_reads_late_gets_it_merged_and_keeps_nobody():
     writer.close()
 
 
-async def test_a_client_that_says_nothing_and_one_that_never_reads_keep_no_port(monkeypatch):
-    monkeypatch.setattr("prsm_regions.extension.ports.LEAVE_SECONDS", 0.01)
-    async with asyncio.timeout(DEADLINE), open_port(feed()) as port:
+async def test_a_client_that_says_nothing_and_one_that_never_reads_keep_no_port():
+    async with asyncio.timeout(DEADLINE), open_port(feed(), 0.01) as port:
         _, silent = await asyncio.open_connection("127.0.0.1", port.number)
         _, stuck = await connect(port)
         for seq in range(1, 15_001):

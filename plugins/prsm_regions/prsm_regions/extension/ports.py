@@ -69,8 +69,8 @@ class Port:
 
 
 @asynccontextmanager
-async def open_port(feed: Feed) -> AsyncIterator[Port]:
-    """Listen for readers of a feed; on leaving each is told the rest, then all are let go."""
+async def open_port(feed: Feed, leave_s: float = LEAVE_SECONDS) -> AsyncIterator[Port]:
+    """Listen for readers of a feed; on leaving each is told the rest, for `leave_s` seconds."""
     port = Port(feed)
     connections: set[asyncio.Task[None]] = set()
     async with asyncio.TaskGroup() as group:
@@ -88,7 +88,7 @@ async def open_port(feed: Feed) -> AsyncIterator[Port]:
             server.close()
             port.end()
             if connections:  # who reads nothing keeps nobody
-                await asyncio.wait(connections, timeout=LEAVE_SECONDS)
+                await asyncio.wait(connections, timeout=leave_s)
             for task in connections:
                 task.cancel()
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
+EDITOR = "extension"  # the frontend by which an editor leads
+
 COMMANDS = {
     "run": ("prsm_core.cli.run:run", "Run a task with a tree of agents."),
     "resume": ("prsm_core.cli.resume:resume", "Go on with a run that was cut off."),
@@ -128,10 +130,20 @@ class LazyGroup(click.Group):
 @click.option("--no-plugins", is_flag=True, help="Load the built-in plugins only.")
 @click.option("--ui", metavar="NAME", help="Open this frontend, if no command is given.")
 @click.option("--new", "is_new", is_flag=True, help="Open it on a new session, not the newest.")
+@click.option(
+    "--mode",
+    type=click.Choice(["interactive", "extension"]),
+    help="Who leads: a person, or an editor by lines of JSON (package prsm-regions).",
+)
 @click.version_option(__version__, prog_name="prsm")
 @click.pass_context
 def cli(
-    ctx: click.Context, debug: bool, no_plugins: bool, ui: str | None, is_new: bool
+    ctx: click.Context,
+    debug: bool,
+    no_plugins: bool,
+    ui: str | None,
+    is_new: bool,
+    mode: str | None,
 ) -> int | None:
     """PRSM runs a tree of coding agents as one system.
 
@@ -141,17 +153,26 @@ def cli(
     launch.debug = debug
     launch.load_plugins = not no_plugins
     if ctx.invoked_subcommand is None:
-        return _open(ctx, launch, ui, is_new=is_new)
-    if ui or is_new:
-        option = "--new" if is_new else "--ui"
+        if ui and mode:
+            raise click.UsageError("--ui and --mode both say what is opened: leave one out", ctx)
+        return _open(ctx, launch, ui, is_new=is_new, by_editor=mode == EDITOR)
+    given = {"--new": is_new, "--ui": ui, "--mode": mode}
+    for option in (name for name, value in given.items() if value):
         raise click.UsageError(f"{option} stands behind a command that takes it", ctx)
     return None
 
 
-def _open(ctx: click.Context, launch: Launch, ui: str | None, *, is_new: bool) -> int:
+def _open(
+    ctx: click.Context, launch: Launch, ui: str | None, *, is_new: bool, by_editor: bool
+) -> int:
     """Open a frontend; without a terminal, or without one that stays, print the help."""
     code = None
-    if ui or (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
+    if by_editor:
+        from prsm_core.cli.opening import Opening, open_frontend
+
+        request = Opening(workspace=".", is_new=is_new)
+        code = open_frontend(launch, request, EDITOR, package="prsm-regions")
+    elif ui or (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
         from prsm_core.cli.opening import Opening, open_frontend, open_staying
 
         request = Opening(workspace=".", is_new=is_new)

@@ -112,7 +112,7 @@ def _find(plugins: PluginManager, name: str, package: str | None) -> FrontendSpe
         if package is None:
             return frontend_named(plugins, name)
         raise PluginError(
-            f"no plugin that is installed brings `prsm {name}`: the package {package} does",
+            f"no plugin that is installed brings the frontend {name}: the package {package} does",
             hint=f"install or update it: {sys.executable} -m pip install -U {package}",
             code="not_installed",
         )

@@ -100,6 +100,9 @@ def test_the_version_is_that_of_the_distribution(prsm):
     [
         (("rnu",), "No such command 'rnu'"),
         (("--wrong",), "No such option"),
+        (("--mode", "fly"), "'fly' is not one of 'interactive', 'extension'"),
+        (("--mode", "extension", "--ui", "tui"), "leave one out"),
+        (("--mode", "extension", "run", "x"), "--mode stands behind a command that takes it"),
         (("run",), "Missing argument 'TASK'"),
         (("run", ""), "the task is blank"),
         (("run", " \n"), "the task is blank"),

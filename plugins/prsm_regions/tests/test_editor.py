@@ -83,6 +83,11 @@ def test_a_person_says_the_intent_in_a_terminal_or_on_the_command_line(prsm):
     told = run("--effort", "high", stdin="\nbuild auth\n")
     assert "What is to be done? " in told.stdout
     assert "nothing was begun" in told.stdout, told.stderr
+    core = (sys.executable, "-m", "prsm_core", "--mode", "extension")
+    alone = subprocess.run(
+        core, cwd=prsm.workspace, env=prsm.env, capture_output=True, input=b"oh\n", check=False
+    )
+    assert (alone.returncode, json.loads(alone.stdout)["type"]) == (0, "error"), alone.stderr
     wrong = run("--mode", "extension", "build auth")
     assert (wrong.returncode, "leave it out" in wrong.stderr) == (2, True)
     assert run("--mode", "fly").returncode == 2

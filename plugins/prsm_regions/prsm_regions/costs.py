@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from prsm_regions.plan import Plan
 
 PRIOR_TOKENS = 15_000  # that a subtask takes, where no other one is known
+_ROLES = {"owner": "question"}  # as they are told; who answers for an owner is a question's cost
 
 
 def tokens_each(children: Sequence[ChildNow]) -> int:
@@ -34,7 +35,8 @@ def costs_text(plan: Plan, agents: dict[int, str], children: Sequence[ChildNow])
     ]
     others = [one for one in children if one.labels.get("regions/role") != "subtask"]
     lines += [
-        f"  {one.labels.get('regions/role', 'other')} {one.name}: {_told(one)}" for one in others
+        f"  {_ROLES.get(role := one.labels.get('regions/role', 'other'), role)} {one.name}: {_told(one)}"
+        for one in others
     ]
     return "\n".join(["Costs:", *lines])
 

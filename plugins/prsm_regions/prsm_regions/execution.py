@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core import OrchestrationError
 from prsm_regions.config import Richness
@@ -18,7 +18,7 @@ from prsm_regions.signatures import ProgressEval, PromptBuild
 from prsm_regions.team import data_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from prsm_regions.config import RegionsConfig
     from prsm_regions.judging import Judges
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prsm_regions.symbols.oracle import Oracle
     from prsm_regions.team import Team
 
+Text = TypeVar("Text", str, str | None)
 ROUNDS = 2  # that a subtask goes on for what its last words ask
 
 
@@ -197,7 +198,7 @@ class Execution:
         async def routed() -> str | None:
             return (await self._at.router.answer(agent, text)).text
 
-        answer = await self._team.notes.once(f"route{self._steps}", routed)
+        answer = await self._routed(f"route{self._steps}", routed)
         if answer is None:
             answer = await self._at.planner.answer(
                 f"The agent of subtask {one.name!r} asks: {text}\n"
@@ -228,21 +229,30 @@ class Execution:
         """Give an agent, in its next prompt, what its last words asked for; whether it goes on."""
         self._rounds[one.index] += 1
         agent = self.agents[one.index]
-
-        async def made() -> dict[str, Any]:
-            found = [
-                await self._at.router.resolve(agent, each.name, each.context)
-                for each in find_requests(message["summary"])
-            ]
-            told = "\n\n".join(found)
-            text = (
-                f"Here is the information you requested:\n{told}\n"
-                "Continue with your implementation."
-            )
-            return {"child_id": agent, "prompt": text}
-
         key = f"s{one.index}a{self._attempts[one.index]}more{self._rounds[one.index]}"
-        return not (await self._team.call(key, "restart_child", made)).is_error
+
+        async def found() -> str:
+            asked = find_requests(message["summary"])
+            router = self._at.router
+            return "\n\n".join(
+                [await router.resolve(agent, each.name, each.context) for each in asked]
+            )
+
+        told = await self._routed(f"{key}route", found)
+        text = (
+            f"Here is the information you requested:\n{told}\nContinue with your implementation."
+        )
+        outcome = await self._team.say(key, "restart_child", child_id=agent, prompt=text)
+        return not outcome.is_error
+
+    async def _routed(self, key: str, ask: Callable[[], Awaitable[Text]]) -> Text:
+        """Return what the router says, once: owners may be asked for it, within their tokens."""
+
+        async def told() -> tuple[Text, int]:
+            return await ask(), self._at.router.tokens
+
+        said, self._at.router.tokens = await self._team.once_heard(key, told)
+        return said
 
     async def _end(self, one: Subtask, state: SubtaskState, why: str | None) -> None:
         self.lives[one.index].go(state, why)

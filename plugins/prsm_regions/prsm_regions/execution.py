@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prsm_core import OrchestrationError
+from prsm_core import Notice, OrchestrationError
 from prsm_regions.config import Richness
 from prsm_regions.drafts import Draft
 from prsm_regions.lifecycle import TO_RETRY, SubtaskState, subtask_lifecycle
+from prsm_regions.reads import ForeignRead, Regions, foreign_reads, labels_of
 from prsm_regions.ready import ReadyQueue
 from prsm_regions.report import plan_event
 from prsm_regions.requests import find_requests
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from prsm_regions.team import Team
 
 Text = TypeVar("Text", str, str | None)
+MOST_READS = 20  # that one notice names
 ROUNDS = 2  # that a subtask goes on for what its last words ask
 
 
@@ -66,6 +68,7 @@ class Execution:
         self._attempts = [0] * len(plan.subtasks)
         self._rounds = [0] * len(plan.subtasks)
         self._steps = 0
+        self._told: set[ForeignRead] = set()
 
     @property
     def unfinished(self) -> tuple[int, ...]:
@@ -156,13 +159,16 @@ class Execution:
                 "regions/role": "subtask",
                 "regions/subtask": str(one.index),
                 "regions/name": one.name[:200],
-                "regions/region": one.region[:1000],
                 "regions/state": SubtaskState.RUNNING.value,
+                **labels_of(one.region, self._others(one), self._at.config.reads),
             },
         }
         if self._at.config.worktrees:
             arguments["worktree"] = True
         return arguments
+
+    def _others(self, one: Subtask) -> tuple[str, ...]:
+        return tuple(other.region for other in self.plan.subtasks if other != one)
 
     async def _take(self, message: Mapping[str, Any]) -> None:
         kind = message["type"]
@@ -210,6 +216,7 @@ class Execution:
         asks = find_requests(message.get("summary", "")) if message["success"] else ()
         if asks and self._rounds[one.index] < ROUNDS and await self._go_on(one, message):
             return
+        await self._log_reads(one)
         tree = message.get("worktree", {})
         given = ProgressEval(
             subtask=_draft(one, one.checks),
@@ -224,6 +231,29 @@ class Execution:
         )
         judged = await self._at.judges.judge(given)
         await self._end(one, SubtaskState(judged.state), judged.reason or None)
+
+    async def _log_reads(self, one: Subtask) -> None:
+        """Tell what an agent has read of others' regions, by its calls as they are in the ledger."""
+        key = f"s{one.index}a{self._attempts[one.index]}reads"
+        agent, regions = self.agents[one.index], Regions((one.region,), self._others(one))
+        asked = {"child_id": agent, "detail_level": "calls"}
+        told = data_of(await self._team.say(key, "get_child_history", **asked))
+        folder = self._root(agent) or self._at.workspace
+        found = await asyncio.to_thread(
+            lambda: dict.fromkeys(
+                read
+                for call in told["entries"]
+                for read in foreign_reads(agent, call, folder, self._at.workspace, regions)
+                if read not in self._told
+            )
+        )
+        self._told.update(found)
+        if found:
+            shown = ", ".join(f"{read.path} ({read.tool})" for read in list(found)[:MOST_READS])
+            more = f" and {len(found) - MOST_READS} more" if len(found) > MOST_READS else ""
+            more += f" ({told['left_out']} calls were not looked at)" if told["left_out"] else ""
+            text = f"{one.name} has read of regions that are not its own: {shown}{more}"
+            await self._team.event(key, Notice("info", text))
 
     async def _go_on(self, one: Subtask, message: Mapping[str, Any]) -> bool:
         """Give an agent, in its next prompt, what its last words asked for; whether it goes on."""

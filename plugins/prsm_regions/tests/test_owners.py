@@ -19,7 +19,7 @@ NEVER_WRITTEN = "from core.store import open_store"
 
 def at_work(*steps: dict[str, Any]) -> dict[str, Any]:
     """Have the owner be at work until the other one has ended."""
-    wait = {"shell": "until [ -e ui/over ]; do sleep 0.05; done"}
+    wait = {"shell": "for i in $(seq 200); do [ -e ui/over ] && break; sleep 0.05; done"}
     return lane("core", {"say": "I will write open_store.", **wait}, *steps)
 
 
@@ -36,9 +36,9 @@ def test_what_is_in_no_file_yet_one_that_continues_the_owner_answers(prsm):
     lanes = {
         "planner": planner(json.dumps(TWO)),
         "ui": asker(SIGNATURE),
-        "core": at_work(done("parser made")),
-        "owner": {"marker": "<conversation_so_far>", "steps": [answer]},
+        "core": at_work(answer, done("parser made")),  # one lane: it begins with core's prompt
     }
+    (prsm.workspace / "ui").mkdir()
     prsm.play(lanes)
     told = prsm.regions("--on-ask", "allow")
     assert told.returncode == 0, told.stdout + told.stderr
@@ -49,4 +49,4 @@ def test_what_is_in_no_file_yet_one_that_continues_the_owner_answers(prsm):
     (core,) = [one["agent"] for one in born if one["labels"].get("regions/subtask") == "1"]
     (owner,) = [one for one in born if one["labels"].get("regions/role") == "owner"]
     assert (owner["continues"], owner["mode"]) == (core, "plan")
-    assert "  question w4: 42 tokens" in told.stdout
+    assert "  question r2: 42 tokens" in told.stdout

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plugins.prsm_regions.tests.conftest import done, lane, of_type, planner
+from plugins.prsm_regions.tests.conftest import AUTH, done, lane, of_type, planner
 
 TWO = [
     {"name": "ui", "description": "the page", "region": "ui"},
@@ -29,6 +29,7 @@ def notices(prsm) -> list[str]:
 def page(prsm):
     (prsm.workspace / "ui").mkdir()
     (prsm.workspace / "ui" / "page.py").write_text("def own_page():\n    return 'my own body'\n")
+    (prsm.workspace / "core" / "auth.py").write_text(AUTH + "        # why that is so\n" * 30)
     return prsm
 
 

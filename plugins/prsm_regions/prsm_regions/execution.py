@@ -233,7 +233,7 @@ class Execution:
         await self._end(one, SubtaskState(judged.state), judged.reason or None)
 
     async def _log_reads(self, one: Subtask) -> None:
-        """Tell what an agent has read of others' regions, by its calls as they are in the ledger."""
+        """Tell what an agent has read of others' regions, by its calls in the ledger."""
         key = f"s{one.index}a{self._attempts[one.index]}reads"
         agent, regions = self.agents[one.index], Regions((one.region,), self._others(one))
         asked = {"child_id": agent, "detail_level": "calls"}
@@ -269,9 +269,7 @@ class Execution:
             )
 
         told = await self._routed(f"{key}route", found)
-        text = (
-            f"Here is the information you requested:\n{told}\nContinue with your implementation."
-        )
+        text = f"Here is the information you requested:\n{told}\nContinue with your implementation."
         outcome = await self._team.say(key, "restart_child", child_id=agent, prompt=text)
         return not outcome.is_error
 

@@ -26,7 +26,8 @@ TWO = [
 ]
 
 
-@pytest.mark.requirement("F7")
+@pytest.mark.long
+@pytest.mark.requirement("R1")
 def test_a_master_of_any_vendor_leads_one_as_it_leads_any_child(prsm):
     begin = {"tool": "spawn_child", "arguments": {"model": "regions/script", "wait": True,
              "prompt": "build auth"}}  # fmt: skip
@@ -50,7 +51,8 @@ def test_a_master_of_any_vendor_leads_one_as_it_leads_any_child(prsm):
     assert [one["depth"] for one in subtasks] == [2, 2]
 
 
-@pytest.mark.requirement("R5")
+@pytest.mark.long
+@pytest.mark.requirement("R2")
 def test_a_plan_beyond_the_budget_of_the_run_goes_back_to_the_planner(prsm):
     less = [TWO[0]]
     prsm.play({"planner": planner(json.dumps(TWO), json.dumps(less)),
@@ -62,6 +64,7 @@ def test_a_plan_beyond_the_budget_of_the_run_goes_back_to_the_planner(prsm):
     assert "budget" in sent[0] or "tokens" in sent[0]
 
 
+@pytest.mark.long
 @pytest.mark.requirement("R17")
 def test_one_that_is_interrupted_leaves_nobody_and_goes_on(prsm):
     wait = {"shell": "until [ -e core/go ]; do sleep 0.05; done"}
@@ -87,6 +90,7 @@ def test_one_that_is_interrupted_leaves_nobody_and_goes_on(prsm):
     assert prsm.processes() == []
 
 
+@pytest.mark.long
 @pytest.mark.requirement("R17")
 def test_a_kill_of_the_master_ends_all_that_it_leads(prsm):
     hangs = {"planner": planner(json.dumps(PLAN)), "ui": lane("ui", {"hang": True}),

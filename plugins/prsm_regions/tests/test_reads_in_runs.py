@@ -33,6 +33,7 @@ def page(prsm):
     return prsm
 
 
+@pytest.mark.long
 @pytest.mark.requirement("R16")
 def test_a_read_of_anothers_region_is_told_once_and_one_of_the_own_is_not(page):
     read = {"shell": "cat core/auth.py ui/page.py"}

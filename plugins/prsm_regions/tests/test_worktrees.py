@@ -33,7 +33,7 @@ def repository(prsm):
     return prsm
 
 
-@pytest.mark.requirement("R1", "R19", "R20")
+@pytest.mark.requirement("R18", "R20")
 def test_of_a_worktree_its_region_lands_a_stray_makes_it_partial_and_a_retry_mends_it(repository):
     prsm = repository
     (prsm.workspace / "core" / "dirty.py").write_text("mine = 1\n")  # nobody has committed it
@@ -67,11 +67,11 @@ def test_of_a_worktree_its_region_lands_a_stray_makes_it_partial_and_a_retry_men
     assert (prsm.workspace / "core" / "dirty.py").read_text() == "mine = 1\n"
 
 
-@pytest.mark.requirement("R19")
+@pytest.mark.long
+@pytest.mark.requirement("R8")
 def test_without_git_subtasks_fail_with_the_cure(prsm):
     prsm.play({"planner": planner(json.dumps(TWO)), "ui": lane("ui"), "core": lane("core")},
               worktrees=True, retries=0)  # fmt: skip
     told = prsm.regions("--on-ask", "allow")
     assert told.stdout.count("FAILED") == 2, told.stdout + told.stderr
     assert "git init" in told.stdout
-

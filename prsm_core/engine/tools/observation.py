@@ -6,8 +6,8 @@ from itertools import accumulate
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.engine.journal.views import EntryType
 from prsm_core.domain.record import Record
+from prsm_core.engine.journal.views import EntryType
 from prsm_core.engine.turns.call import Reply
 
 if TYPE_CHECKING:
@@ -67,9 +67,7 @@ def _calls(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _short(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: value[:MAX_ARGUMENT]
-        for name, value in arguments.items()
-        if isinstance(value, str)
+        name: value[:MAX_ARGUMENT] for name, value in arguments.items() if isinstance(value, str)
     }
 
 

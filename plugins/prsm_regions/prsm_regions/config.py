@@ -24,7 +24,7 @@ class Richness(StrEnum):
 
 
 class Reads(StrEnum):
-    """What becomes of a read in another's region: it is told afterwards; or denied, for an outline."""
+    """What becomes of a read in another's region: told afterwards; or denied, for an outline."""
 
     LOG = "log"
     INTERFACE = "interface"

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from prsm_regions.plan import Plan
 
 PRIOR_TOKENS = 15_000  # that a subtask takes, where no other one is known
-_ROLES = {"owner": "question"}  # as they are told; who answers for an owner is a question's cost
 
 
 def tokens_each(children: Sequence[ChildNow]) -> int:
@@ -34,11 +33,14 @@ def costs_text(plan: Plan, agents: dict[int, str], children: Sequence[ChildNow])
         if agents.get(one.index) in used
     ]
     others = [one for one in children if one.labels.get("regions/role") != "subtask"]
-    lines += [
-        f"  {_ROLES.get(role := one.labels.get('regions/role', 'other'), role)} {one.name}: {_told(one)}"
-        for one in others
-    ]
+    lines += [f"  {_role(one)} {one.name}: {_told(one)}" for one in others]
     return "\n".join(["Costs:", *lines])
+
+
+def _role(child: ChildNow) -> str:
+    """Return what an agent is told as: who answers for an owner is the cost of a question."""
+    role = child.labels.get("regions/role", "other")
+    return "question" if role == "owner" else role
 
 
 def _told(child: ChildNow) -> str:

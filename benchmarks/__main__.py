@@ -39,6 +39,7 @@ NAMES = (
     "resume",
     "workspace",
     "symbols",
+    "regions",
     "tui",
 )
 

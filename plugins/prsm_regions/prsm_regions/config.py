@@ -23,6 +23,13 @@ class Richness(StrEnum):
     HIGH = "high"
 
 
+class Reads(StrEnum):
+    """What becomes of a read in another's region: told afterwards; or denied, for an outline."""
+
+    LOG = "log"
+    INTERFACE = "interface"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionsConfig:
     """How a plan is made and carried out.
@@ -34,6 +41,7 @@ class RegionsConfig:
         max_agents: How many agents work at once: 1 to 5.
         retries: How often failed subtasks are tried again: 0 to 2.
         worktrees: Whether each subtask works in a worktree of its own; only its region leaves it.
+        reads: What becomes of an agent's reads in regions of others.
         select: Who chooses a model for each subtask: `rules`, or a model.
         build: Who writes the prompt of each subtask: `rules`, or a model.
         judge: Who says how a subtask ended: `rules`, or a model.
@@ -45,6 +53,7 @@ class RegionsConfig:
     max_agents: int = MAX_AGENTS
     retries: int = MAX_RETRIES
     worktrees: bool = False
+    reads: Reads = Reads.LOG
     select: str = "rules"
     build: str = "rules"
     judge: str = "rules"
@@ -71,6 +80,10 @@ def _effort(where: str, value: Any) -> Richness:
     return Richness(parse_choice(*Richness)(where, value))
 
 
+def _reads(where: str, value: Any) -> Reads:
+    return Reads(parse_choice(*Reads)(where, value))
+
+
 def _whole(low: int, high: int, description: str) -> Key:
     schema = {"type": "integer", "minimum": low, "maximum": high}
     return Key(_count(low, high), description, schema)
@@ -87,5 +100,6 @@ KEYS: dict[str, Parser] = {
     "planner": Key(parse_text, "The model that splits an intent into subtasks.", _TEXT),
     "retries": _whole(0, MAX_RETRIES, "How often failed subtasks are tried again."),
     "worktrees": Key(parse_flag, "Whether each subtask has a worktree of its own."),
+    "reads": Key(_reads, "What becomes of reads in regions of others.", {"enum": [*Reads]}),
     "select": Key(parse_text, "Who chooses each subtask's model: rules, or a model.", _TEXT),
 }

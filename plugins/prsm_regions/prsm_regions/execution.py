@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from prsm_core import OrchestrationError
+from prsm_core import Notice, OrchestrationError
 from prsm_regions.config import Richness
 from prsm_regions.drafts import Draft
 from prsm_regions.lifecycle import TO_RETRY, SubtaskState, subtask_lifecycle
+from prsm_regions.reads import ForeignRead, Regions, foreign_reads, labels_of
 from prsm_regions.ready import ReadyQueue
 from prsm_regions.report import plan_event
 from prsm_regions.requests import find_requests
@@ -18,7 +19,7 @@ from prsm_regions.signatures import ProgressEval, PromptBuild
 from prsm_regions.team import data_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from prsm_regions.config import RegionsConfig
     from prsm_regions.judging import Judges
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from prsm_regions.symbols.oracle import Oracle
     from prsm_regions.team import Team
 
+Text = TypeVar("Text", str, str | None)
+MOST_READS = 20  # that one notice names
 ROUNDS = 2  # that a subtask goes on for what its last words ask
 
 
@@ -65,6 +68,7 @@ class Execution:
         self._attempts = [0] * len(plan.subtasks)
         self._rounds = [0] * len(plan.subtasks)
         self._steps = 0
+        self._told: set[ForeignRead] = set()
 
     @property
     def unfinished(self) -> tuple[int, ...]:
@@ -155,13 +159,16 @@ class Execution:
                 "regions/role": "subtask",
                 "regions/subtask": str(one.index),
                 "regions/name": one.name[:200],
-                "regions/region": one.region[:1000],
                 "regions/state": SubtaskState.RUNNING.value,
+                **labels_of(one.region, self._others(one), self._at.config.reads),
             },
         }
         if self._at.config.worktrees:
             arguments["worktree"] = True
         return arguments
+
+    def _others(self, one: Subtask) -> tuple[str, ...]:
+        return tuple(other.region for other in self.plan.subtasks if other != one)
 
     async def _take(self, message: Mapping[str, Any]) -> None:
         kind = message["type"]
@@ -197,7 +204,7 @@ class Execution:
         async def routed() -> str | None:
             return (await self._at.router.answer(agent, text)).text
 
-        answer = await self._team.notes.once(f"route{self._steps}", routed)
+        answer = await self._routed(f"route{self._steps}", routed)
         if answer is None:
             answer = await self._at.planner.answer(
                 f"The agent of subtask {one.name!r} asks: {text}\n"
@@ -209,6 +216,7 @@ class Execution:
         asks = find_requests(message.get("summary", "")) if message["success"] else ()
         if asks and self._rounds[one.index] < ROUNDS and await self._go_on(one, message):
             return
+        await self._log_reads(one)
         tree = message.get("worktree", {})
         given = ProgressEval(
             subtask=_draft(one, one.checks),
@@ -224,25 +232,55 @@ class Execution:
         judged = await self._at.judges.judge(given)
         await self._end(one, SubtaskState(judged.state), judged.reason or None)
 
+    async def _log_reads(self, one: Subtask) -> None:
+        """Tell what an agent has read of others' regions, by its calls in the ledger."""
+        key = f"s{one.index}a{self._attempts[one.index]}reads"
+        agent, regions = self.agents[one.index], Regions((one.region,), self._others(one))
+        asked = {"child_id": agent, "detail_level": "calls"}
+        told = data_of(await self._team.say(key, "get_child_history", **asked))
+        folder = self._root(agent) or self._at.workspace
+        found = await asyncio.to_thread(
+            lambda: dict.fromkeys(
+                read
+                for call in told["entries"]
+                for read in foreign_reads(agent, call, folder, self._at.workspace, regions)
+                if read not in self._told
+            )
+        )
+        self._told.update(found)
+        if found:
+            shown = ", ".join(f"{read.path} ({read.tool})" for read in list(found)[:MOST_READS])
+            more = f" and {len(found) - MOST_READS} more" if len(found) > MOST_READS else ""
+            more += f" ({told['left_out']} calls were not looked at)" if told["left_out"] else ""
+            text = f"{one.name} has read of regions that are not its own: {shown}{more}"
+            await self._team.event(key, Notice("info", text))
+
     async def _go_on(self, one: Subtask, message: Mapping[str, Any]) -> bool:
         """Give an agent, in its next prompt, what its last words asked for; whether it goes on."""
         self._rounds[one.index] += 1
         agent = self.agents[one.index]
-
-        async def made() -> dict[str, Any]:
-            found = [
-                await self._at.router.resolve(agent, each.name, each.context)
-                for each in find_requests(message["summary"])
-            ]
-            told = "\n\n".join(found)
-            text = (
-                f"Here is the information you requested:\n{told}\n"
-                "Continue with your implementation."
-            )
-            return {"child_id": agent, "prompt": text}
-
         key = f"s{one.index}a{self._attempts[one.index]}more{self._rounds[one.index]}"
-        return not (await self._team.call(key, "restart_child", made)).is_error
+
+        async def found() -> str:
+            asked = find_requests(message["summary"])
+            router = self._at.router
+            return "\n\n".join(
+                [await router.resolve(agent, each.name, each.context) for each in asked]
+            )
+
+        told = await self._routed(f"{key}route", found)
+        text = f"Here is the information you requested:\n{told}\nContinue with your implementation."
+        outcome = await self._team.say(key, "restart_child", child_id=agent, prompt=text)
+        return not outcome.is_error
+
+    async def _routed(self, key: str, ask: Callable[[], Awaitable[Text]]) -> Text:
+        """Return what the router says, once: owners may be asked for it, within their tokens."""
+
+        async def told() -> tuple[Text, int]:
+            return await ask(), self._at.router.tokens
+
+        said, self._at.router.tokens = await self._team.once_heard(key, told)
+        return said
 
     async def _end(self, one: Subtask, state: SubtaskState, why: str | None) -> None:
         self.lives[one.index].go(state, why)

@@ -24,6 +24,7 @@ from prsm_regions.config import RegionsConfig, Richness
 from prsm_regions.execution import Workplace
 from prsm_regions.judging import Judges
 from prsm_regions.notes import Notes
+from prsm_regions.owners import Owners
 from prsm_regions.planning import Planner
 from prsm_regions.program import Program
 from prsm_regions.router import A2ARouter
@@ -155,7 +156,9 @@ class RegionsSession(TurnSession[RegionsTurn]):
         request, config = self._request, self._config
         own = None if request.model == DEFAULT else request.model
         planner = Planner(team, request.cwd, config.planner or own)
-        router = A2ARouter(request.cwd, self._oracle, services=self.services)
+        router = A2ARouter(
+            request.cwd, self._oracle, services=self.services, ask_owner=Owners(team)
+        )
         return Workplace(
             team=team,
             judges=Judges(team, config),

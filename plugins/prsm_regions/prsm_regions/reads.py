@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from prsm_core import PermissionContext, PermissionRequest
 
+NAMED = 4000  # characters of a label that names regions
+
 OWN = "regions/region"  # label: the regions of an agent, a line each
 OTHERS = "regions/others"  # label: those of others, a line each
 READS = "regions/reads"  # label: what an agent may read of them
@@ -73,6 +75,16 @@ class Regions(msgspec.Struct, frozen=True):
             (each for each in self.others if is_below(each, folder) or is_below(folder, each)),
             None,
         )
+
+
+def labels_of(own: str, others: Iterable[str], reads: str) -> dict[str, str]:
+    """Return the labels that the check reads; of too many others the first ones are named."""
+    named = ""
+    for region in others:
+        if len(named.encode()) + len(region.encode()) + 1 > NAMED:
+            break
+        named += f"{region}\n"
+    return {OWN: own[:NAMED], OTHERS: named, READS: reads}
 
 
 class ForeignRead(msgspec.Struct, frozen=True):

@@ -29,16 +29,17 @@ if TYPE_CHECKING:
     from prsm_regions.symbols.files import Stamp
     from prsm_regions.symbols.oracle import Oracle
 
-OWNER_TOKENS = 400  # that one answer of an owner may take
+OWNER_TOKENS = 30_000  # that one answer of an owner may take, its conversation read again with it
 _MAX_CONTEXT = 500  # characters of what an asker says beside the name
 _MAX_CACHED = 1000
 
 
 class OwnerReply(msgspec.Struct, frozen=True):
-    """What an owner said, and the tokens that took."""
+    """What an owner said, and the tokens that took; `error` is why it said nothing."""
 
     text: str
     tokens: int
+    error: str = ""
 
 
 class AskOwner(Protocol):
@@ -54,7 +55,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     oracle_s: float = 20.0
     owner_s: float = 120.0
-    tokens: int = 4000
+    tokens: int = 100_000
 
 
 class Routed(msgspec.Struct, frozen=True):
@@ -215,13 +216,18 @@ class A2ARouter:
         try:
             async with deadline(self._services, self._limits.owner_s):
                 reply = await self._ask_owner(owner, _question(name, context), room)
-        except (TimeoutError, PrsmError) as error:
-            self._unanswered[key] = str(error) or "it did not answer in time"
+        except TimeoutError:
+            self.tokens += room  # as much as it may have used, and still may
+            self._unanswered[key] = "it did not answer in time"
+            return None
+        except PrsmError as error:
+            self._unanswered[key] = str(error)
             return None
         self.tokens += reply.tokens
-        self.owner_answers += 1
         if not reply.text.strip():
+            self._unanswered[key] = reply.error or "it said nothing"
             return None
+        self.owner_answers += 1
         text = cut(reply.text.strip(), MAX_TEXT)
         self._keep(key, _Cached(text, stamps, (mine[0].root, mine[0].region)))
         return text

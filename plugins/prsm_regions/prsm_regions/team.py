@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core import OrchestrationError, StepEnded
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     Tell = Callable[[ProviderEvent], Awaitable[None]]
     Arguments = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+T = TypeVar("T")
 
 
 class Team:
@@ -30,7 +33,7 @@ class Team:
         self.notes = notes
         self.tell = tell
         self._kept: deque[Mapping[str, Any]] = deque()
-        self._waits = 0
+        self._numbers: Counter[str] = Counter()
 
     async def call(
         self, key: str, tool: str, make: Arguments, *, waits: bool = False
@@ -63,8 +66,8 @@ class Team:
         async def nothing() -> Mapping[str, Any]:
             return {}
 
-        self._waits += 1
-        outcome = await self.call(f"wait{self._waits}", "wait_for_message", nothing, waits=True)
+        key = f"wait{self.number('wait')}"
+        outcome = await self.call(key, "wait_for_message", nothing, waits=True)
         return data_of(outcome)
 
     async def hear(self, agent: str) -> Mapping[str, Any]:
@@ -73,7 +76,34 @@ class Team:
             message = await self._receive()
             if message.get("from") == agent or message["type"] == "nothing_left":
                 return message
-            self._kept.append(message)
+            if not message.get("reminder"):  # of a question that is being answered just now
+                self._kept.append(message)
+
+    def number(self, what: str) -> int:
+        """Return the next number of something in this turn, from 1."""
+        self._numbers[what] += 1
+        return self._numbers[what]
+
+    async def once_heard(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
+        """Return what `make` gave the first time; it may hear agents.
+
+        What others said meanwhile is noted with it, as are the numbers it took: a turn that is run
+        again makes none of its calls, and goes on behind them.
+        """
+        is_new = False
+
+        async def made() -> dict[str, Any]:
+            nonlocal is_new
+            is_new, before = True, len(self._kept)
+            given = await make()
+            kept = list(self._kept)[before:]
+            return {"made": given, "kept": kept, "numbers": dict(self._numbers)}
+
+        noted = await self.notes.once(key, made)
+        if not is_new:
+            self._kept.extend(noted["kept"])
+            self._numbers = Counter(noted["numbers"])
+        return noted["made"]  # type: ignore[no-any-return]
 
     async def consult(self, key: str, agent: str) -> Mapping[str, Any]:
         """Return the result of an agent, whose questions a person answers meanwhile."""

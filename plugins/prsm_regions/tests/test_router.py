@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from prsm_regions.router import A2ARouter, Limits, OwnerReply
+from prsm_regions.router import OWNER_TOKENS, A2ARouter, Limits, OwnerReply
 from prsm_regions.symbols.imports import owner_of
 from prsm_regions.symbols.oracle import Oracle
 from prsm_regions.symbols.questions import symbols_in
@@ -93,7 +93,7 @@ async def test_the_second_look_is_answered_by_the_cache_until_the_file_changes(s
 async def test_who_owns_the_region_is_asked_once_with_capped_tokens(scene):
     assert await scene.router.resolve("a", "Later", LATER) == "struct Later { x: u8 }"
     assert await scene.router.resolve("a", "Later", LATER) == "struct Later { x: u8 }"
-    assert scene.owner.asked == [("b", 400)]
+    assert scene.owner.asked == [("b", OWNER_TOKENS)]
     assert scene.router.tokens == 200
 
 
@@ -234,3 +234,18 @@ def test_the_owner_is_told_by_an_import_path(context, owner):
 )
 def test_the_symbols_of_a_question_are_found(question, symbols):
     assert sorted(symbols_in(question)) == sorted(symbols)
+
+
+@pytest.mark.requirement("R29")
+async def test_what_an_owner_that_failed_has_used_is_counted(scene):
+    async def fails(owner: str, question: str, max_tokens: int) -> OwnerReply:
+        return OwnerReply("", max_tokens, "its budget is used up")
+
+    router = A2ARouter(
+        str(scene.root), scene.oracle, services=scene.services, ask_owner=fails,
+        limits=Limits(tokens=50),
+    )  # fmt: skip
+    router.register_agent("core", "b")
+    assert "b was not heard: its budget is used up" in await router.resolve("a", "Later", LATER)
+    assert router.tokens == 50
+    assert "the 50 tokens for owners are used up" in await router.resolve("a", "Later", LATER)

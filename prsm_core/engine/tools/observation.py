@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+from json import dumps
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
+from prsm_core.engine.journal.views import EntryType
 from prsm_core.engine.turns.call import Reply
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
+
+MAX_ARGUMENT = 1000  # characters of a text, where calls are told alone
+MAX_CALLS = 48_000  # characters of JSON of all of them: an answer is cut at 64 KiB
 
 
 class Observation(Record, frozen=True, kw_only=True):
@@ -22,10 +30,13 @@ class Observation(Record, frozen=True, kw_only=True):
     conversations: ConversationStore
 
     async def get_child_history(self, call: Call) -> Reply:
-        """Return a child's conversation, whole or as text and tool names."""
+        """Return a child's conversation: whole, as text and tool names, or its calls alone."""
         child = self.roster.resolve(call.args["child_id"], call.record.children)
         await self.journal.flush()
         detail = call.args.get("detail_level", "summary")
+        if detail == "calls":  # asked by programs
+            entries = await self.conversations.get_history(child.agent_id)
+            return Reply(_calls(entries))
         entries = await self.conversations.get_history(child.agent_id, detail)
         return Reply({"entries": entries})
 
@@ -37,6 +48,27 @@ class Observation(Record, frozen=True, kw_only=True):
         """Return the states of all children, oldest first."""
         children = [self.roster.get(child_id) for child_id in call.record.children]
         return Reply({"children": [_status(child) for child in children]})
+
+
+def _calls(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return tool and arguments of each call, and how many more there are than an answer holds.
+
+    Of a longer text its beginning alone is told.
+    """
+    calls = [
+        {"tool": entry["tool"], "arguments": _short(entry["arguments"])}
+        for entry in entries
+        if entry["kind"] == EntryType.TOOL_CALL
+    ]
+    sizes = accumulate(len(dumps(call)) for call in calls)
+    told = sum(size <= MAX_CALLS for size in sizes)
+    return {"entries": calls[:told], "left_out": len(calls) - told}
+
+
+def _short(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value[:MAX_ARGUMENT] for name, value in arguments.items() if isinstance(value, str)
+    }
 
 
 def _status(child: AgentRecord) -> dict[str, Any]:

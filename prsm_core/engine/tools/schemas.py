@@ -176,6 +176,9 @@ def _all_widened(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 PROGRAM_SCHEMAS: dict[str, dict[str, Any]] = {
+    "get_child_history": _object(
+        ("child_id",), child_id=_STR, detail_level={"enum": ["full", "summary", "calls"]}
+    ),
     "spawn_child": _widened(SCHEMAS["spawn_child"][1]),
     "spawn_children_parallel": _all_widened(SCHEMAS["spawn_children_parallel"][1]),
 }

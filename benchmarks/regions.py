@@ -1,0 +1,104 @@
+"""regions: a whole run of five subtasks against the same five agents, spawned by one call."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.harness import Absent, compared
+
+if TYPE_CHECKING:
+    from benchmarks.harness import Finding, Plan
+
+PRSM = "import sys; from prsm_core.cli import main; sys.exit(main())"
+NAMES = ("web", "api", "store", "docs", "tools")
+GOAL = 1.3
+_TEXT = "def handler(request):\n    return request.path\n\n\nclass Store:\n    size = 0\n"
+
+
+def measure(plan: Plan) -> list[Finding | Absent]:
+    """Compare two runs, each a process: led by the program, and led by a scripted master."""
+    case = f"a run of {len(NAMES)} subtasks"
+    if find_spec("prsm_regions") is None:
+        return [Absent(benchmark="regions", case=case, why="prsm-regions is not installed")]
+    with TemporaryDirectory(prefix="prsm-benchmark-") as folder:
+        place = Place(Path(folder))
+        return [
+            compared(
+                "regions",
+                case,
+                lambda: place.cost("--provider", "regions", "--on-ask", "allow", "do it"),
+                lambda: place.cost("--provider", "script", "--on-ask", "allow", "lead them"),
+                plan,
+                goal=GOAL,
+                unit="ms",
+            )
+        ]
+
+
+class Place:
+    """A small workspace, and a home of PRSM whose agents play a scenario."""
+
+    def __init__(self, folder: Path) -> None:
+        self._workspace = folder / "workspace"
+        self._env = {**os.environ, "PRSM_HOME": str(folder / "home")}
+        for name in NAMES:
+            (self._workspace / name).mkdir(parents=True)
+            (self._workspace / name / "code.py").write_text(_TEXT)
+        config = Path(json.loads(self._prsm("config", "path", "--json"))["user"])
+        config.parent.mkdir(parents=True, exist_ok=True)
+        script = {"scenario": {"lanes": lanes()}}
+        # JSON is YAML, too.
+        config.write_text(
+            json.dumps({"providers": {"script": script, "regions": {"planner": "script"}}})
+        )
+
+    def cost(self, *words: str) -> float:
+        """Return the ms of CPU of one run, which has to succeed."""
+        before = _cpu()
+        self._prsm("run", *words)
+        return 1e3 * (_cpu() - before)
+
+    def _prsm(self, *words: str) -> str:
+        told = subprocess.run(
+            [sys.executable, "-c", PRSM, *words],
+            cwd=self._workspace,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if told.returncode:
+            raise RuntimeError(f"prsm {words[0]} failed: {told.stderr}")
+        return told.stdout
+
+
+def lanes() -> dict[str, Any]:
+    """Return what the planner, the master and the five agents play; they ask for nothing."""
+    rows = [{"name": name, "description": "make it", "region": name} for name in NAMES]
+    children = [{"prompt": f"[[lane:{name}]] make it", "region": [name]} for name in NAMES]
+    wait = {"call": {"tool": "wait_for_message", "arguments": {}}}
+    spawn = {"call": {"tool": "spawn_children_parallel", "arguments": {"children": children}}}
+    return {
+        "planner": {"marker": "Split a task into subtasks", "steps": [_done(json.dumps(rows))]},
+        "master": {"marker": "lead them", "steps": [spawn, *[wait] * len(NAMES), _done("all")]},
+        **{f"of-{name}": {"marker": f"/{name}/**", "steps": [_done("made")]} for name in NAMES},
+        **{name: {"steps": [_done("made")]} for name in NAMES},
+    }
+
+
+def _done(summary: str) -> dict[str, Any]:
+    return {"call": {"tool": "task_complete", "arguments": {"summary": summary}}}
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

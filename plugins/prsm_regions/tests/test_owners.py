@@ -1,0 +1,52 @@
+"""Owners that are asked in whole runs: by one that continues them, at a cost that is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from plugins.prsm_regions.tests.conftest import asks, done, lane, of_type, planner, spawned
+
+TWO = [
+    {"name": "ui", "description": "the page", "region": "ui"},
+    {"name": "core", "description": "the parser", "region": "core"},
+]
+SIGNATURE = "def open_store(path: str, mode: int) -> Store"
+NEVER_WRITTEN = "from core.store import open_store"
+
+
+def at_work(*steps: dict[str, Any]) -> dict[str, Any]:
+    """Have the owner be at work until the other one has ended."""
+    wait = {"shell": "for i in $(seq 200); do [ -e ui/over ] && break; sleep 0.05; done"}
+    return lane("core", {"say": "I will write open_store.", **wait}, *steps)
+
+
+def asker(*expected: str) -> dict[str, Any]:
+    over = {"edit": {"path": "ui/over", "content": "x"}, "expect": list(expected)}
+    return lane("ui", asks(f"What is the signature of open_store? {NEVER_WRITTEN}"), over,
+                done("page made"))  # fmt: skip
+
+
+@pytest.mark.requirement("R11", "R26", "R29")
+def test_what_is_in_no_file_yet_one_that_continues_the_owner_answers(prsm):
+    answer = {"expect": ["I will write open_store.", "signature"], **done(SIGNATURE)}
+    answer["usage"] = {"input_tokens": 40, "output_tokens": 2}
+    lanes = {
+        "planner": planner(json.dumps(TWO)),
+        "ui": asker(SIGNATURE),
+        "core": at_work(answer, done("parser made")),  # one lane: it begins with core's prompt
+    }
+    (prsm.workspace / "ui").mkdir()
+    prsm.play(lanes)
+    told = prsm.regions("--on-ask", "allow")
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert told.stdout.count("COMPLETED") == 2
+    events = prsm.events()
+    assert spawned(events) == ["0", "1"]
+    born = of_type(events, "agent_spawned")
+    (core,) = [one["agent"] for one in born if one["labels"].get("regions/subtask") == "1"]
+    (owner,) = [one for one in born if one["labels"].get("regions/role") == "owner"]
+    assert (owner["continues"], owner["mode"]) == (core, "plan")
+    assert "  question r2: 42 tokens" in told.stdout

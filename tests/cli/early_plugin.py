@@ -28,6 +28,15 @@ LATE = ("mcp", "prsm_core.app", "prsm_core.hub", "prsm_core.toolserver.bridge", 
 SLOW_S = 0.5  # longer than the rest of a run takes
 
 
+def note(text):
+    with Path("began").open("a") as file:
+        file.write(text)
+
+
+def block():
+    time.sleep(SLOW_S)
+
+
 class EarlySession(ProviderSession):
     def __init__(self, task):
         self._task = task
@@ -52,8 +61,7 @@ class EarlyProvider(Provider):
 
     async def prepare(self):
         process = await self._services.start_process(["sleep", "1000"], name=self.name)
-        with Path("began").open("a") as file:
-            file.write(f"{self.name} {process.pid}\n")
+        note(f"{self.name} {process.pid}\n")
         await getattr(self, os.environ.get("EARLY", "ready"))()
 
     async def ready(self):
@@ -79,7 +87,7 @@ class EarlyProvider(Provider):
         raise asyncio.CancelledError
 
     async def blocks(self):
-        time.sleep(SLOW_S)
+        block()
 
     async def imports(self):
         for name in LATE:

@@ -17,7 +17,16 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.permissions import build_broker
 from prsm_core.workspace.shadow.opening import Shadows
-from tests.engine.files.region_writes import COMMANDS, FILES, HELD, WRITES, prepare, region_of, run
+from tests.engine.files.region_writes import (
+    ALLOWING,
+    COMMANDS,
+    FILES,
+    HELD,
+    WRITES,
+    prepare,
+    region_of,
+    run,
+)
 from tests.engine.harness import open_team
 from tests.engine.sandboxes import needs_bwrap
 
@@ -27,23 +36,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed"),
 ]
 
-# Every rule that could let a write through.
-ALLOWING = {
-    "allow": [
-        "echo",
-        "cp",
-        "tee",
-        "sed",
-        "python3",
-        "touch",
-        "make",
-        "ln",
-        "chmod",
-        "git",
-        "mkdir",
-    ],
-    "tools": {"Bash": "allow", "Write": "allow", "Edit": "allow", "MultiEdit": "allow"},
-}
 # Where the owner of the region works, and where the other one does, and with which region.
 PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "both in the folder": ({}, {}),

@@ -48,17 +48,31 @@ PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 MODES = {
     **{mode.value: {"mode": mode} for mode in PermissionMode if mode is not PermissionMode.BYPASS},
 }
-SHELLS = ["vendor", pytest.param("sandbox", marks=needs_bwrap)]
+OFTEN = {("both in the folder", "vendor"), ("the other apart", "sandbox")}  # tried in each run
+SHELLS = {"vendor": [], "sandbox": [needs_bwrap]}
+WAYS = [
+    pytest.param(
+        place,
+        shell,
+        marks=[*needed, *([] if (place, shell) in OFTEN else [pytest.mark.long])],
+    )
+    for place in PLACES
+    for shell, needed in SHELLS.items()
+]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    prepare(folder)
+    return folder
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, prepared):
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    work = tmp_path / "workspace"
-    work.mkdir()
-    prepare(work)
-    return work
+    return shutil.copytree(prepared, tmp_path / "workspace", symlinks=True)
 
 
 @pytest.fixture
@@ -130,16 +144,14 @@ async def none_lands(opened, folder, place, shell, options):
     return team.ledger.events("permission_requested", "other")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("place", "shell"), WAYS)
 async def test_no_write_into_anothers_region_lands_unasked_in_bypass(opened, folder, place, shell):
     asked = await none_lands(opened, folder, place, shell, {"mode": PermissionMode.BYPASS})
     assert len(asked) >= len(FILES), "each of the file tools is asked about, wherever it writes"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("place", "shell"), WAYS)
 @pytest.mark.parametrize("mode", MODES)
 async def test_no_write_into_anothers_region_lands_unasked_in_any_mode(
     opened, folder, place, shell, mode
@@ -147,9 +159,8 @@ async def test_no_write_into_anothers_region_lands_unasked_in_any_mode(
     await none_lands(opened, folder, place, shell, MODES[mode])
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_none_lands_unasked_beside_each_other_in_any_mode(opened, folder, mode):
-    await none_lands(opened, folder, "both in the folder", "vendor", MODES[mode])
+async def test_none_lands_unasked_beside_each_other_where_edits_are_accepted(opened, folder):
+    await none_lands(opened, folder, "both in the folder", "vendor", MODES["accept_edits"])
 
 
 @pytest.mark.parametrize("one", WRITES, ids=str)

@@ -30,7 +30,6 @@ from prsm_core.engine.providers.registry import build_provider_registry, configu
 from prsm_core.engine.providers.survey import survey
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
-from prsm_core.errors import PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
@@ -38,6 +37,7 @@ from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor, build_broker
+from prsm_core.plugins.needed import check_needed
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow.opening import Shadows
@@ -86,7 +86,8 @@ async def open_app(
     EngineConfig); what its `leaders` start is no person. Answers make rules if it `keeps_rules`.
     Who has begun already gives what is `owned`. Raises SessionOwnedError, PluginError.
     """
-    _check_plugins(options, settings, plugins)
+    named = options.provider or settings.defaults.provider
+    check_needed(plugins, named, settings.permissions.required)
     async with AsyncExitStack() as stack:
         if owned is None:
             own = _own(options, settings, plugins, paths, leaders, external)
@@ -189,43 +190,6 @@ async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
                 yield endpoint
 
         yield open_endpoint
-
-
-def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManager) -> None:
-    """Refuse to go on without what the user named; a policy that is missing must not fail open."""
-    provider = options.provider or settings.defaults.provider
-    if provider is not None:
-        plugins.check_not_refused(ProviderSpec, provider)
-    check_required(settings, plugins)
-    _check_no_guard_is_lost(plugins)
-
-
-def _check_no_guard_is_lost(plugins: PluginManager) -> None:
-    """Refuse to run while a check lacks its settings, or its plugin is known to be quarantined."""
-    for spec, problem in plugins.unsettled():
-        if isinstance(spec, PermissionCheckSpec):
-            raise problem
-    lost = [record for record in plugins.quarantined if record.brings_checks]
-    if lost:
-        names = [record.name for record in lost]
-        raise PluginError(
-            "; ".join(f"plugin {r.name} ({r}) is {r.state}: {r.fault}" for r in lost),
-            hint=f"mend it, or run without it: {' '.join(f'--without-plugin {n}' for n in names)}, "
-            f"or for good plugins.disabled: [{', '.join(names)}]",
-            code="check_is_missing",
-        )
-
-
-def check_required(settings: Settings, plugins: PluginManager) -> None:
-    """Raise PluginError when a permission check that the settings require is not active."""
-    for name in settings.permissions.required:
-        try:
-            plugins.implementation(plugins.get(PermissionCheckSpec, name))
-        except PluginError as error:
-            idle = [f"plugin {r.name} is {r.state}: {r.error}" for r in plugins.records if r.error]
-            raise PluginError(
-                f"permissions.required: {error.message}", hint="; ".join(idle) or error.hint
-            ) from error
 
 
 def _ledger(paths: Paths) -> Path:

@@ -70,11 +70,11 @@ def check(
     where a check of a plugin decides. A row that is wrong is told at the end, and the others are
     judged all the same.
     """
-    from prsm_core.app import check_required
     from prsm_core.cli.setup import load_setup, tell_quarantined
+    from prsm_core.plugins.needed import check_required
 
     setup = load_setup(launch, workspace)
-    check_required(setup.settings, setup.plugins)
+    check_required(setup.plugins, setup.settings.permissions.required)
     tell_quarantined(setup.plugins)
     given = _given(command, tool, arguments)
     if given is None:

@@ -41,6 +41,7 @@ from prsm_core.loop.interrupts import note_interrupt
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.guard import Guest
+from prsm_core.plugins.needed import check_needed
 from prsm_core.plugins.printing import stdout_kept, stdout_shared
 
 if TYPE_CHECKING:
@@ -264,8 +265,13 @@ async def _drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend
 async def _opened(
     setup: Setup, options: RunOptions, spec: FrontendSpec
 ) -> AsyncIterator[AppHandle]:
-    """Open the application; the provider of a new run begins while the engine is imported."""
-    clock = SystemClock()
+    """Open the application; the provider of a new run begins while the engine is imported.
+
+    Nothing begins for a run that is refused for what it must have.
+    """
+    clock, defaults = SystemClock(), setup.settings.defaults
+    named = options.provider or defaults.provider
+    check_needed(setup.plugins, named, setup.settings.permissions.required)
     async with open_owned(
         setup.paths,
         setup.settings,
@@ -275,7 +281,6 @@ async def _opened(
         plugins_off=setup.plugins.switched_off,
     ) as owned:
         if options.task is not None and options.session is None:  # else the ledger knows whose
-            defaults = setup.settings.defaults
             model = options.model or defaults.master_model or defaults.model
             await owned.prepare(options.provider, model)
         root = await asyncio.to_thread(import_module, "prsm_core.app")

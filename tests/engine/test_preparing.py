@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import pytest
 
 from prsm_core.config import Settings, resolve_paths
 from prsm_core.engine.providers.owned import open_owned
 from prsm_core.errors import ProviderNotAvailableError, SessionOwnedError
-from prsm_core.interfaces.provider import Provider, ProviderSpec
+from prsm_core.interfaces.provider import (
+    Provider,
+    ProviderCapabilities,
+    ProviderSpec,
+    ProviderStatus,
+)
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.testing.doubles import until
 
@@ -21,12 +27,26 @@ class Prepared(Provider):
         self.how = settings.get("how")
         self.services = services
         self.begun, self.ended = False, False
+        self.capabilities = ProviderCapabilities(supports_master=self.how != "cannot lead")
+
+    def __getattribute__(self, name):
+        """Have it be told what it cannot be asked for."""
+        if name == "prepare" and self.how == "has none to ask for":
+            raise SystemExit(2)
+        return super().__getattribute__(name)
 
     def open_session(self, request, host):
         raise NotImplementedError
 
+    async def probe(self):
+        if self.how == "refuses":
+            raise ProviderNotAvailableError("it is too old")
+        return ProviderStatus(available=self.how != "absent", logged_in=self.how != "logged out")
+
     async def prepare(self):
         self.begun = True
+        if self.how == "exits":
+            sys.exit(1)
         if self.how == "fails":
             raise ProviderNotAvailableError("there is no room")
         try:
@@ -82,10 +102,28 @@ async def test_the_provider_that_a_run_is_likely_to_choose_begins(
         assert await prepared(owned) == ({expected} if expected else set())
 
 
-async def test_what_it_raises_is_left_to_whoever_opens_a_session(opened):
-    async with opened(providers={"first": {"how": "fails"}}) as owned:
+@pytest.mark.parametrize("how", ["absent", "refuses", "cannot lead"])
+@pytest.mark.parametrize("named", ["first", None])
+async def test_none_begins_that_a_run_would_not_take(opened, how, named):
+    async with opened(providers={"first": {"how": how}}) as owned:
+        await owned.prepare(named, None)
+        assert await prepared(owned) == set()
+
+
+async def test_none_begins_that_enforces_less_than_is_required(opened):
+    async with opened(permissions={"require": "pre_tool"}) as owned:
+        await owned.prepare("first", None)
+        assert await prepared(owned) == set()
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("fails", {"first"}), ("exits", {"first"}), ("has none to ask for", set())],
+)
+async def test_what_it_raises_is_left_to_whoever_opens_a_session(opened, how, expected):
+    async with opened(providers={"first": {"how": how}}) as owned:
         await owned.prepare(None, None)
-        assert await prepared(owned) == {"first"}
+        assert await prepared(owned) == expected
 
 
 async def test_one_that_hangs_is_cancelled_before_its_provider_is_closed(opened):

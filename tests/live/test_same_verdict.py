@@ -102,16 +102,25 @@ def program(variable):
 
 
 async def play(
-    workspace, section, rules=RULES, *, frontend=PERSON, answers=None, worker=WORKER, **chosen
+    workspace,
+    section,
+    rules=RULES,
+    *,
+    frontend=PERSON,
+    answers=None,
+    worker=WORKER,
+    lanes=None,
+    **chosen,
 ):
     """Have a worker of one provider make all calls; return the events of the run.
 
     `rules` are the permissions of the configuration, `chosen` options of the run, and `answers`
     what a person says one after the other, instead of what FATES tells. `worker` is what the
-    master spawns.
+    master spawns, `lanes` what it and others do, where that is more.
     """
     left = None if answers is None else list(answers)
-    master = {"scenario": {"lanes": {"master": {"steps": master_of(worker)}}}}
+    played = lanes or {"master": {"steps": master_of(worker)}}
+    master = {"scenario": {"lanes": played}}
     # A vendor's own list does not name the model that is played.
     known = {} if section["kind"] == "script" else {"models": ["scripted-1"]}
     settings = {

@@ -104,12 +104,12 @@ class GuardedProvider(Provider):
 
     async def prepare(self) -> None:
         """Begin what all sessions share, as far as it can; see Provider."""
-        prepare = getattr(self.inner, "prepare", None)  # one that derives from nothing has none
-        if callable(prepare):
-            try:
+        try:  # one that derives from nothing has none
+            prepare = self._guest.attribute(self.inner, "prepare", None)
+            if callable(prepare):
                 await self._guest.within(self._limits.open, "prepare", prepare, passes=ANSWERS)
-            except PrsmError as error:
-                _log.info("%s", error)
+        except PrsmError as error:
+            _log.info("%s", error)
 
     async def probe(self) -> ProviderStatus:
         """Look for at most six seconds; see Provider."""

@@ -176,11 +176,11 @@ class ProviderRegistry:
     async def prepare(
         self, provider: str | None, model: str | None, background: Background
     ) -> None:
-        """Have the provider that a run is likely to choose begin what all its sessions share.
+        """Have the provider that a run will choose begin what all its sessions share.
 
         It is the one that is named, or that the model's name begins with, or the first; where only
-        the model is named nobody knows yet, and none does. Whether it is there a probe finds out.
-        It is built by the return, and goes on in a task.
+        the model is named nobody knows yet, and none does. It is built by the return. A task goes
+        on: nothing begins before a probe has found, as in `choose`, that a run takes this one.
         """
         if model is not None:
             said, found, _ = model.partition("/")
@@ -190,11 +190,20 @@ class ProviderRegistry:
         if provider not in self._names:
             return
         try:
-            built = await self.get(provider)
+            await self.get(provider)
         except PrsmError as error:  # whoever needs it hears of it
             _log.info("%s", error)
         else:
-            self._preparing = background.start(built.prepare(), name=f"preparing {provider}")
+            work = self._prepare(provider)
+            self._preparing = background.start(work, name=f"preparing {provider}")
+
+    async def _prepare(self, provider: str) -> None:
+        try:
+            await self.choose(provider)
+        except PrsmError as error:  # whoever chooses it hears of it
+            _log.info("%s", error)
+        else:
+            await (await self.get(provider)).prepare()
 
     def _build(
         self, spec: ProviderSpec, section: Mapping[str, Any], login: str | None

@@ -17,7 +17,16 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.permissions import build_broker
 from prsm_core.workspace.shadow.opening import Shadows
-from tests.engine.files.region_writes import COMMANDS, FILES, HELD, WRITES, prepare, region_of, run
+from tests.engine.files.region_writes import (
+    ALLOWING,
+    COMMANDS,
+    FILES,
+    HELD,
+    WRITES,
+    prepare,
+    region_of,
+    run,
+)
 from tests.engine.harness import open_team
 from tests.engine.sandboxes import needs_bwrap
 
@@ -27,23 +36,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed"),
 ]
 
-# Every rule that could let a write through.
-ALLOWING = {
-    "allow": [
-        "echo",
-        "cp",
-        "tee",
-        "sed",
-        "python3",
-        "touch",
-        "make",
-        "ln",
-        "chmod",
-        "git",
-        "mkdir",
-    ],
-    "tools": {"Bash": "allow", "Write": "allow", "Edit": "allow", "MultiEdit": "allow"},
-}
 # Where the owner of the region works, and where the other one does, and with which region.
 PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "both in the folder": ({}, {}),
@@ -56,17 +48,31 @@ PLACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 MODES = {
     **{mode.value: {"mode": mode} for mode in PermissionMode if mode is not PermissionMode.BYPASS},
 }
-SHELLS = ["vendor", pytest.param("sandbox", marks=needs_bwrap)]
+OFTEN = {("both in the folder", "vendor"), ("the other apart", "sandbox")}  # tried in each run
+SHELLS = {"vendor": [], "sandbox": [needs_bwrap]}
+WAYS = [
+    pytest.param(
+        place,
+        shell,
+        marks=[*needed, *([] if (place, shell) in OFTEN else [pytest.mark.long])],
+    )
+    for place in PLACES
+    for shell, needed in SHELLS.items()
+]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    prepare(folder)
+    return folder
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, prepared):
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    work = tmp_path / "workspace"
-    work.mkdir()
-    prepare(work)
-    return work
+    return shutil.copytree(prepared, tmp_path / "workspace", symlinks=True)
 
 
 @pytest.fixture
@@ -138,16 +144,14 @@ async def none_lands(opened, folder, place, shell, options):
     return team.ledger.events("permission_requested", "other")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("place", "shell"), WAYS)
 async def test_no_write_into_anothers_region_lands_unasked_in_bypass(opened, folder, place, shell):
     asked = await none_lands(opened, folder, place, shell, {"mode": PermissionMode.BYPASS})
     assert len(asked) >= len(FILES), "each of the file tools is asked about, wherever it writes"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("place", "shell"), WAYS)
 @pytest.mark.parametrize("mode", MODES)
 async def test_no_write_into_anothers_region_lands_unasked_in_any_mode(
     opened, folder, place, shell, mode
@@ -155,9 +159,8 @@ async def test_no_write_into_anothers_region_lands_unasked_in_any_mode(
     await none_lands(opened, folder, place, shell, MODES[mode])
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_none_lands_unasked_beside_each_other_in_any_mode(opened, folder, mode):
-    await none_lands(opened, folder, "both in the folder", "vendor", MODES[mode])
+async def test_none_lands_unasked_beside_each_other_where_edits_are_accepted(opened, folder):
+    await none_lands(opened, folder, "both in the folder", "vendor", MODES["accept_edits"])
 
 
 @pytest.mark.parametrize("one", WRITES, ids=str)

@@ -1,0 +1,54 @@
+"""What must be active before a run begins: what was named, and every check that was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.errors import PluginError
+from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.interfaces.provider import ProviderSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.plugins.manager import PluginManager
+
+
+def check_needed(plugins: PluginManager, provider: str | None, checks: Sequence[str]) -> None:
+    """Refuse to go on without what the user named; a policy that is missing must not fail open.
+
+    Raises PluginError for the plugin of the provider, for one of the checks, which the settings
+    require, and for any check that is lost.
+    """
+    if provider is not None:
+        plugins.check_not_refused(ProviderSpec, provider)
+    check_required(plugins, checks)
+    _check_no_guard_is_lost(plugins)
+
+
+def check_required(plugins: PluginManager, checks: Sequence[str]) -> None:
+    """Raise PluginError when a permission check that the settings require is not active."""
+    for name in checks:
+        try:
+            plugins.implementation(plugins.get(PermissionCheckSpec, name))
+        except PluginError as error:
+            idle = [f"plugin {r.name} is {r.state}: {r.error}" for r in plugins.records if r.error]
+            raise PluginError(
+                f"permissions.required: {error.message}", hint="; ".join(idle) or error.hint
+            ) from error
+
+
+def _check_no_guard_is_lost(plugins: PluginManager) -> None:
+    """Refuse to run while a check lacks its settings, or its plugin is known to be quarantined."""
+    for spec, problem in plugins.unsettled():
+        if isinstance(spec, PermissionCheckSpec):
+            raise problem
+    lost = [record for record in plugins.quarantined if record.brings_checks]
+    if lost:
+        names = [record.name for record in lost]
+        raise PluginError(
+            "; ".join(f"plugin {r.name} ({r}) is {r.state}: {r.fault}" for r in lost),
+            hint=f"mend it, or run without it: {' '.join(f'--without-plugin {n}' for n in names)}, "
+            f"or for good plugins.disabled: [{', '.join(names)}]",
+            code="check_is_missing",
+        )

@@ -1,0 +1,108 @@
+"""Two providers, `early` and `other`, which note in the workspace what each has begun.
+
+The environment says how `early` begins (EARLY) and which of the two are not there (ABSENT).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import sys
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from prsm_core import (
+    AssistantMessage,
+    Provider,
+    ProviderSession,
+    ProviderSpec,
+    ProviderStatus,
+    StopReason,
+    TurnEnded,
+    hookimpl,
+)
+
+LATE = ("mcp", "prsm_core.app", "prsm_core.hub", "prsm_core.toolserver.bridge", "sqlite3")
+SLOW_S = 0.5  # longer than the rest of a run takes
+
+
+def note(text):
+    with Path("began").open("a") as file:
+        file.write(text)
+
+
+def block():
+    time.sleep(SLOW_S)
+
+
+class EarlySession(ProviderSession):
+    def __init__(self, task):
+        self._task = task
+
+    async def run_turn(self, context):
+        yield AssistantMessage("done")
+        yield TurnEnded(StopReason.END_TURN)
+
+    async def interrupt(self):
+        """Nothing goes on."""
+
+
+class EarlyProvider(Provider):
+    name = "early"
+
+    def __init__(self, settings, services):
+        self._services = services
+
+    async def probe(self):
+        there = self.name not in os.environ.get("ABSENT", "").split()
+        return ProviderStatus(available=there, reason=None if there else "it is not there")
+
+    async def prepare(self):
+        process = await self._services.start_process(["sleep", "1000"], name=self.name)
+        note(f"{self.name} {process.pid}\n")
+        await getattr(self, os.environ.get("EARLY", "ready"))()
+
+    async def ready(self):
+        """All of it has begun."""
+
+    async def hangs(self):
+        await asyncio.Event().wait()
+
+    async def clings(self):
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+
+    async def raises(self):
+        raise ValueError("there is no room")
+
+    async def exits(self):
+        sys.exit(3)
+
+    async def cancels(self):
+        raise asyncio.CancelledError
+
+    async def blocks(self):
+        block()
+
+    async def imports(self):
+        for name in LATE:
+            importlib.import_module(name)
+
+    @asynccontextmanager
+    async def open_session(self, request, host):
+        yield EarlySession(request)
+
+
+class OtherProvider(EarlyProvider):
+    name = "other"
+
+
+@hookimpl
+def prsm_providers():
+    yield ProviderSpec(name="early", summary="Begins early.", factory=EarlyProvider)
+    yield ProviderSpec(name="other", summary="So does this one.", factory=OtherProvider)

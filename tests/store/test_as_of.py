@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from prsm_core.domain.events import Event
 from prsm_core.store import SqliteStore
@@ -29,6 +29,18 @@ TOLD = st.sampled_from(["user", "assistant", "started", "finished"])
 
 class Moments(Ledgers):
     """After each commit a copy is taken; at the end each store still tells all of them."""
+
+    @initialize()
+    def open(self):
+        """Begin within turns and calls: by chance few examples would come so far."""
+        super().open()
+        for name in "aab":
+            agent = self.model.state.agents[self.steps.agent(name)]
+            turn = self.steps.turn(name, agent.next_turn)
+            self.commit(self.steps.step(name, turn))
+            self.turns.append((name, turn))
+            self.commit(self.steps.open_call(turn, self.steps.call("c0"), name))
+            self.calls.append((name, turn, "c0"))
 
     def begin(self) -> None:
         super().begin()

@@ -128,7 +128,10 @@ def rows_of(world, clis, folder):
         check=False,
         timeout=60,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    # On a busy machine the import of a vendor's SDK takes seconds, of which the watch of the loop
+    # tells: that is of the machine, not of what is missing.
+    told = [line for line in done.stderr.splitlines() if "has blocked all agents for" not in line]
+    assert (done.returncode, told) == (0, [])
     return {row["name"]: row for row in json.loads(done.stdout)}
 
 

@@ -35,6 +35,7 @@ class ToldTurn:
         self._last_heard = 0
         self._has_begun = False
         self._responses: dict[tuple[str, bool], int] = {}  # of the model, by call
+        self._sure: set[tuple[str, bool]] = set()  # those whose end tells the turn, as their begin
 
     def take(self, seq: int, kind: str, at: float, data: Mapping[str, Any]) -> None:
         """Take the next event; those before the turn's own beginning are of others."""
@@ -45,6 +46,8 @@ class ToldTurn:
                 pass
             case "message_completed":
                 self._message(seq, at, data)
+            case _ if data.get("turn") not in {None, self._turn_id}:
+                pass  # a call of another turn, which may have the same id
             case "tool_call_started":
                 self._call_began(seq, at, data)
             case "tool_call_finished":
@@ -104,6 +107,8 @@ class ToldTurn:
         self._answered.pop(key, None)
         self._began.pop(key, None)  # an id may come again: then the last one counts
         self._responses[key] = data.get("response") or 0  # older ledgers told none
+        if data.get("turn") is not None:
+            self._sure.add(key)
         self._began[key] = AgentToolCall(
             id=data["call"],
             tool_name=data["tool"],
@@ -114,9 +119,15 @@ class ToldTurn:
         )
 
     def _call_ended(self, seq: int, at: float, data: Mapping[str, Any]) -> None:
+        """Take the end of a call of ours, which tells its turn, or of one of the vendor's.
+
+        Older ledgers told no turn: there it ends whichever is open.
+        """
+        is_sure = data.get("turn") is not None
         for key in ((data["call"], False), (data["call"], True)):
-            call = self._began.get(key)
-            if call is None or key in self._answered:
+            call, is_ours = self._began.get(key), key[1]
+            is_other = (is_sure and not is_ours) or (not is_sure and key in self._sure)
+            if call is None or key in self._answered or is_other:
                 continue
             self._answered[key] = seq
             status, error = data["status"], data.get("error")

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prsm_core.domain.usage import Spent, TokenUsage
-from prsm_core.domain.writes import RunFinished, ThreadKept, TurnMetered
+from prsm_core.domain.writes import RunFinished, ThreadKept, Told, TurnMetered
 from prsm_core.errors import StoreError
 from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
+    from prsm_core.domain.sessions import AgentNow
     from prsm_core.interfaces.store import Store
 
 _USED = Spent.of_turn(TokenUsage(input_tokens=7, output_tokens=3), 0.25)
+
+
+def _has_open_call(now: AgentNow) -> bool:
+    turn = now.open_turn
+    return turn is not None and any(one.answered_at is None for one in turn.calls)
 
 
 class MomentRules:
@@ -60,6 +66,36 @@ class MomentRules:
         assert await store.state("s1", then.position) == then
         first = await store.state("s1", 1)
         assert (first.agents, first.seq, len(first.runs)) == ((), 1, 1)
+
+    async def test_the_end_of_a_call_is_of_its_own_turn(self, store: Store, team: Steps) -> None:
+        """A later turn has a call of the same id, which goes on: now, and as of any moment."""
+        older, newer = team.turn("w1"), team.turn("w1", 2)
+        for turn in (older, newer):
+            await store.commit(team.step("w1", turn))
+            await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        for turn, is_open in ((older, True), (newer, False)):
+            await store.commit(team.close_call(turn, "c1", "w1"))
+            then = await store.state("s1")
+            assert [now.agent.name for now in then.agents if _has_open_call(now)] == (
+                ["w1"] if is_open else []
+            )
+        assert await store.state("s1", then.position) == then
+        before = await store.state("s1", then.position - 1)
+        assert any(map(_has_open_call, before.agents))
+
+    async def test_only_its_answer_ends_a_call(self, store: Store, team: Steps) -> None:
+        """Not what a vendor says, whose call has the same id: now, and as of any moment."""
+        turn = team.turn("w1")
+        await store.commit(team.step("w1", turn))
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        data = {"call": "c1", "status": "completed", "result": "it says so", "error": None}
+        heard = Told(kind="tool_call_finished", data=data)
+        await store.commit(team.step("w1", heard))
+        then = await store.state("s1")
+        assert any(map(_has_open_call, then.agents))
+        await store.commit(team.close_call(turn, "c1", "w1"))
+        assert await store.state("s1", then.position) == then
+        assert not any(map(_has_open_call, (await store.state("s1")).agents))
 
     async def test_a_commit_that_is_not_the_sessions_is_unknown(
         self, store: Store, team: Steps

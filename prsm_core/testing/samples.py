@@ -79,7 +79,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         "tool_call_started",
         MASTER,
         {"call": "c1", "tool": "Bash", "arguments": _COMMAND, "orchestration": False}
-        | {"response": 0},
+        | {"response": 0, "turn": None},
     ),
     ("tool_output_delta", MASTER, {"call": "c1", "at": 0, "text": "removed"}),
     (
@@ -138,7 +138,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         "tool_call_finished",
         MASTER,
         {"call": "c1", "status": "completed", "result": "ok", "error": None, "duration_s": 0.25}
-        | {"exit_code": 0},
+        | {"exit_code": 0, "turn": None},
     ),
     (
         "message_routed",

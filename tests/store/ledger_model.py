@@ -360,7 +360,8 @@ class _Act(FilesMeant, BirthsMeant):
             self.wrong.add(CONFLICT)
         turn.calls[call.id] = call_of(call, is_ours=True)
         data = {"call": call.id, "tool": call.tool_name, "arguments": dict(call.params)}
-        self.tell("tool_call_started", orchestration=True, response=write.response, **data)
+        of = {"response": write.response, "turn": turn.id}
+        self.tell("tool_call_started", orchestration=True, **of, **data)
 
     def CallClosed(self, write: Any) -> None:  # noqa: N802
         """Keep the answer of a call, once; its turn may be over."""
@@ -382,6 +383,7 @@ class _Act(FilesMeant, BirthsMeant):
             error=call.error,
             duration_s=write.duration_s,
             exit_code=write.exit_code,
+            turn=turn.id,
         )
 
     def EffectNoted(self, write: Any) -> None:  # noqa: N802

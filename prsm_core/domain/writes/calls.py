@@ -50,6 +50,7 @@ class CallOpened(Write, frozen=True, kw_only=True):
             "arguments": dict(self.call.params),
             "orchestration": True,
             "response": self.response,
+            "turn": self.turn_id,
         }
         return step.telling("tool_call_started", data)
 
@@ -98,6 +99,7 @@ class CallClosed(Write, frozen=True, kw_only=True):
             "error": self.result if has_failed else None,
             "duration_s": self.duration_s,
             "exit_code": self.exit_code,
+            "turn": self.turn_id,
         }
         return step.telling("tool_call_finished", data)
 

@@ -362,4 +362,5 @@ def _ended(turn: TurnState, *, all_open: bool = False) -> Iterator[Told]:
         if (all_open or not one.call.orchestration) and one.call.completed_at is None:
             why = why_cut_off(turn, one.call.id)
             data = {"call": one.call.id, "status": "failed", "error": why}
+            data |= {"turn": turn.turn_id} if one.call.orchestration else {}
             yield Told(kind="tool_call_finished", data=data)

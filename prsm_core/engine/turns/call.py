@@ -427,6 +427,7 @@ class Call(Struct, eq=False):
             "error": ENDED,
             "duration_s": self._seconds(),
             "exit_code": None,
+            "turn": self.turn_id,
         }
         return Told(kind="tool_call_finished", data=data)
 

@@ -394,7 +394,7 @@ class Provider(ABC):
     async def prepare(self) -> None:
         """Begin what all sessions share, since one is likely to be opened soon.
 
-        It is called once, before a probe, while the engine is still on its way, and it is
+        It is called at most once, after a probe, while the engine is still on its way, and it is
         cancelled where none is opened. What it raises is not told: whoever opens a session finds
         out again.
         """

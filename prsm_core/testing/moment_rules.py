@@ -73,15 +73,12 @@ class MomentRules:
         for turn in (older, newer):
             await store.commit(team.step("w1", turn))
             await store.commit(team.open_call(turn, team.call("c1"), "w1"))
-        for turn, is_open in ((older, True), (newer, False)):
-            await store.commit(team.close_call(turn, "c1", "w1"))
-            then = await store.state("s1")
-            assert [now.agent.name for now in then.agents if _has_open_call(now)] == (
-                ["w1"] if is_open else []
-            )
+        await store.commit(team.close_call(older, "c1", "w1"))
+        then = await store.state("s1")
+        assert any(map(_has_open_call, then.agents))
+        await store.commit(team.close_call(newer, "c1", "w1"))
         assert await store.state("s1", then.position) == then
-        before = await store.state("s1", then.position - 1)
-        assert any(map(_has_open_call, before.agents))
+        assert not any(map(_has_open_call, (await store.state("s1")).agents))
 
     async def test_only_its_answer_ends_a_call(self, store: Store, team: Steps) -> None:
         """Not what a vendor says, whose call has the same id: now, and as of any moment."""

@@ -419,7 +419,7 @@ any_plot = given(
 )
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @any_plot
 @example(
     person=[("write", "a/x", "1\n"), ("write", "a/d/y", "1\n")],

@@ -14,14 +14,19 @@ DEADLINE = 60.0
 THEMES = ("dark", "light", "high-contrast")
 OFTEN = ("team", "needs-you", "sure")  # which are looked at in each run
 ALL = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.long) for name in SCENES]
+IN_THEMES = [  # in each run all of them by one scene, and by one theme the others
+    pytest.param(name, theme, marks=() if is_often else pytest.mark.long)
+    for name in SCENES
+    for theme in THEMES
+    for is_often in [name == OFTEN[0] or (name in OFTEN and theme == THEMES[0])]
+]
 
 
 def strips_of(eyes):
     return eyes.tui.screen._compositor.render_strips()
 
 
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("name", "theme"), IN_THEMES)
 async def test_each_text_can_be_told_from_what_is_behind_it(name, theme):
     variant = Variant((160, 48), theme=theme)
     async with asyncio.timeout(DEADLINE), shown(SCENES[name], variant) as eyes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prsm_tui.model.blocks import Asked, Call, Changed, Ending, Note, Plan, Prompt, Said, Thought
 from prsm_tui.model.sieve import KINDS, Sifting, read_sieve
@@ -228,6 +228,7 @@ BLOCKS = st.one_of(
 FILTERS = st.lists(st.sampled_from(["a", "B", "ab", ":calls", ":te", ":n", ":zz", "modi"]))
 
 
+@settings(max_examples=30)
 @given(steps=st.lists(st.tuples(FILTERS, st.lists(BLOCKS, max_size=4), st.booleans())))
 def test_sifting_again_and_again_is_sifting_once(steps):
     sifting, blocks = Sifting(), []

@@ -256,7 +256,8 @@ class ScriptedProvider(Provider):
             self.services = services
             return self
 
-        return ProviderSpec(name="script", summary="", factory=factory, program=self.is_program)
+        about = {"summary": "scripted agents", "program": self.is_program}
+        return ProviderSpec(name="script", factory=factory, **about)
 
     @asynccontextmanager
     async def open_session(self, request, host):
@@ -475,7 +476,7 @@ async def open_team(
     clock, sections = clock or SystemClock(), team_settings(engine, settings)
     (folder / "workspace").mkdir(exist_ok=True)
     parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows, "skills": skills}
-    more = {"external": external, "own_rules": own_rules, "redactor": redactor or Redactor(())}
+    parts |= {"external": external, "own_rules": own_rules, "redactor": redactor or Redactor(())}
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
     async with store, ProcessLauncher(SystemClock()) as launcher:
@@ -493,7 +494,6 @@ async def open_team(
             ids=Ids(clock.time),
             state_dir=folder / "state",
             **parts,
-            **more,
         )
         async with OrchestrationEngine(config) as running:
             yield Team(running, provider, store, clock, config.broker, ledger, folder / "workspace")

@@ -87,6 +87,7 @@ CAPABILITIES: Table = {
         "enforcement": one_of("pre_tool", "approval", "sandbox", "none"),
         "resume": one_of("call", "native", "rebuild", "none"),
         "parameters": many(one_of("max_response_tokens", "temperature")),
+        "skills": TEXTS,
         **dict.fromkeys(("tokens_told", "cost_told"), one_of("step", "turn", "none")),
     }
 }

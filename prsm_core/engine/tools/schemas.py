@@ -48,7 +48,7 @@ _CHILD = {
     "mode": {"enum": list(_MODES), "description": "at most yours"},
     "depth": {"type": "integer", "minimum": 0, "description": "levels below it"},
     "cwd": _STR,
-    "region": {"type": "array", "items": _STR, "description": "files, folders only it may write"},
+    "region": {"type": "array", "items": _STR, "description": "paths only it may write"},
     "worktree": {"type": "boolean"},
     "mcp_servers": {"type": "array", "items": _STR},
     "exclude_mcp_servers": {"type": "array", "items": _STR},

@@ -12,6 +12,7 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.labels import ALL_BYTES, MOST, NAME_BYTES, TEXT_BYTES, relabelled
 from prsm_core.domain.permissions import Allow, PermissionRequest, Question
 from prsm_core.domain.writes import AgentSpawned
+from prsm_core.engine.tools.observation import MAX_ARGUMENT
 from prsm_core.errors import (
     ConfigError,
     MessageRoutingError,
@@ -321,3 +322,33 @@ async def test_what_is_drawn_beside_a_question_comes_with_it_and_has_a_bound(ope
         await team.run("do it", master=master)
     (asked,) = team.ledger.events("question_asked")
     assert asked["data"] == {"subtasks": [{"region": "src/ui"}], "estimated_cost": 15_000}
+
+
+@pytest.mark.parametrize("is_program", [True, False])
+async def test_a_program_is_told_the_calls_of_a_child_and_a_model_is_not(opened, is_program):
+    long, many = "x" * MAX_ARGUMENT, 60
+
+    async def master(agent):
+        await agent.spawn("read", name="a")
+        await agent.collect()
+        asked = {"child_id": "a", "detail_level": "calls"}
+        if not is_program:
+            assert await agent.refused("get_child_history", **asked) == WRONG
+        else:
+            told = await agent.call("get_child_history", **asked)
+            entries = told["entries"]
+            for number, entry in enumerate(entries):
+                path = f"{number}{long}"[:MAX_ARGUMENT]
+                assert entry == {"tool": "Read", "arguments": {"path": path}}
+            assert len(entries) + told["left_out"] == many + 1
+            assert 0 < len(entries) < many
+        await agent.complete()
+
+    async def a(agent):
+        for number in range(many):
+            await agent.start_tool(f"r{number}", "Read", path=f"{number}{long}")
+            await agent.end_tool(f"r{number}", result="1 2 3")
+        await agent.complete("read")
+
+    async with opened(is_program=is_program) as team:
+        assert (await team.run("do it", master=master, a=a)).status == "completed"

@@ -20,13 +20,15 @@ NEVER_WRITTEN = "from core.store import open_store"
 def at_work(*steps: dict[str, Any]) -> dict[str, Any]:
     """Have the owner be at work until the other one has ended."""
     wait = {"shell": "for i in $(seq 200); do [ -e ui/over ] && break; sleep 0.05; done"}
-    return lane("core", {"say": "I will write open_store.", **wait}, *steps)
+    played: dict[str, Any] = lane("core", {"say": "I will write open_store.", **wait}, *steps)
+    return played
 
 
 def asker(*expected: str) -> dict[str, Any]:
     over = {"edit": {"path": "ui/over", "content": "x"}, "expect": list(expected)}
-    return lane("ui", asks(f"What is the signature of open_store? {NEVER_WRITTEN}"), over,
-                done("page made"))  # fmt: skip
+    asked = asks(f"What is the signature of open_store? {NEVER_WRITTEN}")
+    played: dict[str, Any] = lane("ui", asked, over, done("page made"))
+    return played
 
 
 @pytest.mark.requirement("R11", "R26", "R29")

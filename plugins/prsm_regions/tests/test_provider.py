@@ -134,6 +134,7 @@ async def test_what_others_say_while_an_owner_is_asked_is_not_lost_when_a_turn_i
 
     host = RecordingHost(wait_for_message=wait_for_message)
     rest: list[list[str]] = []
+    team = heard(host, tmp_path)
     for _ in range(2):
         team = heard(host, tmp_path)
 

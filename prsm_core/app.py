@@ -87,8 +87,7 @@ async def open_app(
     Who has begun already gives what is `owned`. Raises SessionOwnedError when another process owns
     it, PluginError for one that must be active.
     """
-    named = options.provider or settings.defaults.provider
-    check_needed(plugins, named, settings.permissions.required)
+    _check_plugins(options, settings, plugins)
     async with AsyncExitStack() as stack:
         if owned is None:
             own = _own(options, settings, plugins, paths, leaders, external)
@@ -118,6 +117,11 @@ async def open_app(
             ControlServer(app, lock, start_soon=engine.start_soon, clock=clock, end=app.aclose),
         ):
             yield app
+
+
+def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManager) -> None:
+    named = options.provider or settings.defaults.provider
+    check_needed(plugins, named, settings.permissions.required)
 
 
 def _skill_places(settings: Settings, paths: Paths, *, trusted: bool) -> SkillPlaces | None:

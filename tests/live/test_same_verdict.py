@@ -119,8 +119,7 @@ async def play(
     master spawns, `lanes` what it and others do, where that is more.
     """
     left = None if answers is None else list(answers)
-    played = lanes or {"master": {"steps": master_of(worker)}}
-    master = {"scenario": {"lanes": played}}
+    master = {"scenario": {"lanes": lanes or {"master": {"steps": master_of(worker)}}}}
     # A vendor's own list does not name the model that is played.
     known = {} if section["kind"] == "script" else {"models": ["scripted-1"]}
     settings = {

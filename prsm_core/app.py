@@ -82,10 +82,9 @@ async def open_app(
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving it stops all that it started.
 
-    `trusted` is about the `snapshot`, whose rules hold. What is `external` drives the master (see
-    EngineConfig); what its `leaders` start is no person. Answers make rules if it `keeps_rules`.
-    Who has begun already gives what is `owned`. Raises SessionOwnedError when another process owns
-    it, PluginError for one that must be active.
+    `trusted` is about the `snapshot`, whose rules hold. What is `external` drives the master; what
+    its `leaders` start is no person. Answers make rules if it `keeps_rules`. `owned` is what has
+    begun. Raises SessionOwnedError when another owns it, PluginError for one that must be active.
     """
     _check_plugins(options, settings, plugins)
     async with AsyncExitStack() as stack:

@@ -82,12 +82,11 @@ async def open_app(
 ) -> AsyncIterator[LocalApp]:
     """Own a session, a new one or the one of `options`; leaving it stops all that it started.
 
-    `trusted` is about the `snapshot`, whose rules hold. What is `external` drives the master (see
-    EngineConfig); what its `leaders` start is no person. Answers make rules if it `keeps_rules`.
-    Who has begun already gives what is `owned`. Raises SessionOwnedError, PluginError.
+    `trusted` is about the `snapshot`, whose rules hold. What is `external` drives the master; what
+    its `leaders` start is no person. Answers make rules if it `keeps_rules`. `owned` is what has
+    begun. Raises SessionOwnedError when another owns it, PluginError for one that must be active.
     """
-    named = options.provider or settings.defaults.provider
-    check_needed(plugins, named, settings.permissions.required)
+    _check_plugins(options, settings, plugins)
     async with AsyncExitStack() as stack:
         if owned is None:
             own = _own(options, settings, plugins, paths, leaders, external)
@@ -117,6 +116,11 @@ async def open_app(
             ControlServer(app, lock, start_soon=engine.start_soon, clock=clock, end=app.aclose),
         ):
             yield app
+
+
+def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManager) -> None:
+    named = options.provider or settings.defaults.provider
+    check_needed(plugins, named, settings.permissions.required)
 
 
 def _skill_places(settings: Settings, paths: Paths, *, trusted: bool) -> SkillPlaces | None:

@@ -10,7 +10,7 @@ candidate   imports one and asks its hooks      pins        which core it was wr
 manager     what became of all of them          objects     import strings
 guard       calls what plugins have registered  hooks       which of them a plugin has
 fields      what a record's fields must be    values      … and what values must be
-surroundings  what is the process's own
+surroundings  what is the process's own         needed      what a run must have
 settings    how objects get theirs              printing    what they print
 """
 

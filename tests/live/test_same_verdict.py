@@ -112,15 +112,14 @@ async def play(
     lanes=None,
     **chosen,
 ):
-    """Have a worker of one provider make all calls; return the events of the run.
+    """Have a worker of one provider make all calls; return the events.
 
     `rules` are the permissions of the configuration, `chosen` options of the run, and `answers`
     what a person says one after the other, instead of what FATES tells. `worker` is what the
     master spawns, `lanes` what it and others do, where that is more.
     """
-    left = None if answers is None else list(answers)
-    played = lanes or {"master": {"steps": master_of(worker)}}
-    master = {"scenario": {"lanes": played}}
+    left, lanes = answers and list(answers), lanes or {"master": {"steps": master_of(worker)}}
+    master = {"scenario": {"lanes": lanes}}
     # A vendor's own list does not name the model that is played.
     known = {} if section["kind"] == "script" else {"models": ["scripted-1"]}
     settings = {
@@ -145,9 +144,8 @@ async def play(
         def note(event):
             events.append(event)
             if event.type == "permission_requested":
-                said = FATES[event.data["command"]].answers if left is None else [left.pop(0)]
-                (answer,) = said
-                answering.create_task(app.resolve_permission(event.data["request"], answer))
+                said = FATES[event.data["command"]].answers if left is None else (left.pop(0),)
+                answering.create_task(app.resolve_permission(event.data["request"], *said))
 
         result = await follow_run(app, await app.start_run(TASK), note)
     assert result.status == "completed", result

@@ -256,7 +256,7 @@ class ScriptedProvider(Provider):
             self.services = services
             return self
 
-        about = {"summary": "scripted agents", "program": self.is_program}
+        about: Any = {"summary": "scripted agents", "program": self.is_program}
         return ProviderSpec(name="script", factory=factory, **about)
 
     @asynccontextmanager

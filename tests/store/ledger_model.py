@@ -383,7 +383,7 @@ class _Act(FilesMeant, BirthsMeant):
             error=call.error,
             duration_s=write.duration_s,
             exit_code=write.exit_code,
-            turn=turn.id,
+            turn=write.turn_id,
         )
 
     def EffectNoted(self, write: Any) -> None:  # noqa: N802

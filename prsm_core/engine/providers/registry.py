@@ -119,6 +119,7 @@ class ProviderRegistry:
         self._make_services = make_services
         self._clock = clock
         self._built: dict[tuple[str, str | None], GuardedProvider] = {}  # by name and auth profile
+        self._spoilt: dict[str, PrsmError] = {}  # what kept those from beginning early
         self._profiles: dict[str, AuthProfiles] = {}
         self.statuses: dict[str, ProviderStatus] = {}  # of those that `choose` has probed
         self._preparing: asyncio.Task[None] | None = None
@@ -159,6 +160,8 @@ class ProviderRegistry:
         Raises ProviderNotAvailableError for one that is not installed, ConfigError for wrong
         settings.
         """
+        if (spoilt := self._spoilt.pop(name, None)) is not None:
+            raise spoilt
         login = self.profiles(name).current
         if (name, login) not in self._built:
             spec = self._external if self.is_external(name) else self._specs.get(name)
@@ -191,8 +194,8 @@ class ProviderRegistry:
             return
         try:
             await self.get(provider)
-        except PrsmError as error:  # whoever needs it hears of it
-            _log.info("%s", error)
+        except PrsmError as error:  # whoever needs it first hears of it, and who tries again tries
+            self._spoilt[provider] = error
         else:
             work = self._prepare(provider)
             self._preparing = background.start(work, name=f"preparing {provider}")

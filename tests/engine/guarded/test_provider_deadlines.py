@@ -131,7 +131,7 @@ CALLS: dict[str, Any] = {
 
 
 def test_no_call_of_the_interface_is_forgotten():
-    bounded = {*CALLS, "open_session", *BY_CONSTANTS, *BY_CLOCKS_OF_A_TURN}
+    bounded = {*CALLS, "open_session", "prepare", *BY_CONSTANTS, *BY_CLOCKS_OF_A_TURN}
     assert calls_of(Provider) | calls_of(ProviderSession) == bounded
 
 

@@ -19,15 +19,20 @@ NEVER_WRITTEN = "from core.store import open_store"
 
 def at_work(*steps: dict[str, Any]) -> dict[str, Any]:
     """Have the owner be at work until the other one has ended."""
-    wait = {"shell": "for i in $(seq 200); do [ -e ui/over ] && break; sleep 0.05; done"}
+    wait = {"shell": f"touch core/begun; {until('ui/over')}"}
     played: dict[str, Any] = lane("core", {"say": "I will write open_store.", **wait}, *steps)
     return played
 
 
+def until(path: str) -> str:
+    return f"for i in $(seq 400); do [ -e {path} ] && break; sleep 0.05; done"
+
+
 def asker(*expected: str) -> dict[str, Any]:
     over = {"edit": {"path": "ui/over", "content": "x"}, "expect": list(expected)}
+    begun = {"shell": until("core/begun")}  # so that who answers does not play the owner's steps
     asked = asks(f"What is the signature of open_store? {NEVER_WRITTEN}")
-    played: dict[str, Any] = lane("ui", asked, over, done("page made"))
+    played: dict[str, Any] = lane("ui", begun, asked, over, done("page made"))
     return played
 
 

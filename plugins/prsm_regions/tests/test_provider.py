@@ -54,7 +54,10 @@ async def test_a_turn_ends_once_with_why_it_failed_and_has_used_no_token(tmp_pat
     assert events[-1] is ended
     assert ended.stop_reason is StopReason.ERROR
     assert ended.error is not None
-    assert "no model can plan (install a provider" in ended.error.message
+    assert (
+        "no model can plan: no provider that has one can be used (install a provider"
+        in ended.error.message
+    )
     (used,) = only(UsageReported, events)
     assert (used.usage.total_tokens, used.cost_usd) == (0, 0.0)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from prsm_regions.router import OWNER_TOKENS, A2ARouter, Limits, OwnerReply
+from prsm_regions.symbols.files import SETTLING_NS
 from prsm_regions.symbols.imports import owner_of
 from prsm_regions.symbols.oracle import Oracle
 from prsm_regions.symbols.questions import symbols_in
@@ -16,6 +18,9 @@ from prsm_core.testing import FakeClock
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+DEADLINE = 20.0  # seconds; a test that needs them has failed
 
 
 class Timed:
@@ -63,7 +68,16 @@ class Scene:
 @pytest.fixture
 async def scene(tmp_path):
     async with Oracle(tmp_path / "state/index") as oracle:
-        yield Scene(tmp_path / "tree", oracle, FakeClock(autojump=False))
+        scene = Scene(tmp_path / "tree", oracle, FakeClock(autojump=False))
+        await settled(scene.root / "core/src/auth.rs")
+        yield scene
+
+
+async def settled(path: Path) -> None:
+    """Wait until a change of the file would be seen: an index trusts no file before that."""
+    async with asyncio.timeout(DEADLINE):
+        while time.time_ns() - path.stat().st_ctime_ns <= SETTLING_NS:
+            await asyncio.sleep(0)
 
 
 ASKED = "import { AuthValidator } from '../../core/src/auth'"

@@ -17,7 +17,7 @@ MAX_FILES = 200_000  # that a walk finds
 _TRIES = 3
 _HEAD = 8192  # bytes in which a NUL says that a file is no text
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_SETTLING_NS = 20_000_000  # a change within a tick of the clock behind another leaves no trace
+SETTLING_NS = 20_000_000  # a change within a tick of the clock behind another leaves no trace
 _PASSED = frozenset(
     (
         *(".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox"),
@@ -85,7 +85,7 @@ def _read(descriptor: int, now_ns: int) -> Content | None:
             return Content(stamp, b"", None, f"{before.st_size // 1_000_000} MB long")
         data = os.pread(descriptor, before.st_size + 1, 0)
         if stamp_of(os.fstat(descriptor)) == stamp and len(data) == before.st_size:
-            settled = now_ns - max(before.st_mtime_ns, before.st_ctime_ns) > _SETTLING_NS
+            settled = now_ns - max(before.st_mtime_ns, before.st_ctime_ns) > SETTLING_NS
             return _content(data, stamp if settled else NEVER)
     return _content(data[:MAX_SIZE], NEVER)
 

@@ -158,7 +158,8 @@ async def _ask_owners(
 
 async def _find(place: Place, prefix: str) -> dict[str, Any]:
     requests = await _open_requests(place)
-    found = [request for request in requests if request["request"].startswith(prefix)]
+    # A blank one is a variable that nobody has set, and chooses none.
+    found = [request for request in requests if prefix and request["request"].startswith(prefix)]
     if len(found) == 1:
         return found[0]
     if found:

@@ -86,7 +86,9 @@ def choose_session(sessions: Sequence[SessionInfo], prefix: str | None) -> Sessi
         StoreError: no session (code `unknown_session`), or several (`ambiguous_session`).
     """
     start = (prefix or "").lower()
-    found = [s for s in sessions if s.session_id.lower().startswith(start)]
+    # A blank one is the beginning of all: it is a variable that nobody has set, and no choice.
+    is_choice = prefix is None or bool(start)
+    found = [s for s in sessions if is_choice and s.session_id.lower().startswith(start)]
     exact = [s for s in found if s.session_id == prefix]
     if exact or (found and prefix is None):
         return (exact or found)[0]

@@ -248,6 +248,7 @@ class AppContract(ABC):
             assert await scene.app.answer(request["request"], Answer(text="this"), via="here")
             assert not await scene.app.answer(request["request"], Answer(text="that"))
             told = await scene.app.outcome(request["request"])
+            assert await scene.app.outcome("") is None, "a blank id is of no request"
             assert told is not None
             assert (told["answer"]["text"], told["by"]) == ("this", "user")
             await scene.finish("done")

@@ -301,7 +301,7 @@ class ScriptedApp(ScriptedChanges):
     async def outcome(self, request: str) -> Mapping[str, Any] | None:
         """Return what the event of the end of a request told."""
         ended = [event.data for event in self._log if event.type in _ENDS]
-        found = [data for data in ended if data["request"].startswith(request)]
+        found = [data for data in ended if request and data["request"].startswith(request)]
         return found[0] if len(found) == 1 else None
 
     async def requests(self) -> Sequence[Mapping[str, Any]]:

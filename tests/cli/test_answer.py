@@ -57,6 +57,17 @@ def test_a_permission_is_listed_and_answered(start_asking, prsm):
     assert (resolved["verdict"], resolved["by"]) == ("once", "user")
 
 
+def test_a_blank_id_answers_nothing(start_asking, prsm):
+    """A script's variable that nobody has set must not allow the only thing that waits."""
+    process = start_asking("read")
+    done = prsm("answer", "", "once")
+    assert (done.code, done.out) == (1, "")
+    assert "no open request begins with ''" in done.err
+    [request] = listed(prsm)
+    assert prsm("answer", request["request"], "deny").code == 0
+    assert "denied" in summary(process)
+
+
 def test_a_denial_is_an_answer(start_asking, prsm):
     process = start_asking("read")
     [request] = listed(prsm)

@@ -258,7 +258,7 @@ class HumanRequests:
             **self._outcomes,
             **{name: one.outcome() for name, one in self._open.items() if one.answer is not None},
         }
-        found = [name for name in ended if name.startswith(prefix)]
+        found = [name for name in ended if prefix and name.startswith(prefix)]
         return {"request": found[0], **ended[found[0]]} if len(found) == 1 else None
 
     def waiting(self) -> tuple[HumanRequest, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import field
+from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 
@@ -36,6 +37,17 @@ class Box(Record, frozen=True, kw_only=True):
     network: bool = False
     mounts: Mapping[str, str] = field(default_factory=dict)
     writable: tuple[str, ...] = ()
+
+    def opened(self, *writable: str, shown: Mapping[str, str] | None = None) -> Box:
+        """Return a box that may write further places too, and sees others, as in `mounts`.
+
+        That is how a provider adds what its program needs, such as the folder of its settings.
+        """
+        return replace(
+            self,
+            writable=(*self.writable, *writable),
+            mounts={**self.mounts, **(shown or {})},
+        )
 
     @property
     def limits(self) -> dict[str, float]:

@@ -52,6 +52,7 @@ class ProviderCapabilities(Record, frozen=True, kw_only=True):
     model; without it there are none.
     skills: folders of skills, such as `.agents/skills` of the working folder or `~/.agents/skills`,
     of which the vendor tells its model by itself, so that nobody else does.
+    boxes: the process of a session is started in `SessionRequest.box`, with all that it starts.
     own_process: each open session holds one process of its own, which ends with it. So a session
     whose agent only waits is closed where others need the place, and another one is opened later.
     """
@@ -69,6 +70,7 @@ class ProviderCapabilities(Record, frozen=True, kw_only=True):
     compacts: bool = False
     images: bool = False
     own_process: bool = False
+    boxes: bool = False
     skills: frozenset[str] = frozenset()
 
 

@@ -12,11 +12,15 @@ import stat
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from prsm_core.domain.record import Record
 from prsm_core.errors import ProcessError
 from prsm_core.permissions.within import is_within
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from prsm_core.domain.boxes import Box
 
 TEMP = "/tmp"  # noqa: S108 - an empty one of the box
@@ -68,6 +72,15 @@ class BoxView(Record, frozen=True, kw_only=True):
                 return self.outside(os.path.normpath(f"/{target}{path[len(name) + 1 :]}"))
         return _source_of(path, self.mounts)
 
+    def showing(self, file: str) -> BoxView:
+        """Return a view with one file of the machine more, at its own path."""
+        mount = Mount(target=file, source=os.path.realpath(file))
+        return replace(self, mounts=_ordered((*self.mounts, mount)))
+
+
+def _ordered(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
+    return tuple(sorted(mounts, key=lambda mount: PurePosixPath(mount.target).parts))
+
 
 def box_view(box: Box, cwd: str | None, home: str | None) -> BoxView:
     """Return what is in a box for a process in the folder `cwd`, which it may write.
@@ -82,14 +95,16 @@ def box_view(box: Box, cwd: str | None, home: str | None) -> BoxView:
     for path in writable:
         mounts[path] = Mount(target=path, source=path, writable=True)
     for inside, path in box.mounts.items():
+        if os.path.realpath(inside) == path and any(is_within(inside, place) for place in SYSTEM):
+            continue  # it is there already
         _check_mount(inside, path, writable)
         mounts[inside] = Mount(target=inside, source=path)
     if home is not None and _is_free(home, mounts):
         mounts[home] = Mount(target=home)
-    ordered = sorted(mounts.values(), key=lambda mount: PurePosixPath(mount.target).parts)
+    ordered = _ordered(mounts.values())
     for place, mount in enumerate(ordered):
         _check_place(mount, ordered[:place])
-    return BoxView(mounts=tuple(ordered), links=tuple(links), cwd=folder or "/")
+    return BoxView(mounts=ordered, links=tuple(links), cwd=folder or "/")
 
 
 def _check_limits(box: Box) -> None:
@@ -120,7 +135,7 @@ def _check_mount(inside: str, path: str, writable: tuple[str, ...]) -> None:
     if inside in (TEMP, "/etc"):
         raise _refusal(f"{what}: that is the box's own", f"choose a place such as {inside}/NAME")
     for folder in writable:
-        if is_within(inside, folder):
+        if is_within(inside, folder) and inside != path:
             why = f"{what}: the box may write {folder}"
             raise _refusal(why, "choose a place such as /mnt/NAME")
 
@@ -143,7 +158,7 @@ def _check_outside(path: str, name: str) -> None:
         raise _refusal(f"{name}: {path} is a device", "a box has none of the machine's")
 
 
-def _check_place(mount: Mount, earlier: list[Mount]) -> None:
+def _check_place(mount: Mount, earlier: tuple[Mount, ...]) -> None:
     """Refuse a mount within another one that has no such place: it cannot be made there."""
     place = _source_of(mount.target, earlier)
     if place is None or mount.source == place:
@@ -177,7 +192,7 @@ def _system(*, network: bool) -> tuple[list[Mount], list[tuple[str, str]]]:
     return mounts, links
 
 
-def _source_of(path: str, mounts: list[Mount] | tuple[Mount, ...]) -> str | None:
+def _source_of(path: str, mounts: tuple[Mount, ...]) -> str | None:
     """Return what of the machine is at a path, by the innermost of the mounts."""
     for mount in reversed(mounts):
         if is_within(path, mount.target):

@@ -82,9 +82,13 @@ class Containers:
     Args:
         launcher: Starts them.
         bundles: Their folder.
+        runtimes: What they may be made with, from the best.
     """
 
-    def __init__(self, launcher: ProcessLauncher, bundles: Bundles) -> None:
+    def __init__(
+        self, launcher: ProcessLauncher, bundles: Bundles, runtimes: Sequence[str] = RUNTIMES
+    ) -> None:
+        self._runtimes = runtimes
         self._launcher = launcher
         self._bundles = bundles
         self._state: BoxState | None = None
@@ -127,7 +131,7 @@ class Containers:
         """Start a process; `look` is given the name of its box at its end, while that is there."""
         environ = self._launcher.environment(order.env)
         view = box_view(order.box, order.cwd, environ.get("HOME"))
-        _require_program(order.name, order.argv[0], view, environ)
+        view = _with_program(order.name, order.argv[0], view, environ)
         if (temp := environ.get("TMPDIR")) is not None and view.outside(temp) is None:
             environ["TMPDIR"] = TEMP
         box_name, bundle = self._bundles.make(view.links)
@@ -197,7 +201,7 @@ class Containers:
 
     async def _examined(self) -> BoxState:
         reasons = []
-        for runtime in RUNTIMES:
+        for runtime in self._runtimes:
             if shutil.which(runtime) is None:
                 reasons.append(f"{runtime} is not installed")
                 continue
@@ -277,23 +281,24 @@ def _ids() -> tuple[int, int] | None:
     return None if os.geteuid() == 0 else (os.geteuid(), os.getegid())
 
 
-def _require_program(name: str, program: str, view: BoxView, environ: Mapping[str, str]) -> None:
-    """Raise ProviderNotAvailableError when a program is not in the box."""
+def _with_program(name: str, program: str, view: BoxView, environ: Mapping[str, str]) -> BoxView:
+    """Return a view with the program in it: its own file is shown where nothing else shows it.
+
+    What it needs beside that is the box's to mount. Raises ProviderNotAvailableError where there
+    is no such program.
+    """
     if "/" in program:
-        places = [os.path.normpath(f"{view.cwd}/{program}" if program[0] != "/" else program)]
+        places = [os.path.normpath(f"{view.cwd}/{program}")] if program[0] != "/" else [program]
     else:
         folders = environ.get("PATH", os.defpath).split(os.pathsep)
-        places = [os.path.normpath(f"{folder}/{program}") for folder in folders if folder]
-    inside = (path for place in places if (path := view.outside(place)) is not None)
-    if any(os.path.lexists(path) for path in inside):
-        return
-    outside = shutil.which(program, path=environ.get("PATH"))
-    if outside is None:
-        raise ProviderNotAvailableError(
-            f"{name}: cannot start {program}: there is no such program",
-            hint=f"Install {program}, or put the folder it is in on PATH.",
-        )
+        places = [f"{folder}/{program}" for folder in folders if folder.startswith("/")]
+    for place in map(os.path.normpath, places):
+        outside = view.outside(place)
+        if outside is not None and os.path.lexists(outside):
+            return view
+        if os.path.isfile(place) and os.access(place, os.X_OK):  # noqa: PTH113
+            return view.showing(place)
     raise ProviderNotAvailableError(
-        f"{name}: {outside} is not in the box",
-        hint="Add the folder that it is installed in to the box's mounts.",
+        f"{name}: cannot start {program}: there is no such program in the box",
+        hint=f"Install {program}, or add the folder it is in to the box's mounts.",
     )

@@ -7,12 +7,11 @@ import logging
 import os
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
 from prsm_core.engine.guarded.provider import ANSWERS, PROBE_SECONDS, GuardedProvider, Limits
-from prsm_core.engine.processes.bundles import Bundles
-from prsm_core.engine.processes.container import Containers
 from prsm_core.engine.providers.levels import check_level
 from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.engine.providers.residents import Residents
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.boxes import Box
+    from prsm_core.engine.processes.container import Containers
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import (
@@ -57,7 +57,7 @@ class EngineServices:
         state_dir: Path,
         residents: Residents,
         redactor: Redactor,
-        containers: Containers,
+        boxes: Callable[[], Containers],
     ) -> None:
         self.clock = clock
         self.state_dir = state_dir
@@ -65,7 +65,7 @@ class EngineServices:
         self._background = background
         self._residents = residents
         self._redactor = redactor
-        self._containers = containers
+        self._boxes = boxes
         self.guest: Guest | None = None  # whose services these are
 
     async def start_process(
@@ -81,7 +81,7 @@ class EngineServices:
         async with self._residents.place():
             if box is None:
                 return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
-            return await self._containers.start(argv, name=name, cwd=cwd, env=env, box=box)
+            return await self._boxes().start(argv, name=name, cwd=cwd, env=env, box=box)
 
     def start_soon(
         self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
@@ -116,9 +116,11 @@ class ProviderRegistry:
         residents: Residents,
         external: ProviderSpec | None = None,
         *,
+        boxes: Callable[[], Containers],
         plugins_off: bool = False,
     ) -> None:
         self.residents = residents
+        self._boxes = boxes
         self._plugins_off = plugins_off
         self._specs = dict(specs)
         self._names = frozenset(specs)
@@ -289,6 +291,10 @@ class ProviderRegistry:
         except PluginFaultError as error:
             raise ProviderNotAvailableError(error.message, hint=error.hint) from error
 
+    async def box_gaps(self, box: Box) -> tuple[str, ...]:
+        """Return what of a box is not held on this machine, by a trial."""
+        return (await self._boxes().examine()).gaps(box)
+
     def is_ready(self, name: str) -> bool:
         """Whether `choose` has found that a provider is there, and not that nobody is logged in."""
         status = self.statuses.get(name)
@@ -388,6 +394,19 @@ def configured_specs(
     return found
 
 
+def _opening_boxes(launcher: ProcessLauncher, state_dir: Path) -> Callable[[], Containers]:
+    """Return what gives the boxes of an engine; they are imported with the first one."""
+
+    @cache
+    def opened() -> Containers:
+        from prsm_core.engine.processes.bundles import Bundles
+        from prsm_core.engine.processes.container import Containers
+
+        return Containers(launcher, Bundles(state_dir))
+
+    return opened
+
+
 def build_provider_registry(
     specs: Mapping[str, ProviderSpec],
     settings: Settings,
@@ -412,12 +431,19 @@ def build_provider_registry(
         folder = name if login is None else f"{name}@{names.index(login)}"
         private = state_dir / "providers" / folder
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return EngineServices(launcher, background, clock, private, residents, redactor, containers)
+        return EngineServices(launcher, background, clock, private, residents, redactor, boxes)
 
-    containers = Containers(launcher, Bundles(state_dir))
+    boxes = _opening_boxes(launcher, state_dir)
     limit = settings.engine.max_resident_processes
     residents = Residents(limit, lambda: launcher.of_agents, clock)
     found = configured_specs(specs, settings)
     return ProviderRegistry(
-        found, settings, make_services, clock, residents, external, plugins_off=plugins_off
+        found,
+        settings,
+        make_services,
+        clock,
+        residents,
+        external,
+        boxes=boxes,
+        plugins_off=plugins_off,
     )

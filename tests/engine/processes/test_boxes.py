@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from prsm_core.engine.processes import cgroups, container
+from prsm_core.engine.processes import cgroups
 from prsm_core.engine.processes.box_view import TEMP
 from prsm_core.engine.processes.bundles import Bundles, end_boxes, find_boxes
 from prsm_core.engine.processes.container import Containers
@@ -25,17 +25,16 @@ MIB = 2**20
 
 
 @pytest.fixture
-async def opened(tmp_path, monkeypatch):
+async def opened(tmp_path):
     """Opens boxes by a runtime; skips where it is not there."""
     async with ProcessLauncher(SystemClock()) as launcher:
 
         def open_boxes(runtime="runc"):
             if WHY_NO[runtime] is not None:
                 pytest.skip(WHY_NO[runtime])
-            monkeypatch.setattr(container, "RUNTIMES", (runtime,))
             folder, state = tmp_path / "work", tmp_path / "state"
             folder.mkdir()
-            return Boxes(Containers(launcher, Bundles(state)), folder, state)
+            return Boxes(Containers(launcher, Bundles(state), (runtime,)), folder, state)
 
         yield open_boxes
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
@@ -42,6 +44,12 @@ _OWN_PIDS = 1  # that shell
 _CLONE_NEWUSER = 0x10000000
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 _MOST_FAMILIES = 64  # more than there are
+
+
+def find_runtime(name: str) -> str | None:
+    """Return the program of a runtime; many users have no folder of the system's on PATH."""
+    folders = (os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin")
+    return shutil.which(name, path=os.pathsep.join(folders))
 
 
 class BoxStart(Record, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ import msgspec
 
 from prsm_core.config import private_dir
 from prsm_core.engine.processes import cgroups
-from prsm_core.engine.processes.box_runtimes import RUNC
+from prsm_core.engine.processes.box_runtimes import RUNC, find_runtime
 from prsm_core.engine.processes.table import ProcessIdentity, is_alive, process_identity
 from prsm_core.errors import ProcessError
 
@@ -142,9 +142,9 @@ def _delete(state: Path, name: str) -> None:
 
     Where it does not, the groups are emptied and removed all the same.
     """
-    if shutil.which(RUNC) is None:
+    if (program := find_runtime(RUNC)) is None:
         return
-    argv = (RUNC, "--root", str(state), "delete", "--force", name)
+    argv = (program, "--root", str(state), "delete", "--force", name)
     subprocess.run(argv, timeout=DELETE_SECONDS, capture_output=True, check=False)
 
 

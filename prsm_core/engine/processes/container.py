@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,6 +24,7 @@ from prsm_core.engine.processes.box_runtimes import (
     RUNTIMES,
     BoxStart,
     bwrap_argv,
+    find_runtime,
     podman_argv,
     runc_argv,
     runc_config,
@@ -33,7 +33,7 @@ from prsm_core.engine.processes.box_view import TEMP, box_view
 from prsm_core.engine.processes.reaper_shim import MARK
 from prsm_core.engine.processes.syscalls import build_filter, filter_file
 from prsm_core.engine.processes.table import process_identity
-from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.errors import ProviderNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -151,9 +151,9 @@ class Containers:
 
         handed: list[int] = []
         try:
-            command = self._command(runtime, start, bundle, handed)
+            _, *command = self._command(runtime, start, bundle, handed)
             return await self._launcher.start(
-                command,
+                (find_runtime(runtime) or runtime, *command),
                 name=order.name,
                 env=None if runtime == RUNC else environ,
                 inherit=handed,
@@ -202,7 +202,7 @@ class Containers:
     async def _examined(self) -> BoxState:
         reasons = []
         for runtime in self._runtimes:
-            if shutil.which(runtime) is None:
+            if find_runtime(runtime) is None:
                 reasons.append(f"{runtime} is not installed")
                 continue
             for limits in ({},) if runtime == BWRAP else (_TRIAL.limits, {}):
@@ -218,11 +218,14 @@ class Containers:
         """Return which limits a trial box had, None and why not where there was none."""
         held: list[frozenset[str]] = []
         order = _Order(argv=("true",), name="trial of boxes", box=_TRIAL, limits=limits)
-        process = await self._start(
-            runtime,
-            order,
-            lambda name: held.append(cgroups.held_limits(self._bundles.parents, name)),
-        )
+        try:
+            process = await self._start(
+                runtime,
+                order,
+                lambda name: held.append(cgroups.held_limits(self._bundles.parents, name)),
+            )
+        except PrsmError as error:  # an odd home, or a program that is none for this machine
+            return None, error.message
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
                 code = await process.wait()

@@ -6,10 +6,13 @@ import asyncio
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 from contextlib import asynccontextmanager
 from errno import ENOENT
+from functools import cache
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -331,8 +334,25 @@ async def _failed_start(report: socket.socket, name: str) -> int:
 
 
 def _shim_argv(argv: Sequence[str], grace: float, status: str) -> tuple[str, ...]:
-    shim = (sys.executable, "-I", "-S", str(SHIM))
+    shim = (sys.executable, "-I", "-S", _shim_file())
     return (*shim, str(os.getpid()), str(grace), status, *argv)
+
+
+@cache
+def _shim_file() -> str:
+    """Return the shim as Python has compiled it, where that is of this very source; else that.
+
+    A script that is run by its name is compiled anew each time.
+    """
+    compiled = Path(cache_from_source(SHIM))
+    source = SHIM.stat()
+    stamp = struct.pack("<III", 0, int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
+    try:
+        with compiled.open("rb") as file:
+            is_fresh = file.read(16) == MAGIC_NUMBER + stamp
+    except OSError:
+        is_fresh = False  # its folder cannot be written, say
+    return str(compiled if is_fresh else SHIM)
 
 
 def _not_available(

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from benchmarks.harness import Finding, Plan
-    from prsm_core.engine.processes.container import BoxState
 
 STARTS = 10  # of one measurement
 GOAL = 1.5
@@ -42,36 +41,34 @@ def measure(plan: Plan) -> list[Finding | Absent]:
     install_child_watcher()
     with tempfile.TemporaryDirectory() as name, asyncio.Runner() as runner:
         folder, times = Path(name), plan.count(STARTS)
-        state = runner.run(_examined(folder))
-        if state.runtime != RUNC or state.gaps(BOX):
-            return [Absent(benchmark="box", case=CASE, why="; ".join(state.gaps(BOX)))]
-        bare = (program, "--root", str(folder / "bare"), "run", "--bundle", _bundle(folder), "bare")
-        return [
-            compared(
-                "box",
-                CASE,
-                lambda: _cost(lambda: runner.run(_boxed(folder, times)), times),
-                lambda: _cost(lambda: _run(bare, times), times),
-                plan,
-                goal=GOAL,
-                unit="ms",
-            )
-        ]
-
-
-async def _examined(folder: Path) -> BoxState:
-    async with ProcessLauncher(SystemClock()) as launcher:
-        return await Containers(launcher, Bundles(folder / "state")).examine()
-
-
-async def _boxed(folder: Path, times: int) -> None:
-    """Start a program in boxes, one after the other; the trial is made by the first."""
-    async with ProcessLauncher(SystemClock()) as launcher:
+        launcher = ProcessLauncher(SystemClock())
+        runner.run(launcher.__aenter__())
         boxes = Containers(launcher, Bundles(folder / "state"))
-        for _ in range(times):
-            process = await boxes.start(PROGRAM, name="boxed", box=BOX, cwd=str(folder))
-            if code := await process.wait():
-                raise RuntimeError(f"it ended with {code}: {process.stderr_tail}")
+        state = runner.run(boxes.examine())
+        if state.runtime != RUNC or state.gaps(BOX):
+            why = "; ".join((state.reason, *state.gaps(BOX)))
+            return [Absent(benchmark="box", case=CASE, why=why)]
+        bare = (program, "--root", str(folder / "bare"), "run", "--bundle", _bundle(folder), "bare")
+        found = compared(
+            "box",
+            CASE,
+            lambda: _cost(lambda: runner.run(_start(boxes, folder, times)), times),
+            lambda: _cost(lambda: _run(bare, times), times),
+            plan,
+            goal=GOAL,
+            unit="ms",
+        )
+        boxes.close()
+        runner.run(launcher.aclose())
+    return [found]
+
+
+async def _start(boxes: Containers, folder: Path, times: int) -> None:
+    """Start a program in boxes, one after the other."""
+    for _ in range(times):
+        process = await boxes.start(PROGRAM, name="boxed", box=BOX, cwd=str(folder))
+        if code := await process.wait():
+            raise RuntimeError(f"it ended with {code}: {process.stderr_tail}")
 
 
 def _bundle(folder: Path) -> str:

@@ -103,6 +103,10 @@ class LocalServices:
         self.processes.append(process)
         return process
 
+    def close(self) -> None:
+        """Leave no box behind; what still runs in one is removed at its end."""
+        self._containers.close()
+
     def start_soon(
         self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
     ) -> BackgroundTask:
@@ -141,7 +145,11 @@ async def open_services(
     """
     _make_private(state_dir)
     async with ProcessLauncher(SystemClock()) as launcher, open_background() as background:
-        yield LocalServices(state_dir, launcher, background, clock or SystemClock())
+        services = LocalServices(state_dir, launcher, background, clock or SystemClock())
+        try:
+            yield services
+        finally:
+            services.close()
 
 
 def _make_private(folder: Path) -> None:

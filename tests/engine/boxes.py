@@ -62,5 +62,6 @@ class Boxes:
         )
 
     def left(self):
-        """Return what is left of boxes on the disk."""
-        return sorted(path.name for path in self.state.glob("boxes/*/*"))
+        """Return what is left of boxes on the disk once they are closed."""
+        self.containers.close()
+        return sorted(path.name for path in self.state.glob("boxes/*"))

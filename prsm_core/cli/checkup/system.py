@@ -118,7 +118,11 @@ def check_boxes() -> Iterator[Finding]:
 async def _box_state() -> BoxState:
     with TemporaryDirectory(prefix="prsm-boxes-") as folder:
         async with ProcessLauncher(SystemClock()) as launcher:
-            return await Containers(launcher, Bundles(Path(folder))).examine()
+            boxes = Containers(launcher, Bundles(Path(folder)))
+            try:
+                return await boxes.examine()
+            finally:
+                boxes.close()
 
 
 def check_answers() -> Iterator[Finding]:

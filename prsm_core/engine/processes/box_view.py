@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,7 @@ def box_view(box: Box, cwd: str | None, home: str | None) -> BoxView:
     ordered = _ordered(mounts.values())
     for place, mount in enumerate(ordered):
         _check_place(mount, ordered[:place])
-    return BoxView(mounts=ordered, links=tuple(links), cwd=folder or "/")
+    return BoxView(mounts=ordered, links=links, cwd=folder or "/")
 
 
 def _check_limits(box: Box) -> None:
@@ -178,7 +179,8 @@ def _is_free(home: str, mounts: dict[str, Mount]) -> bool:
     return not any(is_within(home, place) for place in (*places, TEMP, *mounts))
 
 
-def _system(*, network: bool) -> tuple[list[Mount], list[tuple[str, str]]]:
+@cache
+def _system(*, network: bool) -> tuple[tuple[Mount, ...], tuple[tuple[str, str], ...]]:
     """Return the read-only mounts of the machine's programs, and links of the top folder."""
     mounts, links = [], []
     for path in SYSTEM:
@@ -189,7 +191,7 @@ def _system(*, network: bool) -> tuple[list[Mount], list[tuple[str, str]]]:
     files = (Path("/etc", name) for name in (*_ETC, *(_NETWORK_ETC if network else ())))
     there = [str(file) for file in files if file.exists()]
     mounts += [Mount(target=file, source=os.path.realpath(file)) for file in there]
-    return mounts, links
+    return tuple(mounts), tuple(links)
 
 
 def _source_of(path: str, mounts: tuple[Mount, ...]) -> str | None:

@@ -6,6 +6,7 @@ engine lie in one folder beside the record of its processes, so that the next en
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import shutil
@@ -25,16 +26,22 @@ from prsm_core.errors import ProcessError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from prsm_core.engine.processes.box_view import BoxView
+
 DELETE_SECONDS = 10.0
 _GROUPS = "groups"  # file: in which folders control groups were made
 _STATE = "runc"  # folder: what runc knows of its containers
 _PREFIX = "prsm-"
 _BOXES = "boxes"  # folder of the state: in it one of each engine, named by its process
 _SEPARATOR = "_"
+_ROOT = "root-"  # begin of a folder: the top one of some boxes
 
 
 class Bundles:
-    """Owns the folder; it is made with the first box and gone with the last one.
+    """Owns the folder; it is made with the first box, and gone with the last one once closed.
+
+    Boxes that have the same places in them share a top folder, in which these stand empty: to make
+    them and to remove them takes the kernel longer than all else.
 
     Args:
         state_dir: PRSM's own folder, in which it is.
@@ -46,22 +53,31 @@ class Bundles:
         self._numbers = itertools.count(1)
         self._running: set[str] = set()
         self._ended: set[str] = set()  # those that are not removed yet
+        self._is_closed = False
 
     @cached_property
     def parents(self) -> Mapping[str, Path]:
         """The folders in which control groups are made, by controller."""
         return cgroups.own_parents()
 
-    def make(self, links: Iterable[tuple[str, str]]) -> tuple[str, Path]:
-        """Return the name of a new box and its folder, in which `rootfs` has these links."""
+    def make(self) -> tuple[str, Path]:
+        """Return the name of a new box, and its folder."""
         folder = self._made()
         name = f"{_PREFIX}{os.getpid()}-{os.urandom(3).hex()}-{next(self._numbers)}"
         self._running.add(name)
-        root = folder / name / "rootfs"
-        root.mkdir(mode=0o755, parents=True)
-        for link, target in links:
-            (root / link).symlink_to(target)
+        (folder / name).mkdir(mode=0o700)
         return name, folder / name
+
+    def root(self, view: BoxView) -> Path:
+        """Return the top folder of boxes with such a view; runc makes its places in it."""
+        places = [*(mount.target for mount in view.mounts), *map(list, view.links)]
+        word = hashlib.sha256(msgspec.json.encode(places)).hexdigest()[:16]
+        root = self._made() / f"{_ROOT}{word}"
+        if not root.is_dir():
+            root.mkdir(mode=0o755)
+            for link, target in view.links:
+                (root / link).symlink_to(target)
+        return root
 
     def state(self) -> str:
         """Return the folder that runc is told to keep its state in."""
@@ -80,10 +96,16 @@ class Bundles:
         for ended in sorted(self._ended):
             if cgroups.remove_groups(self.parents.values(), ended):
                 shutil.rmtree(self._folder / _STATE / ended, ignore_errors=True)
-                _remove_bundle(self._folder / ended)
+                shutil.rmtree(self._folder / ended, ignore_errors=True)
                 self._ended.discard(ended)
-        if not self._running and not self._ended:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._is_closed:
+            self.close()
+
+    def close(self) -> None:
+        """Remove the folder once the last box in it has ended."""
+        self._is_closed = True
+        if self._folder is not None and not self._running and not self._ended:
+            _remove_folder(self._folder)
             self._folder = None
 
     def _made(self) -> Path:
@@ -132,9 +154,7 @@ def _remove_boxes(folder: Path, names: Iterable[str]) -> None:
         if (state / name).exists():
             _delete(state, name)
         cgroups.remove_groups(parents, name)
-        _remove_bundle(folder / name)
-    if not _names(folder):
-        shutil.rmtree(folder, ignore_errors=True)
+    _remove_folder(folder)
 
 
 def _delete(state: Path, name: str) -> None:
@@ -155,8 +175,8 @@ def _noted_parents(folder: Path) -> list[Path]:
         return []
 
 
-def _remove_bundle(bundle: Path) -> None:
-    """Remove a bundle, but for one in which something of the machine is still mounted."""
+def _remove_folder(folder: Path) -> None:
+    """Remove the folder of an engine, unless something of the machine is still mounted in it."""
     mounts = Path("/proc/self/mountinfo").read_bytes()
-    if bundle.name.encode() not in mounts:
-        shutil.rmtree(bundle, ignore_errors=True)
+    if folder.name.encode() not in mounts:
+        shutil.rmtree(folder, ignore_errors=True)

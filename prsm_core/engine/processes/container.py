@@ -48,6 +48,8 @@ _log = logging.getLogger("prsm.engine")
 
 TRIAL_SECONDS = 10.0
 _TRIAL = Box(memory=64 * 2**20, cpus=0.5, pids=32)
+# It copies what a program says; a thread for each processor would only be started.
+_RUNC_ENV = {"GOMAXPROCS": "1"}
 _SWAP_FILE = "memory.memsw.limit_in_bytes"  # of the first version; the second always has its own
 HINT = "install runc (apt install runc), or start the agent without a box"
 
@@ -101,6 +103,10 @@ class Containers:
                 self._state = await self._examined()
         return self._state
 
+    def close(self) -> None:
+        """Leave nothing behind; what still runs is removed at its end."""
+        self._bundles.close()
+
     async def start(
         self,
         argv: Sequence[str],
@@ -134,7 +140,7 @@ class Containers:
         view = _with_program(order.name, order.argv[0], view, environ)
         if (temp := environ.get("TMPDIR")) is not None and view.outside(temp) is None:
             environ["TMPDIR"] = TEMP
-        box_name, bundle = self._bundles.make(view.links)
+        box_name, bundle = self._bundles.make()
         start = BoxStart(
             name=box_name,
             argv=order.argv,
@@ -155,7 +161,7 @@ class Containers:
             return await self._launcher.start(
                 (find_runtime(runtime) or runtime, *command),
                 name=order.name,
-                env=None if runtime == RUNC else environ,
+                env=_RUNC_ENV if runtime == RUNC else environ,
                 inherit=handed,
                 on_end=on_end,
             )
@@ -170,14 +176,14 @@ class Containers:
         self, runtime: str, start: BoxStart, bundle: Path, handed: list[int]
     ) -> tuple[str, ...]:
         """Return the command line; what it takes over is added to `handed`."""
-        root = str(bundle / "rootfs")
-        if runtime == PODMAN:
-            return podman_argv(start, root)
         if runtime == BWRAP:
             program = build_filter(network=start.box.network)
             if program is not None:
                 handed.append(filter_file(program))
             return bwrap_argv(start, handed)
+        root = str(self._bundles.root(start.view))
+        if runtime == PODMAN:
+            return podman_argv(start, root)
         config = runc_config(start, root, _ids(), swap=self._counts_swap())
         # In memory: among the variables are keys, which are written to no disk.
         handed.append(descriptor := os.memfd_create("prsm-box"))

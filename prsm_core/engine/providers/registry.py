@@ -7,7 +7,6 @@ import logging
 import os
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
@@ -57,7 +56,7 @@ class EngineServices:
         state_dir: Path,
         residents: Residents,
         redactor: Redactor,
-        boxes: Callable[[], Containers],
+        boxes: LateBoxes,
     ) -> None:
         self.clock = clock
         self.state_dir = state_dir
@@ -81,7 +80,7 @@ class EngineServices:
         async with self._residents.place():
             if box is None:
                 return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
-            return await self._boxes().start(argv, name=name, cwd=cwd, env=env, box=box)
+            return await self._boxes.opened.start(argv, name=name, cwd=cwd, env=env, box=box)
 
     def start_soon(
         self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
@@ -104,6 +103,30 @@ class EngineServices:
         return self._redactor.value(value)
 
 
+class LateBoxes:
+    """Owns the boxes of an engine; they are imported with the first one."""
+
+    def __init__(self, launcher: ProcessLauncher, state_dir: Path) -> None:
+        self._launcher = launcher
+        self._state_dir = state_dir
+        self._opened: Containers | None = None
+
+    @property
+    def opened(self) -> Containers:
+        """What starts processes in boxes."""
+        if self._opened is None:
+            from prsm_core.engine.processes.bundles import Bundles
+            from prsm_core.engine.processes.container import Containers
+
+            self._opened = Containers(self._launcher, Bundles(self._state_dir))
+        return self._opened
+
+    def close(self) -> None:
+        """Leave nothing behind; what still runs is removed at its end."""
+        if self._opened is not None:
+            self._opened.close()
+
+
 class ProviderRegistry:
     """Owns the providers of an engine."""
 
@@ -116,7 +139,7 @@ class ProviderRegistry:
         residents: Residents,
         external: ProviderSpec | None = None,
         *,
-        boxes: Callable[[], Containers],
+        boxes: LateBoxes,
         plugins_off: bool = False,
     ) -> None:
         self.residents = residents
@@ -293,7 +316,7 @@ class ProviderRegistry:
 
     async def box_gaps(self, box: Box) -> tuple[str, ...]:
         """Return what of a box is not held on this machine, by a trial."""
-        return (await self._boxes().examine()).gaps(box)
+        return (await self._boxes.opened.examine()).gaps(box)
 
     def is_ready(self, name: str) -> bool:
         """Whether `choose` has found that a provider is there, and not that nobody is logged in."""
@@ -360,6 +383,7 @@ class ProviderRegistry:
             await asyncio.wait({preparing})
         built, self._built = self._built, {}
         await asyncio.gather(*(_close(provider) for provider in built.values()))
+        self._boxes.close()
 
 
 async def _close(provider: GuardedProvider) -> None:
@@ -394,19 +418,6 @@ def configured_specs(
     return found
 
 
-def _opening_boxes(launcher: ProcessLauncher, state_dir: Path) -> Callable[[], Containers]:
-    """Return what gives the boxes of an engine; they are imported with the first one."""
-
-    @cache
-    def opened() -> Containers:
-        from prsm_core.engine.processes.bundles import Bundles
-        from prsm_core.engine.processes.container import Containers
-
-        return Containers(launcher, Bundles(state_dir))
-
-    return opened
-
-
 def build_provider_registry(
     specs: Mapping[str, ProviderSpec],
     settings: Settings,
@@ -433,7 +444,7 @@ def build_provider_registry(
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
         return EngineServices(launcher, background, clock, private, residents, redactor, boxes)
 
-    boxes = _opening_boxes(launcher, state_dir)
+    boxes = LateBoxes(launcher, state_dir)
     limit = settings.engine.max_resident_processes
     residents = Residents(limit, lambda: launcher.of_agents, clock)
     found = configured_specs(specs, settings)

@@ -96,6 +96,7 @@ def box_view(box: Box, cwd: str | None, home: str | None) -> BoxView:
     for path in writable:
         mounts[path] = Mount(target=path, source=path, writable=True)
     for inside, path in box.mounts.items():
+        _check_whole(inside, "mounts")
         if os.path.realpath(inside) == path and any(is_within(inside, place) for place in SYSTEM):
             continue  # it is there already
         _check_mount(inside, path, writable)
@@ -128,7 +129,6 @@ def _writable(box: Box, folder: str | None) -> tuple[str, ...]:
 
 
 def _check_mount(inside: str, path: str, writable: tuple[str, ...]) -> None:
-    _check_whole(inside, "mounts")
     _check_outside(path, "mounts")
     what = f"nothing can be mounted at {inside}"
     if inside == "/" or any(is_within(inside, place) for place in (*SYSTEM, *_KERNEL)):

@@ -33,7 +33,7 @@ from prsm_core.engine.processes.box_view import TEMP, box_view
 from prsm_core.engine.processes.reaper_shim import MARK
 from prsm_core.engine.processes.syscalls import build_filter, filter_file
 from prsm_core.engine.processes.table import process_identity
-from prsm_core.errors import ProviderNotAvailableError, PrsmError
+from prsm_core.errors import ProcessError, ProviderNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -136,6 +136,7 @@ class Containers:
     ) -> ChildProcess:
         """Start a process; `look` is given the name of its box at its end, while that is there."""
         environ = self._launcher.environment(order.env)
+        _require_runnable(order, environ)
         view = box_view(order.box, order.cwd, environ.get("HOME"))
         view = _with_program(order.name, order.argv[0], view, environ)
         if (temp := environ.get("TMPDIR")) is not None and view.outside(temp) is None:
@@ -256,6 +257,14 @@ class _Order(Record, frozen=True, kw_only=True):
     limits: Mapping[str, float]
     cwd: str | None = None
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+def _require_runnable(order: _Order, environ: Mapping[str, str]) -> None:
+    if any("\0" in text for text in (*order.argv, *environ, *environ.values())):
+        raise ProcessError(
+            f"{order.name} could not be started: an argument or variable holds a zero byte",
+            hint="leave it out",
+        )
 
 
 def _fails(limits: Mapping[str, float]) -> str:

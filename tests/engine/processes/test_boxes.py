@@ -7,16 +7,18 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
+from prsm_core.domain.boxes import Box
 from prsm_core.engine.processes import cgroups
 from prsm_core.engine.processes.box_view import TEMP
 from prsm_core.engine.processes.bundles import Bundles, end_boxes, find_boxes
 from prsm_core.engine.processes.container import Containers
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import end_orphans
-from prsm_core.errors import ProcessError
+from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import SystemClock
 from tests.engine.boxes import WHY_NO, Boxes, needs_runc
 from tests.engine.hostile import first_line, gone
@@ -119,18 +121,18 @@ async def test_no_variable_is_written_to_the_disk(opened):
 
 @needs_runc
 async def test_what_goes_over_its_memory_is_killed_and_told(opened):
-    ended = await opened()("head -c 300m /dev/zero | tail", memory=64 * MIB)
-    assert "ran out of its memory of 64 MiB" in ended.errors.splitlines()[-1]
+    ended = await opened()("head -c 60m /dev/zero | tail", memory=32 * MIB)
+    assert "ran out of its memory of 32 MiB" in ended.errors.splitlines()[-1]
 
 
 @needs_runc
 async def test_a_program_killed_for_its_memory_ends_with_137(opened):
     boxes = opened()
-    process = await boxes.start("tail", memory=64 * MIB)
+    process = await boxes.start("tail", memory=32 * MIB)
     with pytest.raises(ProcessError):  # its input is closed
-        await process.write(b"0" * (300 * MIB))
+        await process.write(b"0" * (60 * MIB))
     assert await process.wait() == 137
-    assert "64 MiB" in process.stderr_tail
+    assert "32 MiB" in process.stderr_tail
 
 
 @needs_runc
@@ -238,3 +240,107 @@ def _members(group):
         return (group / "cgroup.procs").read_text().split()
     except FileNotFoundError:
         return []
+
+
+@needs_runc
+async def test_a_program_outside_of_the_system_is_shown_alone(opened, tmp_path):
+    boxes, program = opened(), tmp_path / "tools" / "mine"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nls ${0%/*}\n")
+    program.chmod(0o755)
+    (program.parent / "other").touch()
+    process = await boxes.start(str(program))
+    assert [line async for line in process.lines()] == [b"mine"]
+    assert await process.wait() == 0
+
+
+@both
+async def test_a_program_that_is_nowhere_is_told_before_the_start(opened, runtime):
+    with pytest.raises(ProviderNotAvailableError, match="no such program in the box"):
+        await opened(runtime).start("no-such-program")
+
+
+@both
+async def test_a_zero_byte_is_refused(opened, runtime):
+    with pytest.raises(ProcessError, match="zero byte"):
+        await opened(runtime)("true", env={"A": "a\0b"})
+
+
+@both
+async def test_mounts_are_seen_and_not_written_and_writable_folders_are(opened, runtime, tmp_path):
+    boxes = opened(runtime)
+    for name in ("shown", "open"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    command = f"cat /mnt/a/file; echo x > /mnt/a/file; echo new > {tmp_path}/open/file"
+    ended = await boxes(
+        command, mounts={"/mnt/a": str(tmp_path / "shown")}, writable=(str(tmp_path / "open"),)
+    )
+    assert ended.output == "shown"
+    assert (tmp_path / "shown" / "file").read_text() == "shown"
+    assert (tmp_path / "open" / "file").read_text() == "new\n"
+
+
+@both
+async def test_a_socket_that_is_mounted_is_reached(opened, runtime, tmp_path):
+    boxes = opened(runtime)
+    heard = asyncio.Event()
+    server = await asyncio.start_unix_server(lambda *_: heard.set(), tmp_path / "s")
+    perl = "use IO::Socket::UNIX; IO::Socket::UNIX->new('/mnt/s') or die $!"
+    ended = await boxes(f'perl -e "{perl}"', mounts={"/mnt/s": str(tmp_path / "s")})
+    assert (ended.code, ended.errors) == (0, "")
+    await heard.wait()
+    server.close()
+
+
+async def test_where_there_is_no_runtime_nothing_starts(tmp_path):
+    async with ProcessLauncher(SystemClock()) as launcher:
+        boxes = Containers(launcher, Bundles(tmp_path), ("no-such-runtime",))
+        with pytest.raises(ProviderNotAvailableError, match="there are no boxes here") as caught:
+            await boxes.start(["true"], name="boxed", box=Box())
+    assert "install runc" in str(caught.value.hint)
+
+
+NOBODY = 65534
+PYTHON = Path("/usr/bin/python3")  # which every user may run
+TRIAL = """
+import asyncio, encodings.ascii, os, sys
+from pathlib import Path
+from prsm_core.domain.boxes import Box
+from prsm_core.engine.processes.bundles import Bundles
+from prsm_core.engine.processes.container import Containers
+from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.kit.clocks import SystemClock
+
+async def main():
+    async with ProcessLauncher(SystemClock()) as launcher:
+        boxes = Containers(launcher, Bundles(Path(sys.argv[1])), ("runc",))
+        state = await boxes.examine()
+        print(state.runtime, *state.gaps(Box(memory=2**26)), sep="\\n", flush=True)
+        process = await boxes.start(["id", "-u"], name="boxed", box=Box(memory=2**26))
+        print(*[line.decode() async for line in process.lines()], await process.wait())
+        boxes.close()
+
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sys.executable = "/usr/bin/python3"
+asyncio.run(main())
+"""
+
+
+@needs_runc
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.skipif(not PYTHON.exists(), reason="there is no /usr/bin/python3")
+async def test_a_user_without_groups_of_their_own_has_boxes_and_is_told_the_limits(tmp_path):
+    state = tmp_path / "state"
+    state.mkdir()
+    os.chown(state, NOBODY, NOBODY)
+    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", TRIAL, str(state)), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    runtime, gap, ended = output.decode().splitlines()
+    assert runtime == "runc"
+    assert gap.startswith("runc does not limit memory here: runc cannot set limits here: ")
+    assert ended == "0 0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 
 from prsm_core.domain.boxes import Box
 from tests.engine.sandboxes import WHY_NONE as WHY_NO_BWRAP
+from tests.sources import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,3 +67,9 @@ class Boxes:
         """Return what is left of boxes on the disk once they are closed."""
         self.containers.close()
         return sorted(path.name for path in self.state.glob("boxes/*"))
+
+
+def python_places():
+    """Return what a box must show where our tests' Python runs in it: that, and the sources."""
+    places = {sys.prefix, sys.base_prefix, str(ROOT)}
+    return {place: place for place in places if not place.startswith("/usr/") and place != "/usr"}

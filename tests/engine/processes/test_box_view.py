@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -113,7 +114,7 @@ def places(tmp_path):
     return tmp_path
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a relative mount": ({"mounts": {"/x": "rel/folder"}}, "no whole path", "begin it with /"),
     "a relative place": ({"mounts": {"x": "{}/folder"}}, "no whole path", "begin it with /"),
     "dots": ({"mounts": {"/x": "{}/folder/../file"}}, "not plain", "write {}/file"),

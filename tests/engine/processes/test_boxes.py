@@ -33,7 +33,7 @@ async def opened(tmp_path):
 
         def open_boxes(runtime="runc"):
             if WHY_NO[runtime] is not None:
-                pytest.skip(WHY_NO[runtime])
+                pytest.skip(str(WHY_NO[runtime]))
             folder, state = tmp_path / "work", tmp_path / "state"
             folder.mkdir()
             return Boxes(Containers(launcher, Bundles(state), (runtime,)), folder, state)

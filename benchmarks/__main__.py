@@ -30,6 +30,7 @@ NAMES = (
     "deadlock",
     "detect",
     "kill",
+    "box",
     "request",
     "proxy",
     "beside",

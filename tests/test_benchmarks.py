@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from benchmarks.__main__ import NAMES, main, run_benchmark
 from benchmarks.harness import Absent, Finding, Plan, compare
+from tests.engine.boxes import WHY_NO_RUNC
 from tests.sources import ROOT
 
 TINY = Plan(pairs=1, scale=0.004)
@@ -23,6 +24,8 @@ def test_a_benchmark_tells_values_references_and_goals(name, monkeypatch):
     if name == "beside":
         for plugin in ("acp", "claude", "codex", "gemini"):
             pytest.importorskip(f"prsm_{plugin}", reason=f"prsm-{plugin} is not installed")
+    if name == "box" and WHY_NO_RUNC is not None:
+        pytest.skip(WHY_NO_RUNC)
     if name == "tui":
         pytest.importorskip("prsm_tui", reason="prsm-tui is not installed")
     if name in {"regions", "symbols"}:

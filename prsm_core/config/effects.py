@@ -42,7 +42,7 @@ _GROUP_OF = (
     (re.compile(r".*\.(?:base_url|url|headers)\b.*"), ADDRESSES),
     (re.compile(r"gates\..*|(?:.*\.)?mcp_servers\..*|providers\..*"), PROGRAMS),
     (re.compile(r"permissions\.(?:ask|deny|require|required)\b.*"), STRICTER),
-    (re.compile(r"permissions\..*|sandbox\b.*|defaults\.mode"), ALLOWED),
+    (re.compile(r"permissions\..*|sandbox\b.*|box\b.*|defaults\.mode"), ALLOWED),
     (re.compile(r"experts\..*"), TOLD),
     (re.compile(r"(?:plugins|sinks|checks|scorers|frontends)\b.*"), OF_PLUGINS),
 )

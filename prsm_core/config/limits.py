@@ -1,14 +1,19 @@
-"""What a run may use: tokens and money, and how much of a model's window."""
+"""What a run may use: tokens, money, how much of a model's window, and of the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from prsm_core.config.values import Count, Factor, Section, Share, Text
 from prsm_core.domain.budgets import Budget
+
+if TYPE_CHECKING:
+    from prsm_core.domain.boxes import Box
+
+MIB = 2**20
 
 
 class ContextSettings(Section):
@@ -87,3 +92,46 @@ class BudgetSettings(Section):
     def to_budget(self) -> Budget:
         """Return the limits as the engine knows them."""
         return Budget(tokens=self.tokens, usd=self.usd, turns=self.turns, spawns=self.spawns)
+
+
+class BoxSettings(Section):
+    """The box that each agent's process runs in, of providers that can."""
+
+    agents: StrictBool = Field(
+        default=False,
+        description="Whether agents run in boxes; docs/boxes.md says what is in one.",
+    )
+    memory_mib: Count | None = Field(
+        default=None, description="Memory of one agent with all that it starts; null: no limit."
+    )
+    cpus: Factor | None = Field(
+        default=None, description="Processors that one agent may keep busy; null: no limit."
+    )
+    pids: Count | None = Field(
+        default=None, description="Processes and threads of one agent; null: no limit."
+    )
+    network: StrictBool = Field(
+        default=True, description="Whether agents reach the network, which vendors' programs need."
+    )
+    mounts: Mapping[Text, Text] = Field(
+        default_factory=dict,
+        description="Path in the box: file or folder of the machine that is seen there, read-only.",
+    )
+    writable: tuple[Text, ...] = Field(
+        default=(), description="Folders that an agent may write beside its own."
+    )
+
+    def to_box(self) -> Box | None:
+        """Return the box of an agent, None where agents run in none."""
+        if not self.agents:
+            return None
+        from prsm_core.domain.boxes import Box  # few runs have any
+
+        return Box(
+            memory=None if self.memory_mib is None else self.memory_mib * MIB,
+            cpus=self.cpus,
+            pids=self.pids,
+            network=self.network,
+            mounts=self.mounts,
+            writable=self.writable,
+        )

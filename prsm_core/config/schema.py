@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from prsm_core.config.limits import BudgetSettings, ContextSettings
+from prsm_core.config.limits import BoxSettings, BudgetSettings, ContextSettings
 from prsm_core.config.origins import Places
 from prsm_core.config.provider_section import ProviderSection
 from prsm_core.config.values import (
@@ -250,7 +250,6 @@ class ExpertSettings(Section):
         description="expert: asked by consult_expert; worker, reviewer: spawned by spawn_child "
         "with its id as the profile.",
     )
-
     name: Text | None = Field(
         default=None, description="Its name for people; the key if it has none."
     )
@@ -327,8 +326,7 @@ class PermissionSettings(Section):
     ask: tuple[Rule, ...] = Field(default=(), description="Commands that always ask.")
     deny: tuple[Rule, ...] = Field(default=(), description="Commands that never run, in any mode.")
     edits: Literal["allow", "ask"] = Field(
-        default="allow",
-        description="What becomes of edits inside the workspace in default mode.",
+        default="allow", description="What becomes of edits inside the workspace in default mode."
     )
     tools: Mapping[ToolName, ToolVerdict] = Field(
         default_factory=dict, description="Verdicts on whole tools."
@@ -375,8 +373,7 @@ class WorkspaceSettings(Section):
     )
     keep_days: Factor = Field(default=30, description="How long they are kept.")
     keep_mib: Count = Field(
-        default=2048,
-        description="MiB on the disk beyond which the older half goes.",
+        default=2048, description="MiB on the disk beyond which the older half goes."
     )
 
 
@@ -420,8 +417,7 @@ class Settings(Section):
         default_factory=dict, description="MCP servers, by name."
     )
     plugins: PluginSettings = Field(
-        default=PluginSettings.unset(),
-        description="Plugins that stay off.",
+        default=PluginSettings.unset(), description="Plugins that stay off."
     )
     sinks: Mapping[Text, PluginEntry] = Field(
         default_factory=dict, description="Settings of event sinks, by name."
@@ -443,6 +439,9 @@ class Settings(Section):
     )
     sandbox: Annotated[SandboxSettings, BeforeValidator(_mode_alone)] = Field(
         default=SandboxSettings.unset(), description="What shell commands and gates can reach."
+    )
+    box: BoxSettings = Field(
+        default=BoxSettings.unset(), description="What the processes of agents may use and see."
     )
     workspace: WorkspaceSettings = Field(
         default=WorkspaceSettings.unset(), description="What is kept of the files."

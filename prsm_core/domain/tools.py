@@ -91,9 +91,11 @@ class McpEndpoint(Record, frozen=True, kw_only=True):
 
     `until_connected()` returns once a proxy of this endpoint has connected. A CLI that drops a
     slow server goes on without its tools, so a provider awaits it, with a deadline of its own,
-    before the first request to a model.
+    before the first request to a model. `shown` is what the proxy needs to see where it runs in a
+    box, as `Box.mounts`.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     until_connected: Callable[[], Awaitable[None]] = _never_asked
+    shown: Mapping[str, str] = field(default_factory=dict)

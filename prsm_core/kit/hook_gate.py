@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.deadlines import deadline
-from prsm_core.kit.local_socket import bind_private, peer_credentials
+from prsm_core.kit.local_socket import bind_private, peer_credentials, shown_to_clients
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,6 +115,11 @@ class HookGate:
             "PRSM_HOOK_TOKEN": token,
             "PRSM_HOOK_SECONDS": f"{self._seconds:g}",
         }
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """What HOOK_COMMAND needs to see where it runs in a box; see `Box.mounts`."""
+        return shown_to_clients(self._client, self._path)
 
     def dismiss(self, asker: HookAsker) -> None:
         """Refuse whatever a process still asks, also what is being decided."""

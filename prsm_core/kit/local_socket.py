@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -76,3 +77,14 @@ def bind_private(path: Path) -> socket.socket:
         bound.close()
         raise
     return bound
+
+
+def shown_to_clients(script: Path, socket_path: Path | None) -> dict[str, str]:
+    """Return what must be seen where a Python script of ours connects to a socket from a box.
+
+    That is Python, the script and the socket itself: real paths by those that they are named by.
+    """
+    places = [sys.prefix, sys.base_prefix, str(script)]
+    if socket_path is not None:
+        places.append(str(socket_path))
+    return {place: os.path.realpath(place) for place in places}

@@ -20,7 +20,7 @@ from prsm_core.domain.tools import McpEndpoint
 from prsm_core.errors import ControlError, LineTooLongError
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import first_of
-from prsm_core.kit.local_socket import peer_credentials
+from prsm_core.kit.local_socket import peer_credentials, shown_to_clients
 from prsm_core.toolserver.listening import HAS_UNIX_SOCKETS, listen_tcp, listen_unix
 from prsm_core.toolserver.server import load_mcp, patience_in_force, serve
 from prsm_core.toolserver.streams import open_streams
@@ -165,6 +165,7 @@ class Bridge:
                 argv=(sys.executable, "-I", "-S", str(PROXY)),
                 env={"PRSM_SOCKET": self._address, "PRSM_AGENT": agent, "PRSM_TOKEN": token},
                 until_connected=door.until_connected,
+                shown=shown_to_clients(PROXY, self._path if self._unix else None),
             )
         finally:
             self._doors.discard(door)

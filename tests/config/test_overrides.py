@@ -50,6 +50,15 @@ SAMPLES: dict[str, dict[str, object]] = {
         "mode": "plan",
     },
     "sandbox": {"mode": "require", "network": "true", "writable": "[a]"},
+    "box": {
+        "agents": "true",
+        "memory_mib": 64,
+        "cpus": 1.5,
+        "pids": 100,
+        "network": "false",
+        "mounts": {"/a": "/b"},
+        "writable": "[a]",
+    },
     "workspace": {
         "snapshots": "off",
         "worktrees": "writers",

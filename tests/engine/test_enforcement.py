@@ -265,3 +265,21 @@ async def test_who_drives_a_master_from_outside_is_told_of_and_never_refused(ope
         [(text, _)] = warnings(team)
     assert result.status == "completed"
     assert "; its agents run all the same (" in text
+
+
+BOXES = {"box": {"agents": True, "memory_mib": 64}}
+
+
+@pytest.mark.parametrize("is_boxed", [True, False])
+async def test_who_starts_no_agent_in_a_box_is_told_before_the_first_turn(opened, is_boxed):
+    has = ProviderCapabilities(enforcement="pre_tool", boxes=is_boxed)
+    async with opened(settings=BOXES, **{**reach("pre_tool"), "capabilities": has}) as team:
+        await team.run()
+        told = [(text, is_late) for text, is_late in warnings(team) if "does not start" in text]
+    assert [is_late for _, is_late in told] == ([] if is_boxed else [False])
+
+
+async def test_without_boxes_in_the_settings_nothing_is_told_of_them(opened):
+    async with opened(**reach("pre_tool")) as team:
+        await team.run()
+        assert not any("box" in text for text, _ in warnings(team))

@@ -83,6 +83,7 @@ class AcpProvider(Provider):
             tokens_told="turn" if manifest.tells_tokens else "none",
             images=True,  # of an agent that says so as it starts; any other one's session warns
             own_process=True,
+            boxes=True,
             skills=manifest.skills | (manifest.user_skills if config.home is None else frozenset()),
         )
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from prsm_core import (
         AgentHost,
         AssembledContext,
+        Box,
         McpEndpoint,
         McpServer,
         ProviderServices,
@@ -94,7 +95,7 @@ class AcpSession(TurnSession[AcpTurn]):
         await prepare(launch, self._home)
         name = self._manifest.name
         process = await self.services.start_process(
-            launch.argv, name=name, cwd=launch.cwd, env=launch.env
+            launch.argv, name=name, cwd=launch.cwd, env=launch.env, box=self._box(endpoint)
         )
         self._connection = connection = Connection(name, process, self.services, self)
         greeting = await handshake.greet(connection, self._config, self._manifest)
@@ -120,6 +121,11 @@ class AcpSession(TurnSession[AcpTurn]):
         """End the agent's process at once; a running turn ends with an error."""
         if self._connection is not None:
             await self._connection.end()
+
+    def _box(self, endpoint: McpEndpoint | None) -> Box | None:
+        """Return the box with the agent's folder, its private one, and its way to the tools."""
+        box, shown = self._request.box, {} if endpoint is None else endpoint.shown
+        return box and box.opened(self._request.cwd, str(self._home), shown=shown)
 
     async def _endpoint(self) -> McpEndpoint | None:
         if self._manifest.mcp is McpPlace.NONE or not self._host.tools:

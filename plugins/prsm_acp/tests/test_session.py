@@ -8,6 +8,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from prsm_core.domain.boxes import Box
 from prsm_core.domain.images import Image
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import McpServer, ToolOutcome
@@ -37,6 +38,7 @@ from prsm_core.testing.doubles import (
 )
 from prsm_core.testing.provider_scene import call, end, error, failure, reason
 from prsm_core.testing.rush_clock import RushClock
+from tests.engine.boxes import needs_runc, python_places
 
 LOST = "session-that-is-gone"
 
@@ -359,3 +361,13 @@ async def test_every_agent_has_a_process_of_its_own(scene):
             ]
         assert len(played.services.processes) == 2
     assert all(reason(turn.result()) is StopReason.END_TURN for turn in turns)
+
+
+@needs_runc
+async def test_a_turn_in_a_box_reaches_its_tools_and_the_model(scene):
+    box, host = Box(network=True, mounts=python_places()), RecordingHost(task_complete=completes)
+    step = {"call": call("task_complete", "done", text="x")}
+    async with scene(step, {"say": "bye"}) as at, at.session(host, box=box) as session:
+        events = await run_turn(session, "hi")
+    assert [asked.name for asked in host.calls] == ["task_complete"]
+    assert reason(events) is StopReason.END_TURN

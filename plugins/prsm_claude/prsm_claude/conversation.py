@@ -162,6 +162,7 @@ class Conversation:
                 env=env,
                 serve=serve,
                 role=await self._role(),
+                box=None if request.box is None else request.box.opened(str(self._home)),
             )
             return await Link.open(self._services, options, transport, listener)
 

@@ -56,6 +56,7 @@ class ClaudeProvider(Provider):
         compacts=True,
         images=True,
         own_process=True,
+        boxes=True,
     )
 
     def __init__(self, config: ClaudeConfig, services: ProviderServices) -> None:

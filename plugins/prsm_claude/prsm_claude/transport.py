@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
     from prsm_core import (
+        Box,
         Process,
         ProviderServices,
     )
@@ -62,12 +63,14 @@ class CliTransport(Transport):
         env: Mapping[str, str],
         serve: ToolAnswer | None = None,
         role: str = "",
+        box: Box | None = None,
     ) -> None:
         self._services = services
         self._argv = argv
         self._cwd = cwd
         self._env = env
         self._serve = serve
+        self._box = box
         self._role = role  # until it was told
         self._process: Process | None = None
         self._why: str | None = None
@@ -83,7 +86,7 @@ class CliTransport(Transport):
         if self._process is not None:
             return
         self._process = await self._services.start_process(
-            self._argv, name="claude", cwd=self._cwd, env=self._env
+            self._argv, name="claude", cwd=self._cwd, env=self._env, box=self._box
         )
 
     @property

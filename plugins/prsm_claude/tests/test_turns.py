@@ -9,6 +9,7 @@ import pytest
 
 from plugins.prsm_claude.tests.stage import call
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.boxes import Box
 from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.turns import (
     AssistantMessage,
@@ -20,6 +21,7 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import Provenance, TokenUsage
+from prsm_core.errors import ProcessError
 from prsm_core.testing.doubles import (
     RecordingHost,
     answers,
@@ -27,6 +29,7 @@ from prsm_core.testing.doubles import (
     only,
     run_turn,
 )
+from tests.engine.boxes import needs_runc, python_places
 
 ADD = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch\n"
 MCP = Path(__file__).with_name("small_mcp.py")
@@ -248,3 +251,23 @@ async def test_a_message_is_answered_without_any_tool(claude):
     ):
         events = await run_turn(session, "hi")
     assert [message.text for message in only(AssistantMessage, events)] == ["done"]
+
+
+@needs_runc
+async def test_a_turn_in_a_box_is_as_any_other_and_writes_its_folder_alone(claude, tmp_path):
+    write = call("Bash", command=f"echo x > in; echo x > {tmp_path}/out")
+    async with (
+        claude({"call": write}, {"say": "done"}) as stage,
+        stage.session(box=Box(network=True, mounts=python_places())) as session,
+    ):
+        events = await run_turn(session, "hi")
+    assert only(AssistantMessage, events)[-1].text == "done"
+    assert (stage.cwd / "in").exists()
+    assert not (tmp_path / "out").exists()
+
+
+async def test_a_box_that_cannot_be_had_keeps_a_session_from_opening(claude):
+    async with claude({"say": "never"}) as stage:
+        with pytest.raises(ProcessError, match="this box cannot be had"):
+            async with stage.session(box=Box(mounts={"relative": "/x"})) as session:
+                await run_turn(session, "hi")

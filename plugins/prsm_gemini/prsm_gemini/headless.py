@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prsm_core import (
         AgentHost,
         AssembledContext,
+        Box,
         HookGate,
         McpEndpoint,
         Process,
@@ -139,8 +140,14 @@ class HeadlessSession(ProviderSession):
             name="gemini",
             cwd=self._request.cwd,
             env=homes.env(self._config, os.environ) | homes.private_env(self._home),
+            box=self._box(endpoint),
         )
         return process, escaped(text)
+
+    def _box(self, endpoint: McpEndpoint | None) -> Box | None:
+        """Return the box with the agent's private folder and its ways to the tools and checks."""
+        box, shown = self._request.box, {} if endpoint is None else endpoint.shown
+        return box and box.opened(str(self._home.root), shown={**shown, **self._gate.shown})
 
     def _lost(self, known: Sequence[Json]) -> str | None:
         """Return the last prompt where a failed turn has taken it out of the conversation."""

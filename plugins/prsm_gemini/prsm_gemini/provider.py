@@ -67,6 +67,7 @@ class GeminiProvider(Provider):
                 tokens_told="turn",
                 parameters=homes.PARAMETERS,
                 skills=homes.SKILLS,
+                boxes=True,
             )
         )
 

@@ -15,6 +15,7 @@ from prsm_core.cli.checkup.setup import check_setup
 from prsm_core.cli.checkup.skills import check_skills
 from prsm_core.cli.checkup.system import (
     check_answers,
+    check_boxes,
     check_packages,
     check_python,
     check_sandbox,
@@ -57,6 +58,7 @@ def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
     yield from _made("sessions", check_sessions, paths.state)
     yield from _made("processes", check_processes, paths.state)
     yield from _made("sandbox", check_sandbox, paths)
+    yield from _made("boxes", check_boxes)
 
 
 def _made(name: str, check: Callable[..., Iterable[Finding]], *args: object) -> Iterator[Finding]:

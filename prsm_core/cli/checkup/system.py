@@ -10,11 +10,16 @@ import sys
 from collections import defaultdict
 from importlib.metadata import distributions
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.config.schema import SandboxSettings
 from prsm_core.distributions import CORE, GROUP, Packaged, packaged
+from prsm_core.domain.boxes import Box
+from prsm_core.engine.processes.box_runtimes import RUNC, find_runtime
+from prsm_core.engine.processes.bundles import Bundles
+from prsm_core.engine.processes.container import Containers
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.sandbox import PROGRAM as SANDBOX_PROGRAM
 from prsm_core.engine.processes.sandbox import Sandbox
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.checkup.finding import Finding
     from prsm_core.config import Paths
+    from prsm_core.engine.processes.container import BoxState
     from prsm_core.engine.processes.sandbox import SandboxState
 
 _NEVER_IN_IT = "vendors' own programs never are"
@@ -94,6 +100,29 @@ async def _sandbox_state(paths: Paths) -> SandboxState:
             return await sandbox.examine()
         finally:
             sandbox.close()
+
+
+def check_boxes() -> Iterator[Finding]:
+    """Look by a trial what boxes of agents can be made with here, and which limits they hold."""
+    state = run_to_end(_box_state())
+    gaps = state.gaps(Box(memory=2**30, cpus=1, pids=100))
+    if not gaps:
+        yield ok("boxes", f"agents can be put in boxes by {state.runtime}, with all limits")
+    elif find_runtime(RUNC) is None:
+        yield ok("boxes", f"{'; '.join(gaps)}")
+    else:
+        cure = "hand control groups to this user, or do without box.agents"
+        yield warning("boxes", "; ".join(gaps), cure)
+
+
+async def _box_state() -> BoxState:
+    with TemporaryDirectory(prefix="prsm-boxes-") as folder:
+        async with ProcessLauncher(SystemClock()) as launcher:
+            boxes = Containers(launcher, Bundles(Path(folder)))
+            try:
+                return await boxes.examine()
+            finally:
+                boxes.close()
 
 
 def check_answers() -> Iterator[Finding]:

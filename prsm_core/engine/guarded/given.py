@@ -83,7 +83,7 @@ STATUS: Table = {
 CAPABILITIES: Table = {
     ProviderCapabilities: {
         **dict.fromkeys(("supports_master", "steer", "streams", "shell_reads", "asks_edits"), FLAG),
-        **dict.fromkeys(("compacts", "images", "own_process"), FLAG),
+        **dict.fromkeys(("boxes", "compacts", "images", "own_process"), FLAG),
         "enforcement": one_of("pre_tool", "approval", "sandbox", "none"),
         "resume": one_of("call", "native", "rebuild", "none"),
         "parameters": many(one_of("max_response_tokens", "temperature")),

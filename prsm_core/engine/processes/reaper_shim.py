@@ -20,24 +20,30 @@ a person's.
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import os
+import posix
 import resource
-import signal
 import sys
 import time
+from _ctypes import FUNCFLAG_CDECL, CFuncPtr, dlopen, dlsym
 
-TYPE_CHECKING = False  # not that of `typing`, nor contextlib: every process waits for what is here
+# Every process waits for what is imported here. So it is what `os`, `signal` and `ctypes` are made
+# of, and not these themselves: they took half of the time.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from types import FrameType
     from typing import NoReturn
+else:
+    import _signal as signal
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR1)
 ENDED_BY_TERM = 128 + signal.SIGTERM
 MARK = "PRSM_ENGINE"  # variable: pid and start time of the engine
+DEFAULT_PATH = b"/bin:/usr/bin"
+MISSING = (errno.ENOENT, errno.ENOTDIR)
 STAT_SIZE = 4096
 START_TIME = 19  # field of /proc/PID/stat, counted from behind the name
 SWEEP_SECONDS = 3.0
@@ -58,6 +64,17 @@ _INHERITED = (
 )
 
 
+class _Prctl(CFuncPtr):
+    """A function of the C library that takes integers."""
+
+    _flags_ = FUNCFLAG_CDECL
+
+
+def _prctl(option: int, value: int) -> None:
+    own = dlopen(None, posix.RTLD_NOW)  # type: ignore[arg-type]  # None: this program
+    _Prctl(dlsym(own, "prctl"))(option, value)
+
+
 class Family:
     """The program and every process that descends from it."""
 
@@ -73,7 +90,7 @@ class Family:
         if not self._head_lives:
             return
         try:
-            os.killpg(self._head, signum)
+            posix.killpg(self._head, signum)
         except ProcessLookupError:  # the program has moved to another group
             _send(self._head, signum)
         if signum == signal.SIGTERM:
@@ -90,11 +107,11 @@ class Family:
     def wait(self) -> int:
         """Reap every child until the program itself ends; return its exit code."""
         while True:
-            pid, status = os.waitpid(-1, 0)
+            pid, status = posix.waitpid(-1, 0)
             if pid == self._head:
                 self._head_lives = False
                 signal.setitimer(signal.ITIMER_REAL, 0)
-                code = os.waitstatus_to_exitcode(status)
+                code = posix.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
 
     def sweep(self) -> None:
@@ -123,43 +140,43 @@ class Family:
 
 def _send(pid: int, signum: int) -> None:
     try:
-        os.kill(pid, signum)
+        posix.kill(pid, signum)
     except ProcessLookupError:  # it has ended
         return
 
 
 def _group_of(pid: int) -> int | None:
     try:
-        return os.getpgid(pid)
+        return posix.getpgid(pid)
     except ProcessLookupError:  # it has ended
         return None
 
 
 def _children() -> list[int]:
     # Not pathlib: importing it would cost every start 10 ms.
-    fd = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
+    fd = posix.open(f"/proc/self/task/{posix.getpid()}/children", posix.O_RDONLY)
     try:
         # A space follows every pid: what comes after the last one may be half a pid.
-        return [int(pid) for pid in os.read(fd, READ_SIZE).rpartition(b" ")[0].split()]
+        return [int(pid) for pid in posix.read(fd, READ_SIZE).rpartition(b" ")[0].split()]
     finally:
-        os.close(fd)
+        posix.close(fd)
 
 
 def _reap_ended() -> bool:
     """Reap every child that has ended; return whether living ones are left."""
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
+        while posix.waitpid(-1, posix.WNOHANG)[0]:
             pass
     except ChildProcessError:
         return False
     return True
 
 
-def _die_with_parent(libc: ctypes.CDLL, parent: int, signum: int) -> None:
+def _die_with_parent(parent: int, signum: int) -> None:
     """Ask the kernel for `signum` at the parent's death; exit if it has died already."""
-    libc.prctl(PR_SET_PDEATHSIG, signum)
-    if os.getppid() != parent:
-        os._exit(ENDED_BY_TERM)
+    _prctl(PR_SET_PDEATHSIG, signum)
+    if posix.getppid() != parent:
+        posix._exit(ENDED_BY_TERM)
 
 
 def brand_of(pid: int, start_time: int) -> int:
@@ -168,12 +185,12 @@ def brand_of(pid: int, start_time: int) -> int:
 
 
 def _own_brand() -> int:
-    fd = os.open("/proc/self/stat", os.O_RDONLY)
+    fd = posix.open("/proc/self/stat", posix.O_RDONLY)
     try:
-        fields = os.read(fd, 4096).rpartition(b")")[2].split()
+        fields = posix.read(fd, 4096).rpartition(b")")[2].split()
     finally:
-        os.close(fd)
-    return brand_of(os.getpid(), int(fields[19]))
+        posix.close(fd)
+    return brand_of(posix.getpid(), int(fields[19]))
 
 
 def _carry(brand: int) -> None:
@@ -187,14 +204,31 @@ def _carry(brand: int) -> None:
 def _mark(engine: int) -> str:
     """Return words for the engine that mean no other one; exit if it has died."""
     try:
-        fd = os.open(f"/proc/{engine}/stat", os.O_RDONLY)
+        fd = posix.open(f"/proc/{engine}/stat", posix.O_RDONLY)
         try:
-            fields = os.read(fd, STAT_SIZE).rpartition(b")")[2].split()
+            fields = posix.read(fd, STAT_SIZE).rpartition(b")")[2].split()
         finally:
-            os.close(fd)
+            posix.close(fd)
     except (FileNotFoundError, ProcessLookupError):
-        os._exit(ENDED_BY_TERM)
+        posix._exit(ENDED_BY_TERM)
     return f"{engine}-{fields[START_TIME].decode()}"
+
+
+def _execute(argv: list[str]) -> NoReturn:
+    """Become a program, which is looked for on PATH; raise OSError where that cannot be.
+
+    What cannot be executed is told rather than what is not there.
+    """
+    path = posix.environ.get(b"PATH", DEFAULT_PATH).decode(errors="surrogateescape")
+    places = [argv[0]] if "/" in argv[0] else [f"{folder}/{argv[0]}" for folder in path.split(":")]
+    told: OSError | None = None
+    for place in places:
+        try:
+            posix.execve(place, argv, posix.environ)
+        except OSError as error:
+            if told is None or told.errno in MISSING:
+                told = error
+    raise told or FileNotFoundError(errno.ENOENT, "no such program")
 
 
 def _run_program(argv: list[str], status_fd: int | None) -> NoReturn:
@@ -204,23 +238,23 @@ def _run_program(argv: list[str], status_fd: int | None) -> NoReturn:
         signal.signal(signum, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
-        os.execvp(argv[0], argv)  # noqa: S606 - running a given program is what the shim is for
+        _execute(argv)
     except OSError as error:
         if status_fd is not None:
-            os.write(status_fd, str(error.errno).encode())
+            posix.write(status_fd, str(error.errno).encode())
         sys.stderr.write(f"prsm: {argv[0]}: {error.strerror}\n")
         sys.stderr.flush()
-        os._exit(127 if error.errno == errno.ENOENT else 126)
+        posix._exit(127 if error.errno == errno.ENOENT else 126)
 
 
 def _release_pipes(status_fd: int | None) -> None:
     """Let go of the program's pipes, so that their ends are the program's alone."""
     if status_fd is not None:
-        os.close(status_fd)
-    null = os.open(os.devnull, os.O_RDWR)
+        posix.close(status_fd)
+    null = posix.open("/dev/null", posix.O_RDWR)
     for fd in (0, 1):
-        os.dup2(null, fd)
-    os.close(null)
+        posix.dup2(null, fd)
+    posix.close(null)
 
 
 def main(argv: list[str]) -> NoReturn:
@@ -228,18 +262,17 @@ def main(argv: list[str]) -> NoReturn:
     engine, grace = int(argv[1]), float(argv[2])
     status_fd = None if argv[3] == "-" else int(argv[3])
     if status_fd is not None:
-        os.set_inheritable(status_fd, False)  # exec closes it: the sign that the program runs
+        posix.set_inheritable(status_fd, False)  # exec closes it: the sign that the program runs
     # Held back until the program's pid is known; the engine's death is then still seen.
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
-    _die_with_parent(libc, engine, signal.SIGUSR1)
-    shim, brand = os.getpid(), _own_brand()
-    os.environ[MARK] = _mark(engine)
-    head = os.fork()
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _die_with_parent(engine, signal.SIGUSR1)
+    shim, brand = posix.getpid(), _own_brand()
+    posix.environ[MARK.encode()] = _mark(engine).encode()
+    head = posix.fork()
     if head == 0:
-        os.setpgid(0, 0)  # a program that kills its own group must not hit the shim
-        _die_with_parent(libc, shim, signal.SIGKILL)
+        posix.setpgid(0, 0)  # a program that kills its own group must not hit the shim
+        _die_with_parent(shim, signal.SIGKILL)
         _carry(brand)
         _run_program(argv[4:], status_fd)
     family = Family(head, grace)
@@ -249,7 +282,7 @@ def main(argv: list[str]) -> NoReturn:
     _release_pipes(status_fd)
     code = family.wait()
     family.sweep()
-    os._exit(code)
+    posix._exit(code)
 
 
 if __name__ == "__main__":

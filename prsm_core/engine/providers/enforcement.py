@@ -115,6 +115,7 @@ class Enforcement:
         known = sorted(used & self._known.keys())
         short = [name for name in known if self._shortfall(name)]
         odd = [line for name in known for line in self._odd(name)]
+        odd += await self._boxes()
         late = sorted((used & installed) - self._known.keys())
         return [*self._summary(short), *odd, *self._metering(late)]
 
@@ -227,7 +228,23 @@ class Enforcement:
         if not self._is_available(name):
             return []
         ignored = describe_ignored(name, self._settings, self._providers.capabilities(name))
-        return [*([ignored] if ignored else []), *self._metering([name])]
+        return [*([ignored] if ignored else []), *self._unboxed(name), *self._metering([name])]
+
+    async def _boxes(self) -> tuple[str, ...]:
+        """Return what of the settings' boxes this machine does not hold."""
+        box = self._settings.box.to_box()
+        return () if box is None else await self._providers.box_gaps(box)
+
+    def _unboxed(self, name: str) -> list[str]:
+        """Return that a provider starts no agent in a box, where the settings want that."""
+        capabilities = self._providers.capabilities(name)
+        if capabilities.boxes or self._settings.box.to_box() is None:
+            return []
+        why = "" if capabilities.own_process else ", several of which share one process"
+        return [
+            f"provider {name} does not start its agents{why}, in boxes: no limit of `box` in the"
+            " settings holds for them"
+        ]
 
     def _metering(self, names: Iterable[str]) -> list[str]:
         """Return, once in a run, how far providers may pass its budgets.

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.config import Settings
+    from prsm_core.domain.boxes import Box
+    from prsm_core.engine.processes.container import Containers
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import (
@@ -54,6 +56,7 @@ class EngineServices:
         state_dir: Path,
         residents: Residents,
         redactor: Redactor,
+        boxes: LateBoxes,
     ) -> None:
         self.clock = clock
         self.state_dir = state_dir
@@ -61,6 +64,7 @@ class EngineServices:
         self._background = background
         self._residents = residents
         self._redactor = redactor
+        self._boxes = boxes
         self.guest: Guest | None = None  # whose services these are
 
     async def start_process(
@@ -70,10 +74,13 @@ class EngineServices:
         name: str,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        box: Box | None = None,
     ) -> Process:
         """Start a process under the reaper shim; raises AgentSpawnError where there is no room."""
         async with self._residents.place():
-            return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+            if box is None:
+                return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+            return await self._boxes.opened.start(argv, name=name, cwd=cwd, env=env, box=box)
 
     def start_soon(
         self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
@@ -96,6 +103,30 @@ class EngineServices:
         return self._redactor.value(value)
 
 
+class LateBoxes:
+    """Owns the boxes of an engine; they are imported with the first one."""
+
+    def __init__(self, launcher: ProcessLauncher, state_dir: Path) -> None:
+        self._launcher = launcher
+        self._state_dir = state_dir
+        self._opened: Containers | None = None
+
+    @property
+    def opened(self) -> Containers:
+        """What starts processes in boxes."""
+        if self._opened is None:
+            from prsm_core.engine.processes.bundles import Bundles
+            from prsm_core.engine.processes.container import Containers
+
+            self._opened = Containers(self._launcher, Bundles(self._state_dir))
+        return self._opened
+
+    def close(self) -> None:
+        """Leave nothing behind; what still runs is removed at its end."""
+        if self._opened is not None:
+            self._opened.close()
+
+
 class ProviderRegistry:
     """Owns the providers of an engine."""
 
@@ -108,9 +139,11 @@ class ProviderRegistry:
         residents: Residents,
         external: ProviderSpec | None = None,
         *,
+        boxes: LateBoxes,
         plugins_off: bool = False,
     ) -> None:
         self.residents = residents
+        self._boxes = boxes
         self._plugins_off = plugins_off
         self._specs = dict(specs)
         self._names = frozenset(specs)
@@ -281,6 +314,10 @@ class ProviderRegistry:
         except PluginFaultError as error:
             raise ProviderNotAvailableError(error.message, hint=error.hint) from error
 
+    async def box_gaps(self, box: Box) -> tuple[str, ...]:
+        """Return what of a box is not held on this machine, by a trial."""
+        return (await self._boxes.opened.examine()).gaps(box)
+
     def is_ready(self, name: str) -> bool:
         """Whether `choose` has found that a provider is there, and not that nobody is logged in."""
         status = self.statuses.get(name)
@@ -346,6 +383,7 @@ class ProviderRegistry:
             await asyncio.wait({preparing})
         built, self._built = self._built, {}
         await asyncio.gather(*(_close(provider) for provider in built.values()))
+        self._boxes.close()
 
 
 async def _close(provider: GuardedProvider) -> None:
@@ -404,11 +442,19 @@ def build_provider_registry(
         folder = name if login is None else f"{name}@{names.index(login)}"
         private = state_dir / "providers" / folder
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return EngineServices(launcher, background, clock, private, residents, redactor)
+        return EngineServices(launcher, background, clock, private, residents, redactor, boxes)
 
+    boxes = LateBoxes(launcher, state_dir)
     limit = settings.engine.max_resident_processes
     residents = Residents(limit, lambda: launcher.of_agents, clock)
     found = configured_specs(specs, settings)
     return ProviderRegistry(
-        found, settings, make_services, clock, residents, external, plugins_off=plugins_off
+        found,
+        settings,
+        make_services,
+        clock,
+        residents,
+        external,
+        boxes=boxes,
+        plugins_off=plugins_off,
     )

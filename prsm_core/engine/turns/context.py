@@ -317,6 +317,7 @@ def session_request(
         temperature=parameters.temperature,
         workspace=workspace,
         labels=descriptor.labels,
+        box=settings.box.to_box(),
     )
 
 

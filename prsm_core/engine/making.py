@@ -16,6 +16,9 @@ from prsm_core.engine.files.late import Trees
 from prsm_core.engine.files.prompts import PromptSnapshots
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.registry import build_provider_registry
+from prsm_core.engine.providers.team import WorkforceNow
+from prsm_core.engine.requests.human import HumanRequests
+from prsm_core.engine.requests.rules import RuleKeeper
 from prsm_core.engine.spending.budgets import BudgetLedger
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from prsm_core.engine.files.trees import TreeKeeper
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Steps
+    from prsm_core.engine.providers.enforcement import Enforcement
+    from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.budgets import BudgetAlert
     from prsm_core.engine.state import Roster
@@ -62,6 +68,26 @@ def make_skills(config: EngineConfig, providers: ProviderRegistry) -> Skills:
         is_external=providers.is_external,
         redact=config.redactor.text,
     )
+
+
+def make_workforce(
+    listings: Listings, enforcement: Enforcement, providers: ProviderRegistry
+) -> WorkforceNow:
+    """Return what tells which models there are to work with, as things stand."""
+    return WorkforceNow(
+        listings.names,
+        lambda: enforcement.usable_now & providers.names,
+        providers.summaries,
+        enforcement.is_gone,
+    )
+
+
+def make_requests(
+    config: EngineConfig, journal: Journal, steps: Steps, background: Background
+) -> HumanRequests:
+    """Return what asks a person, and keeps the rules that they answer with."""
+    rules = RuleKeeper(config.own_rules, config.broker, background, journal)
+    return HumanRequests(config.human, config.clock, journal, steps.write, rules, config.workspace)
 
 
 def make_workspaces(config: EngineConfig) -> Workspaces:

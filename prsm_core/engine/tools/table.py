@@ -44,6 +44,9 @@ class Tool(Record, frozen=True, kw_only=True):
 
     One that is repeatable changes nothing: it neither acts nor waits outside the engine, and sends
     nobody anything. After a crash it may be called again, so that its answer waits for no commit.
+
+    One that sends messages writes to agents that need be no kin of the caller; who has one that
+    takes messages is not prompted with what others write to it (ADR 117).
     """
 
     spec: ToolSpec
@@ -52,6 +55,8 @@ class Tool(Record, frozen=True, kw_only=True):
     for_programs: Tool | None = None
     spawns: bool = False
     is_repeatable: bool = False
+    sends_messages: bool = False
+    takes_messages: bool = False
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Raise ToolInputError, naming the argument, unless they fit the schema."""
@@ -119,19 +124,32 @@ TOOLS: tuple[Tool, ...] = (
 
 
 class ToolSet:
-    """The tools of one agent; `too_deep` names those that its depth has taken from it."""
+    """The tools of one agent; `too_deep` names those that its depth has taken from it.
+
+    Attributes:
+        specs: What its model sees of them.
+        names: What they are called.
+        sends_messages: Whether one of them writes to agents that need be no kin of the caller.
+        takes_messages: Whether one of them takes what others write.
+        brings_senders: Whether an agent that is spawned by them may have one that writes to others.
+    """
 
     def __init__(
         self,
         tools: Sequence[Tool],
         too_deep: Iterable[str] = (),
         handlers: Mapping[str, Handler] | None = None,
+        *,
+        brings_senders: bool = False,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._too_deep = frozenset(too_deep)
         self._handlers = handlers or {}
         self.specs = tuple(tool.spec for tool in tools)
         self.names = frozenset(self._tools)
+        self.sends_messages = any(tool.sends_messages for tool in tools)
+        self.takes_messages = any(tool.takes_messages for tool in tools)
+        self.brings_senders = brings_senders
 
     @cached_property
     def tokens(self) -> int:
@@ -182,11 +200,12 @@ class ToolTable:
 
     def without(self, name: str, role: AgentRole) -> ToolTable:
         """Return a table in which a role does not have one of the tools."""
-        return ToolTable([_taken(t, role) if t.spec.name == name else t for t in self._tools])
+        tools = [_taken(t, role) if t.spec.name == name else t for t in self._tools]
+        return ToolTable(tools, self._handlers)
 
     def handled_by(self, handlers: Mapping[str, Handler]) -> ToolTable:
-        """Return a table whose tools can be called."""
-        return ToolTable(self._tools, handlers)
+        """Return a table whose tools can be called, by these handlers or those it has already."""
+        return ToolTable(self._tools, {**(self._handlers or {}), **handlers})
 
     def for_agent(self, descriptor: AgentDescriptor, settings: Settings) -> ToolSet:
         """Return the tools of an agent by its role and depth."""
@@ -201,5 +220,6 @@ class ToolTable:
                 [tool for tool in own if may_spawn or not tool.spawns],
                 too_deep=[tool.spec.name for tool in own if tool.spawns and not may_spawn],
                 handlers=self._handlers,
+                brings_senders=may_spawn and any(tool.sends_messages for tool in self._tools),
             )
         return self._sets[key]

@@ -96,7 +96,7 @@ class ToolContract(ABC):
             call = self.call(args)
             answered = tried_with(self.spec, self.settings)(call)
             assert inspect.isawaitable(answered), "it is awaited on the engine's loop"
-            (answer,) = await asyncio.gather(answered, return_exceptions=True)
+            answer: object = (await asyncio.gather(answered, return_exceptions=True))[0]
             if isinstance(answer, OrchestrationError):
                 assert answer.hint, answer.message
                 assert answer.code != "bad_labels", answer.message  # which no model can mend

@@ -1,0 +1,28 @@
+"""`worker.py`, with tools by which agents write to each other, as a plugin would add them."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import prsm_core.app
+from prsm_core.engine.engine import OrchestrationEngine
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.engine.peer_tools import PeerTools
+
+tools, begin = PeerTools(), OrchestrationEngine.__init__
+
+
+def with_mail(engine: OrchestrationEngine, *given: Any, **named: Any) -> None:
+    begin(engine, *given, **named)
+    tools.mail = engine.peers
+
+
+if __name__ == "__main__":
+    OrchestrationEngine.__init__ = with_mail  # type: ignore[method-assign]
+    prsm_core.app._tools = lambda _external: tools.table()
+    runpy.run_path(str(Path(__file__).with_name("worker.py")), run_name="__main__")

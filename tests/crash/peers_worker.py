@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import runpy
-import sys
 from pathlib import Path
 from typing import Any
 
 import prsm_core.app
 from prsm_core.engine.engine import OrchestrationEngine
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from tests.engine.peer_tools import PeerTools
+from prsm_core.sim.letters import PeerTools
 
 tools, begin = PeerTools(), OrchestrationEngine.__init__
 

@@ -10,8 +10,8 @@ import pytest
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.agents import peers
 from prsm_core.interfaces.provider import ProviderCapabilities
+from prsm_core.sim.letters import PeerTools
 from prsm_core.testing.fake_clock import FakeClock
-from tests.engine.peer_tools import PeerTools
 
 STEERS = ProviderCapabilities(enforcement="pre_tool", steer=True)
 WORKERS = frozenset({"worker"})

@@ -6,13 +6,11 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import pytest
-
 from prsm_core.domain.writes import CallClosed, MessagesConsumed
 from prsm_core.interfaces.provider import ProviderCapabilities
+from prsm_core.sim.letters import PeerTools
 from tests.engine.deaths import dies_at, go_on, run_to_death
 from tests.engine.harness import ScriptedProvider, ScriptedSession
-from tests.engine.peer_tools import PeerTools
 
 STEERS = ProviderCapabilities(enforcement="pre_tool", steer=True)
 UNREAD = "SELECT count(*) FROM inbox WHERE type != 'task_result' AND consumed_by IS NULL"
@@ -101,53 +99,65 @@ async def pair(agent):
     await agent.complete()
 
 
-@pytest.mark.parametrize("kind", [MessagesConsumed, CallClosed])
-async def test_a_message_of_a_peer_comes_again_where_its_reading_was_not_written(opened, kind):
-    """Its vendor has it, or its call was about to be answered with it, and the engine dies."""
-    heard, tools, steers = [], PeerTools(), kind is MessagesConsumed
-    team_again = []
+async def collects(agent):
+    """Be a master that goes on, until all below it have ended."""
+    while (await agent.call("wait_for_message"))["type"] != "nothing_left":
+        pass
+    await agent.complete()
 
-    async def a(agent):
-        await agent.call("message_send", to="b", text="the tests moved")
-        await agent.complete()
+
+async def writes(agent):
+    await agent.call("message_send", to="b", text="the tests moved")
+    await agent.complete()
+
+
+@asynccontextmanager
+async def writing(opened, **fields):
+    """Open a team whose agents have tools to write to each other."""
+    tools = PeerTools()
+    async with opened(tools=tools.table(), **fields) as team:
+        tools.mail = team.engine.peers
+        yield team
+
+
+async def test_a_vendor_is_told_again_what_it_was_not_written_to_have_taken(opened):
+    """The engine dies once its vendor has the message, and before the ledger says so."""
+    heard, about = [], {"steers": True, "capabilities": STEERS}
 
     async def b(agent):
-        if steers:
-            heard.append(await agent.steered.get())
-            await agent.hang()
+        heard.append(await agent.steered.get())
+        await agent.hang()
+
+    async def b_again(agent):
+        await agent.step_ended()  # its vendor takes what is said from the first response on
+        heard.append(await agent.steered.get())
+        await again.seen("message_completed", "b", role="user")
+        await agent.step_ended()
+        await agent.complete()
+
+    async with writing(opened, check=False, **about) as team:
+        dies_at(team, MessagesConsumed)
+        await run_to_death(team, master=pair, a=writes, b=b)
+    assert (team.ledger.one(UNREAD), team.ledger.one(READ)) == (1, 0)
+    async with writing(opened, **about) as again:
+        assert (await go_on(again, master=collects, a=writes, b=b_again)).status == "completed"
+    assert (team.ledger.one(UNREAD), team.ledger.one(READ)) == (0, 1)
+    assert heard == ["a, another agent of this run, writes:\n> the tests moved"] * 2
+
+
+async def test_a_call_that_took_a_message_and_was_not_answered_takes_it_again(opened):
+    async def b(agent):
         await team.seen("agent_state_changed", "a", to="completed")
         dies_at(team, CallClosed)
         await agent.call("message_next")
 
     async def b_again(agent):
-        if steers:
-            await agent.step_ended()  # its vendor takes what is said from the first response on
-            heard.append(await agent.steered.get())
-            await team_again[0].seen("message_completed", "b", role="user")
-            await agent.step_ended()
-        else:  # nothing of the call was written
-            assert (await agent.call("message_next"))["message"]["text"] == "the tests moved"
+        assert (await agent.call("message_next"))["message"]["text"] == "the tests moved"
         await agent.complete()
 
-    async def mastered(agent):
-        while (await agent.call("wait_for_message"))["type"] != "nothing_left":
-            pass
-        await agent.complete()
-
-    about = {"tools": tools.table(), "steers": steers}
-    if steers:
-        about["capabilities"] = STEERS
-    async with opened(check=False, **about) as team:
-        tools.mail = team.engine.peers
-        if steers:
-            dies_at(team, MessagesConsumed)
-        await run_to_death(team, master=pair, a=a, b=b)
+    async with writing(opened, check=False) as team:
+        await run_to_death(team, master=pair, a=writes, b=b)
     assert (team.ledger.one(UNREAD), team.ledger.one(READ)) == (1, 0)
-    async with opened(**about) as again:
-        tools.mail = again.engine.peers
-        team_again.append(again)
-        assert (await go_on(again, master=mastered, a=a, b=b_again)).status == "completed"
+    async with writing(opened) as again:
+        assert (await go_on(again, master=collects, a=writes, b=b_again)).status == "completed"
     assert (team.ledger.one(UNREAD), team.ledger.one(READ)) == (0, 1)
-    assert again.ledger.one("SELECT count(*) FROM inbox WHERE type = 'peer'") == 1
-    if steers:
-        assert len(heard) == 2

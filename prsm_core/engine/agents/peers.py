@@ -18,7 +18,7 @@ from prsm_core.kit.sanitize import sanitize
 from prsm_core.messaging.waits import ANYONE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.journal.unit import Journal
@@ -56,6 +56,11 @@ class Peers:
         # Those that may write to any other agent, or spawn one that may.
         self._senders: dict[str, AgentRecord] = {}
         self._waiting: dict[str, int] = {}  # how many calls of each wait for what these write
+
+    @property
+    def senders(self) -> Mapping[str, AgentRecord]:
+        """The agents that may write to any other, or spawn one that may."""
+        return self._senders
 
     def begins(self, record: AgentRecord, tools: Toolbox) -> Toolbox:
         """Take note of what a new life can do with messages of peers; return its tools."""

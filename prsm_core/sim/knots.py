@@ -119,6 +119,7 @@ class Observer:
         unread = self._router.unread(record.agent_id)
         others, timed = self._others(record), "seconds" in call.args
         is_there = any(message.type is MessageType.PEER for message in unread) or not others
+        is_there = is_there or self._peers.is_given_up(record.agent_id)
         return SeenWait("what a peer writes", is_there or timed, others, timed and not is_there)
 
     def _others(self, record: AgentRecord) -> tuple[str, ...]:

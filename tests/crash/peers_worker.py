@@ -19,6 +19,6 @@ def with_mail(engine: OrchestrationEngine, *given: Any, **named: Any) -> None:
 
 
 if __name__ == "__main__":
-    OrchestrationEngine.__init__ = with_mail  # type: ignore[method-assign]
-    prsm_core.app._tools = lambda _external: tools.table()
+    setattr(OrchestrationEngine, "__init__", with_mail)  # noqa: B010 - with other types
+    setattr(prsm_core.app, "_tools", lambda _external: tools.table())  # noqa: B010
     runpy.run_path(str(Path(__file__).with_name("worker.py")), run_name="__main__")

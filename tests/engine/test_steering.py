@@ -20,9 +20,13 @@ READ = "SELECT count(*) FROM inbox WHERE type != 'task_result' AND consumed_by I
 class LateSession(ScriptedSession):
     """Says only after a while that its vendor has not taken what was said."""
 
+    def __init__(self, provider: LateProvider, request, host) -> None:
+        super().__init__(provider, request, host)
+        self._late = provider
+
     async def steer(self, text, images=()):
-        self.provider.asked.set()
-        await self.provider.answered.wait()
+        self._late.asked.set()
+        await self._late.answered.wait()
         return False
 
 

@@ -197,23 +197,6 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, ABC):
         await store.commit(team.end("w1", *team.sent(result)))
         assert await store.inbox("s1") == [result]
 
-    async def test_a_message_of_a_peer_is_kept_until_it_is_read(
-        self, store: Store, team: Steps
-    ) -> None:
-        """It need be of neither parent nor child; who has ended gets none."""
-        await store.commit(team.spawn("w2", "master"))
-        sent = team.message("w1", "w2", MessageType.PEER)
-        await store.commit(team.step("w1", *team.sent(sent)))
-        assert await store.inbox("s1") == [sent]
-        assert (await store.state("s1")).unread == (sent,)
-        await store.commit(team.consume("w2", sent.message_id))
-        assert await store.inbox("s1") == []
-        await store.commit(team.end("w2"))
-        late = team.message("w1", "w2", MessageType.PEER)
-        with pytest.raises(MessageRoutingError) as caught:
-            await store.commit(team.step("w1", *team.sent(late)))
-        assert caught.value.code == "agent_ended"
-
     async def test_a_message_needs_a_target_in_its_session(self, store: Store, team: Steps) -> None:
         """Unknown agents and agents of other sessions are refused alike."""
         other = Steps("s2")

@@ -32,8 +32,10 @@ from prsm_core.engine.making import (
     make_requests,
     make_sandbox,
     make_saying,
+    make_shell,
     make_skills,
     make_snapshots,
+    make_tools,
     make_trees,
     make_witness,
     make_workforce,
@@ -57,7 +59,6 @@ from prsm_core.engine.tools.handlers import handlers_of
 from prsm_core.engine.tools.observation import Observation
 from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.recommendation import Recommendation
-from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.call import CallParts
 from prsm_core.engine.turns.host import HostParts
 from prsm_core.engine.turns.parts import TurnImages, TurnParts
@@ -304,7 +305,17 @@ class Assembly:
 
     def _session_parts(self) -> SessionParts:
         config, settings = self._config, self._config.settings
-        tools = config.tools.handled_by(self._handlers())
+        tools = make_tools(
+            config,
+            self._handlers(),
+            self._journal,
+            lay=self.labelling.of_tool,
+            mail=self.peers,
+            program_of=self.providers.program_of,
+            standing=self._standing,
+            requests=self.requests,
+            window=self.providers.context_window,
+        )
         return SessionParts(
             acts=self.manager,
             steps=self._steps,
@@ -325,9 +336,7 @@ class Assembly:
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps, self.peers),
             sources=self._sources(),
-            tools=lambda record: self.peers.begins(
-                record, tools.for_agent(record.descriptor, settings)
-            ),
+            tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
             is_external=self.providers.is_external,
             host=HostParts(
                 permits=self._permits, family=self.labelling, open_endpoint=config.open_endpoint
@@ -453,7 +462,7 @@ class Assembly:
             observation=Observation(
                 roster=self._roster, journal=self._journal, conversations=self.conversations
             ),
-            shell=self._shell(),
+            shell=make_shell(config, self._permits, self._standing, self.quiet, self.sandbox),
             spending=Spending(budgets=self.budgets),
         )
 
@@ -479,18 +488,4 @@ class Assembly:
             refused=self.enforcement.refused,
             scorers=self._config.scorers,
             journal=self._journal,
-        )
-
-    def _shell(self) -> Shell:
-        config = self._config
-        return Shell(
-            permits=self._permits,
-            standing=self._standing,
-            broker=config.broker,
-            quiet=self.quiet,
-            sandbox=self.sandbox,
-            launcher=config.launcher,
-            clock=config.clock,
-            env=config.shell_env,
-            limit_s=config.settings.engine.tool_timeout_seconds,
         )

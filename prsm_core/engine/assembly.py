@@ -207,6 +207,7 @@ class Assembly:
             self._roster,
             self._detector,
             self.router,
+            peers=self.peers,
             steps=self._steps,
             acts=self.manager,
             background=self._background,

@@ -10,8 +10,8 @@ import pytest
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.agents import peers
 from prsm_core.interfaces.provider import ProviderCapabilities
+from prsm_core.sim.letters import PeerTools
 from prsm_core.testing.fake_clock import FakeClock
-from tests.engine.peer_tools import PeerTools
 
 STEERS = ProviderCapabilities(enforcement="pre_tool", steer=True)
 WORKERS = frozenset({"worker"})
@@ -299,17 +299,24 @@ async def test_a_wait_ends_once_nobody_is_left_who_could_write(writing):
     assert result.status == "completed"
 
 
-async def test_two_that_wait_for_each_others_messages_are_a_knot(writing):
+async def test_a_wait_in_a_knot_ends_without_a_message_once_and_then_costs_the_life(writing):
+    """The deepest and youngest, b, is told first; a goes on once there is nobody but its master."""
     async with writing() as team:
 
-        async def waits(agent):
-            await agent.call("message_next")
-            await agent.complete()
+        async def a(agent):
+            assert await agent.call("message_next") == {"message": None}
+            await agent.complete("a went on")
 
-        result = await team.run("do it", master=two, a=waits, b=waits)
+        async def b(agent):
+            assert await agent.call("message_next") == {"message": None}
+            await agent.call("message_next")
+
+        result = await team.run("do it", master=two, a=a, b=b)
     assert result.status == "completed"
+    assert team["a"].result.summary == "a went on"
+    assert team["b"].result.error_kind == "deadlock"
     knots = team.ledger.events("deadlock_detected")
-    assert knots[0]["action"] == "victim"
+    assert sorted(knot["action"] for knot in knots) == ["unanswered", "unanswered", "victim"]
     names = {team[name].agent_id for name in ("master", "a", "b")}
     assert set(knots[0]["agents"]) == names
     assert all(set(wait["targets"]) <= names - {wait["agent"]} for wait in knots[0]["waits"])

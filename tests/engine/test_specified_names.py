@@ -9,7 +9,7 @@ import pytest
 from prsm_core.domain.messages import MessageType
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import ProviderCapabilities
-from tests.engine.peer_tools import PeerTools
+from prsm_core.sim.letters import PeerTools
 
 EXPERTS = {"experts": {"sql": {"name": "SQL", "system_prompt": "You know SQL."}}}
 MAILED = {"question", "answer", "task_result", "user_prompt", "peer"}

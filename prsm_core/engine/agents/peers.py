@@ -9,6 +9,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.state import Wait, is_peer
@@ -18,7 +20,7 @@ from prsm_core.kit.sanitize import sanitize
 from prsm_core.messaging.waits import ANYONE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.journal.unit import Journal
@@ -32,6 +34,12 @@ TEXT_LIMIT = 16 * 1024  # bytes of one message, in UTF-8
 UNREAD_LIMIT = 100  # messages of peers that one agent has not read
 UNREAD_BYTES = 128 * 1024  # of their texts: an agent may be prompted with all at once
 _NEAR = 3  # names that a refusal suggests
+
+
+class _Listening(Struct, eq=False):
+    """A call that waits for what others write."""
+
+    is_given_up: bool = False  # it ends without a message
 
 
 class Peers:
@@ -55,13 +63,20 @@ class Peers:
         self._wait_anew = wait_anew
         # Those that may write to any other agent, or spawn one that may.
         self._senders: dict[str, AgentRecord] = {}
-        self._waiting: dict[str, int] = {}  # how many calls of each wait for what these write
+        self._gave_up: set[str] = set()  # whose wait has ended in a knot; see `may_give_up`
+        self._listening: dict[str, list[_Listening]] = {}  # who waits for what these write
+
+    @property
+    def senders(self) -> Mapping[str, AgentRecord]:
+        """The agents that may write to any other, or spawn one that may."""
+        return self._senders
 
     def begins(self, record: AgentRecord, tools: Toolbox) -> Toolbox:
         """Take note of what a new life can do with messages of peers; return its tools."""
         record.peers = self._senders
         record.takes_messages = tools.takes_messages
         record.sends_messages = tools.sends_messages
+        self._gave_up.discard(record.agent_id)
         if record.is_over or not (tools.sends_messages or tools.brings_senders):
             return tools
         was_nobody = not self._senders
@@ -73,11 +88,30 @@ class Peers:
 
     def falls_silent(self, record: AgentRecord) -> None:
         """Take note that an agent writes nothing any more."""
+        self._gave_up.discard(record.agent_id)
         if self._senders.pop(record.agent_id, None) is None:
             return
-        for agent_id in self._waiting:
+        for agent_id in self._listening:
             self._router.wake(agent_id)  # perhaps nobody is left who could write to it
         self._detector.may_write(tuple(self._senders))
+
+    def may_give_up(self, record: AgentRecord) -> bool:
+        """Whether a wait of an agent that is in a knot may end without a message.
+
+        It may once, until the agent has taken a message: who waits on is not helped by it.
+        """
+        return record.agent_id in self._listening and record.agent_id not in self._gave_up
+
+    def is_given_up(self, agent_id: str) -> bool:
+        """Whether the waits of an agent are about to end without a message."""
+        return any(listening.is_given_up for listening in self._listening.get(agent_id, ()))
+
+    def give_up(self, record: AgentRecord) -> None:
+        """End the waits of an agent without a message: all who could write wait themselves."""
+        self._gave_up.add(record.agent_id)
+        for listening in self._listening[record.agent_id]:
+            listening.is_given_up = True
+        self._router.wake(record.agent_id)
 
     def now(self) -> Sequence[PeerNow]:
         """Return the agents that have not ended, oldest first."""
@@ -165,25 +199,28 @@ class Peers:
         return None if message is None else self._told(message)
 
     async def _receive(self, call: Call, seconds: float | None) -> RoutedMessage | None:
-        record, waiting = call.record, self._waiting
-        agent_id = record.agent_id
+        record, listening = call.record, _Listening()
+
+        def is_in_vain() -> bool:
+            return listening.is_given_up or not self._has_others(record)
+
         wait = Wait(
             state=AgentState.WAITING_FOR_CHILD,
             on="what another agent writes",
             targets=lambda: (ANYONE,),
-            ready=lambda: (
-                seconds is not None or call.has_unread(is_peer) or not self._has_others(record)
-            ),
+            ready=lambda: seconds is not None or call.has_unread(is_peer) or is_in_vain(),
         )
-        waiting[agent_id] = waiting.get(agent_id, 0) + 1
+        all_of_it = self._listening.setdefault(record.agent_id, [])
+        all_of_it.append(listening)
         try:
-            return await call.receive(
-                wait, is_peer, otherwise=lambda: not self._has_others(record), seconds=seconds
-            )
+            message = await call.receive(wait, is_peer, otherwise=is_in_vain, seconds=seconds)
         finally:
-            waiting[agent_id] -= 1
-            if not waiting[agent_id]:
-                del waiting[agent_id]
+            all_of_it.remove(listening)
+            if not all_of_it:
+                del self._listening[record.agent_id]
+        if message is not None:
+            self._gave_up.discard(record.agent_id)
+        return message
 
     def _has_others(self, record: AgentRecord) -> bool:
         """Whether an agent but this one may write to it, or spawn one that does."""

@@ -1,7 +1,8 @@
-"""Two tools by which scripted agents write to each other, as a plugin's would."""
+"""Two tools by which agents write to each other, as a plugin would add them; for plays alone."""
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
@@ -11,13 +12,23 @@ from prsm_core.engine.tools.table import TOOLS, Tool, ToolTable
 from prsm_core.engine.turns.call import Reply
 
 if TYPE_CHECKING:
-    from prsm_core.engine.ports import Mail
+    from prsm_core.engine.tools.mail import Mail
     from prsm_core.engine.turns.call import Call
 
 ALL = frozenset(role.value for role in AgentRole)
+WORKERS = frozenset({AgentRole.WORKER.value})
 
 
-def tool(name: str, properties: dict[str, Any], roles: frozenset[str], **about: bool) -> Tool:
+def takers(seed: int) -> frozenset[str] | None:
+    """Return the roles that take messages themselves in the run of a seed; None: nobody writes.
+
+    It is drawn apart, so that a run without letters is what it was without this.
+    """
+    dice = random.Random(f"{seed} letters")  # noqa: S311 - a schedule, no secret
+    return dice.choice((None, None, frozenset(), WORKERS))
+
+
+def _tool(name: str, properties: dict[str, Any], roles: frozenset[str], **about: Any) -> Tool:
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
     spec = ToolSpec(name=name, description=name, input_schema=schema, roles=roles)
     return Tool(spec=spec, schema=schema, fits=compiled(schema), **about)
@@ -55,9 +66,9 @@ class PeerTools:
         about = {"to": text, "text": text}
         seconds = {"seconds": {"type": "number"}}
         tools = [
-            tool("message_send", about, sends, sends_messages=True),
-            tool("message_next", seconds, nexts - takes),
-            tool("message_next", seconds, takes, takes_messages=True),
+            _tool("message_send", about, sends, sends_messages=True),
+            _tool("message_next", seconds, nexts - takes),
+            _tool("message_next", seconds, takes, takes_messages=True),
         ]
         handlers = {"message_send": self.message_send, "message_next": self.message_next}
         return ToolTable((*TOOLS, *tools), handlers)

@@ -36,6 +36,7 @@ _MESSAGES = {
     "expert_request": "consults",
     "expert_response": "advises",
     "user_prompt": "prompts",
+    "peer": "writes to",
 }
 _TELLING = ("command", "file_path", "path", "pattern", "query", "url", "prompt", "question")
 _NO_PERSON = {  # by what a question has ended that nobody has answered

@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """What a run may use: tokens, money, how much of a model's window, and of the machine."""
+=======
+"""What a run may use, tokens and money, how much of a model's window, and what counts as stuck."""
+>>>>>>> tools
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, StrictBool
 
-from prsm_core.config.values import Count, Factor, Section, Share, Text
+from prsm_core.config.values import Count, CountOrZero, Factor, Section, Share, Text
 from prsm_core.domain.budgets import Budget
 
 if TYPE_CHECKING:
@@ -94,6 +98,7 @@ class BudgetSettings(Section):
         return Budget(tokens=self.tokens, usd=self.usd, turns=self.turns, spawns=self.spawns)
 
 
+<<<<<<< HEAD
 class BoxSettings(Section):
     """The box that each agent's process runs in, of providers that can."""
 
@@ -135,3 +140,25 @@ class BoxSettings(Section):
             mounts=self.mounts,
             writable=self.writable,
         )
+=======
+class StuckSettings(Section):
+    """When an agent counts as stuck: it is told at a limit, and fails at twice the limit."""
+
+    enabled: StrictBool = Field(default=True, description="Whether anybody looks.")
+    repeats: CountOrZero = Field(
+        default=4, description="The same call with the same result in a row; 0: no limit."
+    )
+    rounds: CountOrZero = Field(
+        default=3, description="Rounds of two such calls by turns; 0: no limit."
+    )
+    messages: CountOrZero = Field(
+        default=50, description="Messages of one turn in a row without a tool call; 0: no limit."
+    )
+    texts: CountOrZero = Field(
+        default=3, description="The same message in a row without a tool call; 0: no limit."
+    )
+    polls: CountOrZero = Field(
+        default=100,
+        description="Repeats, or rounds, of a call that asks how children do; 0: no limit.",
+    )
+>>>>>>> tools

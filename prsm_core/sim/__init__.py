@@ -13,5 +13,6 @@ processes    those that sessions hold, counted
 rules        what must hold                    watch      checks it while the run goes on
 knots        deadlocks by the definition       ledger     checks what the run left behind
 jobs         many seeds, in several processes  report     what is read of them
+letters      tools by which agents write to each other
 spending     whether budgets hold
 """

@@ -52,6 +52,7 @@ class Society:
     dice: random.Random
     to_spawn: int  # until the tree is as large as it shall be
     restarts: int  # that may still be asked for
+    names: list[str] = field(default_factory=lambda: ["nobody"])  # whom one may write to, or not
 
 
 @dataclass(slots=True)
@@ -153,7 +154,17 @@ class Behaviour:
             "ask_user": [(0.2, lambda: ("ask_user", {"question": "Shall I?"}))],
             "run_bash": [(0.2, lambda: ("run_bash", {"command": "rm -r build"}))],
             "task_complete": [(0.3, self._finish)],
+            "message_send": [(1.5, self._write)],
+            "message_next": [(1.0, self._take)],
         }
+
+    def _write(self) -> Request:
+        to = self.society.dice.choice(self.society.names)
+        return "message_send", {"to": to, "text": f"word {self.society.dice.randint(1, 999)}"}
+
+    def _take(self) -> Request:
+        dice = self.society.dice
+        return "message_next", {"seconds": dice.choice((0, 5, 60))} if dice.random() < 0.6 else {}
 
     def _child(self) -> str:
         return self.society.dice.choice(self.children)

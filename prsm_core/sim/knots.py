@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.agents.manager import AgentManager
+    from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Call
     from prsm_core.messaging.router import MessageRouter
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 _WAITING = frozenset(
     {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}
 )
-_NEWS = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
+_NEWS = frozenset(
+    {MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT, MessageType.PEER}
+)
 _FROM_CHILD = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT})
 
 
@@ -51,11 +54,12 @@ class Observer:
     """Sees who waits for what, by the records and the mailboxes."""
 
     def __init__(
-        self, manager: AgentManager, router: MessageRouter, beginnings: Beginnings
+        self, manager: AgentManager, router: MessageRouter, peers: Peers, beginnings: Beginnings
     ) -> None:
         self._manager = manager
         self._beginnings = beginnings
         self._router = router
+        self._peers = peers
 
     def blocked(self) -> dict[str, list[SeenWait]]:
         """Return the waits of all agents that do nothing but wait."""
@@ -92,6 +96,8 @@ class Observer:
             case "wait_for_message" if "token" not in call.args:
                 timed = bool(call.args.get("timeout") or call.args.get("timeout_seconds"))
                 return self._any_message(record, timed=timed)
+            case "message_next":
+                return self._what_a_peer_writes(record, call)
             case "spawn_child" | "restart_child" | "consult_expert":
                 return self._child(record, call.spawned_session_label or "")
         wait = call.wait
@@ -108,6 +114,17 @@ class Observer:
             for message in self._router.unread(record.agent_id)
         )
         return SeenWait("an answer", is_there or parent.is_over, (parent.agent_id,))
+
+    def _what_a_peer_writes(self, record: AgentRecord, call: Call) -> SeenWait:
+        unread = self._router.unread(record.agent_id)
+        others, timed = self._others(record), "seconds" in call.args
+        is_there = any(message.type is MessageType.PEER for message in unread) or not others
+        is_there = is_there or self._peers.is_given_up(record.agent_id)
+        return SeenWait("what a peer writes", is_there or timed, others, timed and not is_there)
+
+    def _others(self, record: AgentRecord) -> tuple[str, ...]:
+        """Return who else may write, by the engine's word."""
+        return tuple(agent for agent in self._peers.senders if agent != record.agent_id)
 
     def _child(self, record: AgentRecord, label: str) -> SeenWait:
         child = next(
@@ -138,12 +155,16 @@ class Observer:
         )
         if parent_id is not None and not roster.get(parent_id).has_ended:
             targets.append(parent_id)
+        if not record.takes_messages:
+            targets += self._others(record)
         return SeenWait("a message", is_there or timed, tuple(targets), timed and not is_there)
 
 
 def _is_news(record: AgentRecord, message: RoutedMessage) -> bool:
     if message.type is MessageType.QUESTION:
         return message.correlation_id in record.questions
+    if message.type is MessageType.PEER and record.takes_messages:
+        return False
     return message.type in _NEWS
 
 

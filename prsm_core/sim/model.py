@@ -134,6 +134,8 @@ class SimProvider(Provider):
                     self._use_stale, stale, request, name=f"a stale life of {request.name}"
                 )
         lives.append(host)
+        if request.name not in self.society.names:
+            self.society.names.append(request.name)
 
     async def _use_stale(self, host: AgentHost, request: SessionRequest) -> None:
         for _ in range(self.dice.randint(1, 4)):

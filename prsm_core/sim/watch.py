@@ -92,7 +92,7 @@ class Watch:
         """Watch an engine, and be asked before it acts on a knot."""
         self._engine, self._store = engine, store
         manager = engine.manager
-        self._observer = Observer(manager, engine.router, self.facts.beginnings)
+        self._observer = Observer(manager, engine.router, engine.peers, self.facts.beginnings)
         resolve = manager.detector.on_knot
 
         def act(agents: frozenset[str], by_sweep: bool) -> None:
@@ -325,6 +325,7 @@ class Watch:
             return
         self._seen = store.writes
         self._check_slots(engine)
+        self._check_senders(engine)
         for record in engine.manager.roster.records():
             self._findings.check(
                 "results",
@@ -342,6 +343,16 @@ class Watch:
                 f"{self._name(agent)} sleeps although {' and '.join(missed)} is there",
             )
             self._check_blocked(engine, agent)
+
+    def _check_senders(self, engine: OrchestrationEngine) -> None:
+        """Who has ended or claimed its result writes no more; who waits may."""
+        blocked = engine.manager.detector.graph.blocked
+        for agent_id, record in engine.peers.senders.items():
+            self._findings.check(
+                "wakeups",
+                not (record.has_ended or (record.claimed_result and agent_id in blocked)),
+                f"{record.descriptor.name} is waited for, and writes no more",
+            )
 
     def _check_slots(self, engine: OrchestrationEngine) -> None:
         slots = engine.slots

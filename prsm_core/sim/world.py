@@ -24,6 +24,7 @@ from prsm_core.permissions import build_broker
 from prsm_core.sim.behaviour import Society
 from prsm_core.sim.faults import FaultDice
 from prsm_core.sim.ledger import check_ended, check_ledger
+from prsm_core.sim.letters import PeerTools, takers
 from prsm_core.sim.model import ModelCrashError, SimProvider
 from prsm_core.sim.outcome import Outcome, digest
 from prsm_core.sim.person import Person
@@ -74,6 +75,7 @@ class World:
         self._folder = folder
         self._dice = random.Random(plan.seed)  # noqa: S311 - a schedule, no secret
         self._shape = Shape.draw(self._dice, plan.agents)
+        self._letters, self._takers = PeerTools(), takers(plan.seed)
         self._faults = FaultDice(plan.faults, self._dice, self._shape.fault_rate)
         self._clock = FakeClock(on_jump=self._before_jump)
         self._watch = Watch(findings, self._shape)
@@ -152,6 +154,7 @@ class World:
             tell_at=interrupt_at,
         )
         engine = OrchestrationEngine(self._config(store))
+        self._letters.mail = engine.peers
         self._watch.attach(engine, store)
         self._stale.attach(engine, store)
         person = Person(engine, self._shape, self._dice, self._clock)
@@ -231,7 +234,8 @@ class World:
 
     def _config(self, store: SimStore) -> EngineConfig:
         settings = Settings.model_validate(self._shape.settings)
-        tools = ToolTable()
+        takes = self._takers
+        tools = ToolTable() if takes is None else self._letters.table(takes=takes)
         return EngineConfig(
             settings=settings,
             workspace=self._folder,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from prsm_core.domain.messages import MessageType
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import RunFinished, ThreadKept, Told, TurnMetered
-from prsm_core.errors import StoreError
+from prsm_core.errors import MessageRoutingError, StoreError
 from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
@@ -46,6 +47,23 @@ class MomentRules:
         before = await store.state("s1", 4)
         assert (before.seq, before.position) == (3, 4)
         assert before.agents == state.agents
+
+    async def test_a_message_of_a_peer_is_unread_until_it_is_read(
+        self, store: Store, team: Steps
+    ) -> None:
+        """It need be of neither parent nor child; who has ended gets none."""
+        await store.commit(team.spawn("w2", "master"))
+        sent = team.message("w1", "w2", MessageType.PEER)
+        await store.commit(team.step("w1", *team.sent(sent)))
+        then = await store.state("s1")
+        await store.commit(team.consume("w2", sent.message_id))
+        assert (then.unread, (await store.state("s1")).unread) == ((sent,), ())
+        assert (await store.state("s1", then.position)).unread == (sent,)
+        await store.commit(team.end("w2"))
+        late = team.message("w1", "w2", MessageType.PEER)
+        with pytest.raises(MessageRoutingError) as caught:
+            await store.commit(team.step("w1", *team.sent(late)))
+        assert caught.value.code == "agent_ended"
 
     async def test_a_session_is_told_as_it_was(self, store: Store, team: Steps) -> None:
         """After any of its commits, whatever has happened since."""

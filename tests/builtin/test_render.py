@@ -92,6 +92,11 @@ def test_lines_of_a_question_are_told_from_its_options():
             "bbbbbbbb asks w1",
         ),
         ("message_routed", {"kind": "user_prompt", "to": "a" * 32}, "user prompts w1"),
+        (
+            "message_routed",
+            {"kind": "peer", "from": "b" * 32, "to": "a" * 32},
+            "bbbbbbbb writes to w1",
+        ),
         ("progress_reported", {"status": "half", "percent": 50}, "w1: 50% half"),
         (
             "file_changed",

@@ -80,9 +80,15 @@ class Home:
     """A workspace and a home of PRSM, in which a session is run, killed, and gone on with."""
 
     def __init__(
-        self, folder: Path, scenario: str = SCENARIO, *, workspace: Path | None = None
+        self,
+        folder: Path,
+        scenario: str = SCENARIO,
+        *,
+        workspace: Path | None = None,
+        worker: Path = WORKER,
     ) -> None:
         self.folder = folder
+        self._worker = worker
         self.workspace = workspace or folder / "workspace"
         folder.mkdir(parents=True, exist_ok=True)
         self.workspace.mkdir(exist_ok=True)
@@ -112,7 +118,7 @@ class Home:
         scenario = ("--set", f"providers.script.scenario={self._scenario}")
         given = scenario if words[0] in {"run", "resume"} else ()
         done = subprocess.run(
-            [sys.executable, str(WORKER), fault, str(self._mark), *words, *given],
+            [sys.executable, str(self._worker), fault, str(self._mark), *words, *given],
             cwd=self.workspace,
             env=self.env,
             stdin=subprocess.DEVNULL,

@@ -35,6 +35,12 @@ BUGS = {
         "        box.messages[message.message_id] = message\n",
         frozenset({"wakeups"}),
     ),
+    "nobody is told that the last who could write has ended": Bug(
+        "engine/agents/peers.py",
+        "            self._router.wake(agent_id)  # perhaps nobody is left who could write to it\n",
+        "            pass\n",
+        frozenset({"wakeups", "ends"}),
+    ),
     "who waits is charged for a slot": Bug(
         "engine/agents/life.py",
         "        self._lease.release(act)\n        self._waits = waits\n",

@@ -167,16 +167,17 @@ def test_requests_stay_oldest_first_until_they_end():
     assert list(told.model.requests) == ["q2", "q3"]
 
 
-def test_both_sides_of_a_question_between_agents_tell_of_it():
+def test_both_sides_of_what_agents_say_to_each_other_tell_of_it():
     told = Told()
     told.spawn("m", "master")
     told.spawn("w", "fixer", "m")
     told.say("message_routed", "w", **{"mid": "1", "kind": "question", "from": "w", "to": "m"})
     told.say("message_routed", "m", **{"mid": "2", "kind": "answer", "from": "m", "to": "w"})
+    told.say("message_routed", "w", **{"mid": "3", "kind": "peer", "from": "w", "to": "m"})
     agents = told.model.agents
     said = {name: [text for _, text in texts(agents[name].transcript.blocks)] for name in "wm"}
-    assert said["w"] == ["asks master", "is answered by master"]
-    assert said["m"] == ["is asked by fixer", "answers fixer"]
+    assert said["w"] == ["asks master", "is answered by master", "writes to master"]
+    assert said["m"] == ["is asked by fixer", "answers fixer", "is written to by fixer"]
 
 
 def test_plans_files_and_notes_are_blocks():

@@ -1,8 +1,9 @@
-"""What is done about a knot: a reminder first, then one victim.
+"""What is done about a knot: a reminder first, then an empty answer, then one victim.
 
 A knot often hangs on a question that was delivered and forgotten: its holder is shown it once
-more. If there is none, or it was ignored, the deepest and youngest member fails, so that its
-parent hears of it and goes on.
+more. Or a member waits for what others write, and all who could write are in the knot: its wait
+ends without a message, once. If there is none, or that was ignored, the deepest and youngest member
+fails, so that its parent hears of it and goes on.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.writes import Told
 from prsm_core.engine.turns.waits import any_message
 from prsm_core.errors import DeadlockDetectedError, FencedError
+from prsm_core.messaging.waits import ANYONE
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.ports import Acts, Steps
     from prsm_core.engine.state import AgentRecord, OpenQuestion, Roster
     from prsm_core.kit.background import Background
@@ -37,6 +40,7 @@ class KnotResolver:
         detector: DeadlockDetector,
         router: MessageRouter,
         *,
+        peers: Peers,
         steps: Steps,
         acts: Acts,
         background: Background,
@@ -44,6 +48,7 @@ class KnotResolver:
         self._roster = roster
         self._detector = detector
         self._router = router
+        self._peers = peers
         self._steps = steps
         self._acts = acts
         self._background = background
@@ -57,6 +62,8 @@ class KnotResolver:
         holder, question = self._find_reminder(members)
         if holder is not None and question is not None:
             self._remind(holder, question, members, waits)
+        elif (waiter := self._find_listener(members)) is not None:
+            self._give_up_waiting(waiter, members, waits)
         else:
             self._sacrifice(max(members, key=_depth_and_age), members, waits)
 
@@ -83,13 +90,29 @@ class KnotResolver:
         """
         if record.state is not AgentState.WAITING_FOR_CHILD or record.waiting_on != "a message":
             return False
+        stuck = self._stuck_waits(record, inside)
+        news = any_message(record, self._router).edge()
+        return len(stuck) == 1 and self._is_stuck(news, inside)
 
-        def is_stuck(wait: WaitFor) -> bool:
-            lost = (t in inside or self._roster.get(t).has_ended for t in wait.targets)
-            return not wait.key() and all(lost)
+    def _find_listener(self, members: list[AgentRecord]) -> AgentRecord | None:
+        """Return a member that goes on once it knows that nobody writes to it now."""
+        inside = {record.agent_id for record in members}
+        for record in sorted(members, key=_depth_and_age, reverse=True):
+            stuck = self._stuck_waits(record, inside)
+            listens = bool(stuck) and all(wait.targets == (ANYONE,) for wait in stuck)
+            if listens and self._peers.may_give_up(record):
+                return record
+        return None
 
-        stuck = [wait for wait in self._detector.graph.waits_of(record.agent_id) if is_stuck(wait)]
-        return len(stuck) == 1 and is_stuck(any_message(record, self._router).edge())
+    def _stuck_waits(self, record: AgentRecord, inside: Container[str]) -> list[WaitFor]:
+        waits = self._detector.graph.waits_of(record.agent_id)
+        return [wait for wait in waits if self._is_stuck(wait, inside)]
+
+    def _is_stuck(self, wait: WaitFor, inside: Container[str]) -> bool:
+        """Whether a member's wait is for members alone, and for what is not there."""
+        targets = self._detector.targets(wait)
+        lost = (t in inside or self._roster.get(t).has_ended for t in targets)
+        return not wait.key() and all(lost)
 
     def _remind(
         self,
@@ -107,6 +130,14 @@ class KnotResolver:
         self._router.wake(holder.agent_id)
         told = _told(members, waits, "reminder", None)
         self._background.launch(self._tell(holder, told), name="deadlock reminder")
+
+    def _give_up_waiting(
+        self, waiter: AgentRecord, members: list[AgentRecord], waits: list[dict[str, Any]]
+    ) -> None:
+        self._detector.moved(waiter.agent_id)
+        self._peers.give_up(waiter)
+        told = _told(members, waits, "unanswered", None)
+        self._background.launch(self._tell(waiter, told), name="deadlock without a message")
 
     def _sacrifice(
         self, victim: AgentRecord, members: list[AgentRecord], waits: list[dict[str, Any]]
@@ -131,14 +162,13 @@ class KnotResolver:
         await self._steps.write(record, told)
 
     def _describe(self, record: AgentRecord) -> dict[str, Any]:
-        targets = {
-            t for wait in self._detector.graph.waits_of(record.agent_id) for t in wait.targets
-        }
+        waits = self._detector.graph.waits_of(record.agent_id)
+        targets = {target for wait in waits for target in self._detector.targets(wait)}
         return {
             "agent": record.agent_id,
             "name": record.descriptor.name,
             "on": record.waiting_on or "",
-            "targets": sorted(targets),
+            "targets": sorted(targets - {record.agent_id}),
         }
 
 

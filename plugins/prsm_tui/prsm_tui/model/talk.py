@@ -22,6 +22,7 @@ _MESSAGES = {
     "answer": ("answers", "is answered by"),
     "expert_request": ("consults", "is consulted by"),
     "expert_response": ("advises", "is advised by"),
+    "peer": ("writes to", "is written to by"),
 }
 
 

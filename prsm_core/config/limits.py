@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""What a run may use: tokens, money, how much of a model's window, and of the machine."""
-=======
-"""What a run may use, tokens and money, how much of a model's window, and what counts as stuck."""
->>>>>>> tools
+"""What a run may use: tokens, money, a model's window, the machine; and what counts as stuck."""
 
 from __future__ import annotations
 
@@ -98,7 +94,6 @@ class BudgetSettings(Section):
         return Budget(tokens=self.tokens, usd=self.usd, turns=self.turns, spawns=self.spawns)
 
 
-<<<<<<< HEAD
 class BoxSettings(Section):
     """The box that each agent's process runs in, of providers that can."""
 
@@ -140,7 +135,8 @@ class BoxSettings(Section):
             mounts=self.mounts,
             writable=self.writable,
         )
-=======
+
+
 class StuckSettings(Section):
     """When an agent counts as stuck: it is told at a limit, and fails at twice the limit."""
 
@@ -161,4 +157,3 @@ class StuckSettings(Section):
         default=100,
         description="Repeats, or rounds, of a call that asks how children do; 0: no limit.",
     )
->>>>>>> tools

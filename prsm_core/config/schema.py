@@ -14,11 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-<<<<<<< HEAD
-from prsm_core.config.limits import BoxSettings, BudgetSettings, ContextSettings
-=======
-from prsm_core.config.limits import BudgetSettings, ContextSettings, StuckSettings
->>>>>>> tools
+from prsm_core.config.limits import BoxSettings, BudgetSettings, ContextSettings, StuckSettings
 from prsm_core.config.origins import Places
 from prsm_core.config.provider_section import ProviderSection
 from prsm_core.config.values import (

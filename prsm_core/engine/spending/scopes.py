@@ -10,14 +10,15 @@ from functools import lru_cache, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
+from msgspec.structs import replace
 
 from prsm_core.domain.budgets import Budget, BudgetKind
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 NANO = 1_000_000_000
 METERED = (BudgetKind.TOKENS, BudgetKind.USD)  # known only as far as a provider tells
@@ -47,24 +48,30 @@ class Part(Record, frozen=True, kw_only=True):
     limits: Budget
 
 
-class Amounts(dict[BudgetKind, int]):
-    """Amounts by kind. One that is zero has no entry: most agents use few, and there are many."""
+class Amounts(Record, frozen=True, gc=False, kw_only=True):
+    """Amounts by kind; a value, so that all who have none, as most agents, share one."""
 
-    __slots__ = ()
+    tokens: int = 0
+    usd: int = 0
+    turns: int = 0
+    spawns: int = 0
 
-    def __missing__(self, kind: BudgetKind) -> int:
-        """Return zero."""
-        return 0
+    def __getitem__(self, kind: BudgetKind) -> int:
+        """Return the amount of a kind."""
+        amount: int = getattr(self, kind.value)
+        return amount
 
-    def take(self, kind: BudgetKind, amount: int) -> None:
-        """Take something off; what leaves nothing at all leaves no room taken either."""
-        left = self[kind] - amount
-        if left:
-            self[kind] = left
-        elif self.pop(kind, 0) and not self:
-            self.clear()
+    def plus(self, kind: BudgetKind, amount: int) -> Amounts:
+        """Return them with so much more of a kind, or less."""
+        if not amount:
+            return self
+        name = kind.value
+        changed: dict[str, Any] = {name: getattr(self, name) + amount}
+        sums = replace(self, **changed)
+        return NO_AMOUNTS if sums == NO_AMOUNTS else sums
 
 
+NO_AMOUNTS = Amounts()
 _NOTHING: Mapping[BudgetKind, Any] = MappingProxyType({})
 _NOTHING_SPENT = Spent()
 
@@ -87,14 +94,14 @@ class BudgetScope(Struct, eq=False):
     name: str = ""  # of that agent, for people
     parent: BudgetScope | None = None
     limits: Mapping[BudgetKind, int] = _NOTHING
-    used: Amounts = field(default_factory=Amounts)
-    reserved: Amounts = field(default_factory=Amounts)
-    unknown: Amounts = field(default_factory=Amounts)  # turns that told nothing
+    used: Amounts = NO_AMOUNTS
+    reserved: Amounts = NO_AMOUNTS
+    unknown: Amounts = NO_AMOUNTS  # turns that told nothing
     sources: Mapping[BudgetKind, Provenance] = _NOTHING
     told: frozenset[tuple[str, BudgetKind]] = frozenset()  # alerts, each given once
     stopped: frozenset[BudgetKind] = frozenset()  # used up, and who runs was told
     spent: Spent = _NOTHING_SPENT  # by turns that have ended
-    children: list[BudgetScope] = field(default_factory=list)
+    children: Sequence[BudgetScope] = ()  # grows by `adopt`
     _limiting: tuple[BudgetScope, ...] = ()  # of the path, the nearest first
     _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = _NOTHING  # those that sum
     _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = _NOTHING
@@ -129,7 +136,14 @@ class BudgetScope(Struct, eq=False):
     def add_used(self, kind: BudgetKind, amount: int) -> None:
         """Count that much as used by this scope's agent, wherever it counts."""
         for scope in self.counting(kind):
-            scope.used[kind] += amount
+            scope.used = scope.used.plus(kind, amount)
+
+    def adopt(self, child: BudgetScope) -> None:
+        """Have another scope right below this one."""
+        if isinstance(self.children, list):
+            self.children.append(child)
+        else:  # its first: most have none
+            self.children = [child]
 
     def path(self) -> Iterator[BudgetScope]:
         """Yield the scope and those around it, the run's last."""
@@ -241,31 +255,32 @@ class Hold(Struct, eq=False):
     """What a launch, or a turn that runs, holds of a scope and of those around it."""
 
     scope: BudgetScope
-    reserved: Amounts = field(default_factory=Amounts)
-    used: Amounts = field(default_factory=Amounts)  # told so far
+    reserved: Amounts = NO_AMOUNTS
+    used: Amounts = NO_AMOUNTS  # told so far
     expected: Mapping[BudgetKind, int] = _NOTHING  # from measured turns
     spent: Spent = _NOTHING_SPENT  # by the turn so far
 
     def reserve(self, kind: BudgetKind, amount: int) -> None:
         """Set aside that much more, in every scope in which it counts."""
         for scope in self.scope.counting(kind):
-            scope.reserved[kind] += amount
-        self.reserved[kind] += amount
+            scope.reserved = scope.reserved.plus(kind, amount)
+        self.reserved = self.reserved.plus(kind, amount)
 
     def charge(self, kind: BudgetKind, amount: int, source: Provenance) -> None:
         """Count that much as used where it counts; it comes off what is reserved."""
         freed = min(amount, self.reserved[kind])
-        self.reserved.take(kind, freed)
-        self.used[kind] += amount
+        self.reserved = self.reserved.plus(kind, -freed)
+        self.used = self.used.plus(kind, amount)
         for scope in self.scope.counting(kind):
-            scope.reserved.take(kind, freed)
-            scope.used[kind] += amount
+            scope.reserved = scope.reserved.plus(kind, -freed)
+            scope.used = scope.used.plus(kind, amount)
             known = scope.sources.get(kind)
             scope.comes_from(kind, source if known is None else known.combine(source))
 
     def give_back(self) -> None:
         """Let go of all that is still reserved."""
-        for kind, amount in self.reserved.items():
-            for scope in self.scope.counting(kind):
-                scope.reserved.take(kind, amount)
-        self.reserved.clear()
+        held, self.reserved = self.reserved, NO_AMOUNTS
+        for kind in BudgetKind:
+            if amount := held[kind]:
+                for scope in self.scope.counting(kind):
+                    scope.reserved = scope.reserved.plus(kind, -amount)

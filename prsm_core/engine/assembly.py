@@ -141,7 +141,7 @@ class Assembly:
 
     def _make_detector(self) -> DeadlockDetector:
         return DeadlockDetector(
-            is_ready=lambda _, wait: bool(wait.key()),
+            is_ready=lambda _, wait: bool(wait.key.ready()),
             is_over=lambda agent_id: self._roster.get(agent_id).has_ended,
             on_knot=lambda agents, by_sweep: self._knots.resolve(agents, by_sweep),
         )
@@ -398,6 +398,7 @@ class Assembly:
         calls = CallParts(
             clock=clock,
             ids=config.ids,
+            now_ms=lambda: int(clock.time() * 1000),
             journal=self._journal,
             router=self.router,
             steps=self._steps,
@@ -412,7 +413,7 @@ class Assembly:
             workspace=self._workspaces.of,
             system_prompt=self.skills.prompt,
             clock=clock,
-            ids=config.ids,
+            new_id=config.ids.ulid,
             background=self._background,
             journal=self._journal,
             steps=self._steps,

@@ -15,15 +15,16 @@ from collections import Counter
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.record import Record
+from prsm_core.domain.sparing import NOTHING, drop, push, put
 from prsm_core.domain.writes import AgentNoted, ThreadKept
 from prsm_core.errors import MessageRoutingError
 from prsm_core.kit.quotation import quote_word
@@ -64,22 +65,63 @@ class Evidence(Record, frozen=True, kw_only=True):
     by: tuple[str, ...] = ()
 
 
-class Wait(Record, frozen=True, kw_only=True, eq=False):
-    """What a blocked agent waits for.
+class Wait(Protocol):
+    """What a blocked agent waits for."""
 
-    Any of `targets()` can end the wait, as things stand when the agent is blocked; `ready` tells
-    whether something committed ends it now. `state` is what the agent becomes, `on` the words
-    for people.
-    """
+    @property
+    def state(self) -> AgentState:
+        """What the agent becomes."""
+        ...
+
+    @property
+    def on(self) -> str:
+        """What it waits for, in words for people."""
+        ...
+
+    @property
+    def targets(self) -> Callable[[], tuple[str, ...]]:
+        """Return who can end the wait, as things stand when the agent is blocked: any of them."""
+        ...
+
+    @property
+    def ready(self) -> Callable[[], bool]:
+        """Whether something committed ends it now."""
+        ...
+
+
+class MessageWait(Wait, Protocol):
+    """A wait that a message ends."""
+
+    @property
+    def fits(self) -> Callable[[RoutedMessage], bool]:
+        """Whether this one does."""
+        ...
+
+    @property
+    def is_vain(self) -> Callable[[], bool]:
+        """Whether it is over without one."""
+        ...
+
+
+class WaitOf(Record, frozen=True, kw_only=True, eq=False):
+    """A wait that is made of functions."""
 
     state: AgentState
     on: str
     targets: Callable[[], tuple[str, ...]]
     ready: Callable[[], bool]
 
-    def edge(self) -> WaitFor:
-        """Return the wait as the wait graph knows it."""
-        return WaitFor(self.targets(), key=self.ready)
+
+class MessageWaitOf(WaitOf, frozen=True, kw_only=True, eq=False):
+    """One that a message ends."""
+
+    fits: Callable[[RoutedMessage], bool]
+    is_vain: Callable[[], bool]
+
+
+def edge_of(wait: Wait) -> WaitFor:
+    """Return a wait as the wait graph knows it."""
+    return WaitFor(wait.targets(), key=wait)
 
 
 class OpenQuestion(Struct):
@@ -101,15 +143,15 @@ class AgentRecord(Struct, eq=False):
     """One agent: its descriptor, its place in the tree, what it waits for and what it owes."""
 
     descriptor: AgentDescriptor
-    children: list[str] = field(default_factory=list)
-    live_children: dict[str, AgentRecord] = field(default_factory=dict)
+    children: Sequence[str] = ()
+    live_children: Mapping[str, AgentRecord] = NOTHING
     waiting_on: str | None = None
     result: AgentResult | None = None  # final, once the state is terminal
     has_ended: bool = False  # its end is committed: before, it is no news to anybody else
     claimed_result: AgentResult | None = None  # task_complete said so, children still live
     resume_token: str | None = None
-    questions: dict[str, OpenQuestion] = field(default_factory=dict)  # by correlation id
-    progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # latest per child
+    questions: Mapping[str, OpenQuestion] = NOTHING  # by correlation id
+    progress: Mapping[str, Mapping[str, Any]] = NOTHING  # latest per child
     context_used: int | None = None  # tokens of the vendor's thread, told or counted; None: unknown
     context_window: int | None = None  # of its model in tokens, as its vendor has told it
     next_turn: int = 1
@@ -197,6 +239,27 @@ class AgentRecord(Struct, eq=False):
         """Whether neither a parent nor a live child can send anything."""
         return self.descriptor.parent_id is None and not self.live_children
 
+    def child_lives(self, child: AgentRecord) -> None:
+        """Count a child among those that live."""
+        self.live_children = put(self.live_children, child.agent_id, child)
+
+    def child_ended(self, child: AgentRecord) -> None:
+        """Count a child among those that live no more."""
+        drop(self.live_children, child.agent_id)
+
+    def asked(self, question: RoutedMessage, *, delivered: bool = False) -> None:
+        """Owe the answer to a question."""
+        open_one = OpenQuestion(question, delivered)
+        self.questions = put(self.questions, question.correlation_id or "", open_one)
+
+    def settled(self, correlation_id: str | None) -> None:
+        """Owe no answer to a question any more: it has one, or nobody waits for it."""
+        drop(self.questions, correlation_id or "")
+
+    def heard_of(self, child: str, said: Mapping[str, Any]) -> None:
+        """Keep what a child has said last of how far it is."""
+        self.progress = put(self.progress, child, said)
+
     def note_delivered(self, message: RoutedMessage) -> None:
         """Remember that the model has been shown a question, if its asker still waits."""
         question = self.questions.get(message.correlation_id or "")
@@ -265,8 +328,7 @@ class AgentRecord(Struct, eq=False):
         )
         self.result = self.claimed_result = self.waiting_on = None
         self.has_ended, self._ended = False, None
-        self.questions.clear()
-        self.progress.clear()
+        self.questions = self.progress = NOTHING
         self.reasoning_used = 0.0
         known = self.notes  # reports are counted over all lives
         self.notes = replace(NO_NOTES, reports=known.reports, heard=known.heard)
@@ -340,8 +402,8 @@ class Roster:
         self.taken_names.add(descriptor.name)
         record.birth = next(self._born)
         if parent is not None:
-            parent.children.append(record.agent_id)
-            parent.live_children[record.agent_id] = record
+            parent.children = push(parent.children, record.agent_id)
+            parent.child_lives(record)
 
     def adopt(self, record: AgentRecord) -> None:
         """Add an agent of an earlier engine, below its parent if that is there."""
@@ -350,9 +412,9 @@ class Roster:
         self.taken_names.add(record.descriptor.name)
         record.birth = next(self._born)
         if (parent := self.parent_of(record)) is not None:
-            parent.children.append(record.agent_id)
+            parent.children = push(parent.children, record.agent_id)
             if not record.has_ended:
-                parent.live_children[record.agent_id] = record
+                parent.child_lives(record)
 
     def know(self, aliases: Mapping[str, str]) -> None:
         """Let agents be found by the ids that they had where their session was forked."""
@@ -365,14 +427,14 @@ class Roster:
         self.taken_names.free(record.descriptor.name)
         parent = self.parent_of(record)
         if parent is not None:
-            parent.children.remove(record.agent_id)
-            del parent.live_children[record.agent_id]
+            parent.children = [one for one in parent.children if one != record.agent_id]
+            parent.child_ended(record)
 
     def revive(self, record: AgentRecord) -> None:
         """Count an ended agent among its parent's live children again."""
         parent = self.parent_of(record)
         if parent is not None:
-            parent.live_children[record.agent_id] = record
+            parent.child_lives(record)
 
     def size(self, run_id: str) -> int:
         """Return how many agents a run has had."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.state import Wait
+from prsm_core.engine.state import WaitOf
 from prsm_core.engine.turns.context import Prompt
 
 if TYPE_CHECKING:
     from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.life import AgentLife
-    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.state import AgentRecord, Wait
 
 _CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 
@@ -75,7 +75,7 @@ class BetweenTurns(Struct, eq=False):
 
 def _end_of(child: AgentRecord) -> Wait:
     """Return the wait for the end of a child."""
-    return Wait(
+    return WaitOf(
         state=AgentState.WAITING_FOR_CHILD,
         on="finishing",
         targets=lambda: (child.agent_id,),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.writes import Told
+from prsm_core.engine.state import edge_of
 from prsm_core.engine.turns.waits import any_message
 from prsm_core.errors import DeadlockDetectedError, FencedError
 
@@ -86,10 +87,10 @@ class KnotResolver:
 
         def is_stuck(wait: WaitFor) -> bool:
             lost = (t in inside or self._roster.get(t).has_ended for t in wait.targets)
-            return not wait.key() and all(lost)
+            return not wait.key.ready() and all(lost)
 
         stuck = [wait for wait in self._detector.graph.waits_of(record.agent_id) if is_stuck(wait)]
-        return len(stuck) == 1 and is_stuck(any_message(record, self._router).edge())
+        return len(stuck) == 1 and is_stuck(edge_of(any_message(record, self._router)))
 
     def _remind(
         self,

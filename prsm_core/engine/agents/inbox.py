@@ -75,7 +75,7 @@ class Inbox:
             asker = question.message.source
             if correlation_id not in record.notes.repeated or asker is None:
                 continue
-            del record.questions[correlation_id]
+            record.settled(correlation_id)
             if self._roster.get(asker).is_over:
                 continue
             refusal = self._steps.message(

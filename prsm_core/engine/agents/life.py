@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.record import Record
 from prsm_core.engine.agents.slots import SlotLease, Slots
+from prsm_core.engine.state import edge_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -147,13 +148,13 @@ class AgentLife:
         self._waits = waits
         self._parts.residents.waits(record.agent_id)
         if not record.is_condemned:
-            self._parts.detector.blocked(record.agent_id, [wait.edge() for wait in waits])
+            self._parts.detector.blocked(record.agent_id, [edge_of(wait) for wait in waits])
 
     def child_began(self) -> None:
         """If the agent is blocked, let it wait for its new child too."""
         detector, agent_id = self._parts.detector, self.record.agent_id
         if detector.graph.waits_of(agent_id):
-            detector.blocked(agent_id, [wait.edge() for wait in self._waits])
+            detector.blocked(agent_id, [edge_of(wait) for wait in self._waits])
 
     async def runs_again(self, rests: Callable[[], bool]) -> None:
         """Become RUNNING, unless by the time that it has a slot the turn rests again."""

@@ -92,7 +92,7 @@ class Prompting:
         turn = None if session is None else session.turn
         if turn is None or not turn.is_open:
             return None
-        waits = any(call.name == "wait_for_message" for call in turn.calls.open.values())
+        waits = any(call.name == "wait_for_message" for call in turn.calls.open)
         return None if waits else turn
 
     async def _inject(self, record: AgentRecord, turn: TurnRun, message: RoutedMessage) -> bool:

@@ -382,7 +382,8 @@ class AgentSession:
         """Return the next turn if the budget has room; BudgetExceededError leaves the last one."""
         turn = TurnRun(self._subject(), self._parts.turns, session, prompt, going_on)
         # nobody here ends a client's turn
-        used_up = None if turn.is_external else turn.limits.use_up
+        is_told = turn.limits.has_budget and not turn.is_external
+        used_up = turn.limits.use_up if is_told else None
         budgets, agent_id = self._parts.budgets, self.record.agent_id
         if going_on is None:
             budgets.open_turn(agent_id, turn.turn_id, used_up)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from prsm_core.domain.budgets import Budget, BudgetKind
 from prsm_core.domain.record import Record
+from prsm_core.domain.sparing import NOTHING, push
 from prsm_core.domain.usage import Provenance, Spent, total
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ class Amounts(Record, frozen=True, gc=False, kw_only=True):
 
 
 NO_AMOUNTS = Amounts()
-_NOTHING: Mapping[BudgetKind, Any] = MappingProxyType({})
 _NOTHING_SPENT = Spent()
 
 
@@ -93,21 +93,21 @@ class BudgetScope(Struct, eq=False):
     agent_id: str | None = None  # None is the run
     name: str = ""  # of that agent, for people
     parent: BudgetScope | None = None
-    limits: Mapping[BudgetKind, int] = _NOTHING
+    limits: Mapping[BudgetKind, int] = NOTHING
     used: Amounts = NO_AMOUNTS
     reserved: Amounts = NO_AMOUNTS
     unknown: Amounts = NO_AMOUNTS  # turns that told nothing
-    sources: Mapping[BudgetKind, Provenance] = _NOTHING
+    sources: Mapping[BudgetKind, Provenance] = NOTHING
     told: frozenset[tuple[str, BudgetKind]] = frozenset()  # alerts, each given once
     stopped: frozenset[BudgetKind] = frozenset()  # used up, and who runs was told
     spent: Spent = _NOTHING_SPENT  # by turns that have ended
     children: Sequence[BudgetScope] = ()  # grows by `adopt`
     _limiting: tuple[BudgetScope, ...] = ()  # of the path, the nearest first
-    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = _NOTHING  # those that sum
-    _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = _NOTHING
+    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = NOTHING  # those that sum
+    _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = NOTHING
 
     def __post_init__(self) -> None:
-        self.limits = self.limits or _NOTHING
+        self.limits = self.limits or NOTHING
         parent = self.parent
         if parent is not None and not self.limits:  # most are like the scope around them
             self._limiting, self._summing = parent._limiting, parent._summing
@@ -140,10 +140,7 @@ class BudgetScope(Struct, eq=False):
 
     def adopt(self, child: BudgetScope) -> None:
         """Have another scope right below this one."""
-        if isinstance(self.children, list):
-            self.children.append(child)
-        else:  # its first: most have none
-            self.children = [child]
+        self.children = push(self.children, child)
 
     def path(self) -> Iterator[BudgetScope]:
         """Yield the scope and those around it, the run's last."""
@@ -257,7 +254,7 @@ class Hold(Struct, eq=False):
     scope: BudgetScope
     reserved: Amounts = NO_AMOUNTS
     used: Amounts = NO_AMOUNTS  # told so far
-    expected: Mapping[BudgetKind, int] = _NOTHING  # from measured turns
+    expected: Mapping[BudgetKind, int] = NOTHING  # from measured turns
     spent: Spent = _NOTHING_SPENT  # by the turn so far
 
     def reserve(self, kind: BudgetKind, amount: int) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from prsm_core.domain.permissions import Deny
+from prsm_core.domain.sparing import NOTHING, put
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
 from prsm_core.engine.turns.call import ENDED, Call, turn_over
@@ -42,14 +43,12 @@ class TurnCalls(Struct, eq=False):
     life: Life
     parts: CallParts
     tools: Toolbox
-    open: dict[str, Call] = field(default_factory=dict)
-    rows: dict[str, AgentToolCall] = field(default_factory=dict)  # of those that have ended
-    cut_off: list[Call] = field(default_factory=list)  # opened, but ended by the turn's end
+    open: tuple[Call, ...] = ()  # oldest first; mostly it is one
+    rows: Mapping[str, AgentToolCall] = NOTHING  # of those that have ended
+    cut_off: tuple[Call, ...] = ()  # opened, but ended by the turn's end
     has_completed: bool = False  # task_complete was accepted
     asking: int = 0  # how many of the open ones ask a person
     is_left: bool = False  # all are let go of to be made again: nothing that they did is undone
-    # The provider's tasks, by the call that each waits in.
-    _tasks: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
     _let_go: asyncio.Future[None] | None = None  # no call runs any more
     _going_on: GoingOn | None = None  # of a turn that an earlier engine has left open
     _is_over: bool = False
@@ -62,7 +61,7 @@ class TurnCalls(Struct, eq=False):
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
         found = False
-        for call in self.open.values():  # asked whenever any call moves
+        for call in self.open:  # asked whenever any call moves
             if call is without:
                 continue
             if call.wait is None:
@@ -72,20 +71,20 @@ class TurnCalls(Struct, eq=False):
 
     def all_idle(self) -> bool:
         """Whether there are open calls, and none does anything but wait, for whomever."""
-        return bool(self.open) and all(call.is_idle for call in self.open.values())
+        return bool(self.open) and all(call.is_idle for call in self.open)
 
     @property
     def is_completing(self) -> bool:
         """Whether task_complete was accepted, or is about to be."""
-        return self.has_completed or any(c.name == "task_complete" for c in self.open.values())
+        return self.has_completed or any(c.name == "task_complete" for c in self.open)
 
-    def waits(self) -> list[Wait]:
+    def waits(self) -> tuple[Wait, ...]:
         """Return the waits of the open calls, oldest first."""
-        return [call.wait for call in self.open.values() if call.wait is not None]
+        return tuple([call.wait for call in self.open if call.wait is not None])
 
-    def now_ms(self) -> int:
-        """Return Unix milliseconds."""
-        return int(self.parts.clock.time() * 1000)
+    def opened(self, call_id: str) -> Call | None:
+        """Return the open call of this id; None where there is none."""
+        return next((call for call in self.open if call.id == call_id), None)
 
     def run(
         self, name: str, arguments: Mapping[str, Any], call_id: str | None
@@ -100,7 +99,7 @@ class TurnCalls(Struct, eq=False):
             again = self._going_on.answer_of(call_id, name, arguments)
             if again is not None:
                 return _given(again)
-        fold, began = self.turn.fold, self.now_ms()
+        fold, began = self.turn.fold, self.parts.now_ms()
         number, response = fold.next_call_number(), fold.responses
         made = Call(self.unique_id(call_id), name, arguments, self, number, began, response)
         return self._run(made)
@@ -115,7 +114,7 @@ class TurnCalls(Struct, eq=False):
         self._going_on = going_on
         self._unbegun = {one.call.id: self._again(one) for one in going_on.open_calls}
         going_on.fill(fold)
-        self.rows.update((call.id, call) for call in going_on.answered)
+        self.rows = {**self.rows, **{call.id: call for call in going_on.answered}}
 
     def leave_open(self) -> None:
         """Let go of every call, none of which is answered: they are made again after `take_back`.
@@ -185,8 +184,7 @@ class TurnCalls(Struct, eq=False):
         if task is None:
             raise RuntimeError("a call needs a task")
         cancels_before = task.cancelling()
-        self.open[call.id] = call
-        self._tasks[call.id] = task
+        call.task, self.open = task, (*self.open, call)
         self.turn.call_began()
         try:
             await self._answer(call)
@@ -238,9 +236,8 @@ class TurnCalls(Struct, eq=False):
         return self._going_on.take_stored(call.name, call.args)
 
     def _ended(self, call: Call) -> None:
-        self.open.pop(call.id, None)
-        del self._tasks[call.id]
-        if not self._tasks and self._let_go is not None and not self._let_go.done():
+        self.open = tuple([one for one in self.open if one is not call])
+        if not self.open and self._let_go is not None and not self._let_go.done():
             self._let_go.set_result(None)
         if self.is_left and call.outcome is None:
             self._left = (*self._left, call)
@@ -262,7 +259,7 @@ class TurnCalls(Struct, eq=False):
         for call in (unbegun or {}).values():
             self._finish_row(call)
         self._cancel()
-        if self._tasks:
+        if self.open:
             await self.let_go()
         if self.is_left:
             for call in self._left:
@@ -271,7 +268,7 @@ class TurnCalls(Struct, eq=False):
 
     async def let_go(self) -> None:
         """Wait until every call that was ended has let go of what it claimed."""
-        if self._tasks:
+        if self.open:
             if self._let_go is None or self._let_go.done():
                 self._let_go = asyncio.get_running_loop().create_future()
             await asyncio.wait({self._let_go})
@@ -282,10 +279,10 @@ class TurnCalls(Struct, eq=False):
 
     def _cancel(self, *, but: str | None = None) -> None:
         self._is_over = True
-        for call_id, task in self._tasks.items():
-            if call_id != but and call_id not in self._cut:
-                self._cut |= {call_id}
-                task.cancel()
+        for call in self.open:
+            if call.task is not None and call.id != but and call.id not in self._cut:
+                self._cut |= {call.id}
+                call.task.cancel()
 
     def unique_id(self, call_id: str | None) -> str:
         """Return the vendor's id of a call, or one like it that no call of the turn has."""
@@ -293,7 +290,8 @@ class TurnCalls(Struct, eq=False):
             return self.parts.ids.ulid()
         wanted: str = self.parts.journal.redact(call_id)
         number, unique = 1, wanted
-        while unique in self.rows or unique in self.open:  # some vendors use one twice in a turn
+        # Some vendors use one twice in a turn.
+        while unique in self.rows or self.opened(unique) is not None:
             number += 1
             unique = f"{wanted}#{number}"
         return unique
@@ -345,19 +343,21 @@ class TurnCalls(Struct, eq=False):
         return not has_effect and not self.turn.limits.is_used_up
 
     def _finish_row(self, call: Call) -> None:
-        outcome, at = call.outcome, self.now_ms()
+        outcome, at = call.outcome, self.parts.now_ms()
         if outcome is None:
             if call.opened:
-                self.cut_off.append(call)
-            self.rows[call.id] = call.row("failed", error=ENDED, completed_at=at)
+                self.cut_off = (*self.cut_off, call)
+            row = call.row("failed", error=ENDED, completed_at=at)
+            self.rows = put(self.rows, call.id, row)
             return
         text = outcome.text
-        self.rows[call.id] = call.row(
+        row = call.row(
             "failed" if outcome.is_error else "completed",
             result=None if outcome.is_error else text,
             error=text if outcome.is_error else None,
             completed_at=at,
         )
+        self.rows = put(self.rows, call.id, row)
 
 
 async def _given(outcome: ToolOutcome) -> ToolOutcome:

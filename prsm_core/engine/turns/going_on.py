@@ -66,11 +66,10 @@ class GoingOn:
         """Let a turn be as far as it was."""
         state = self.state
         for message in state.messages:
-            fold.messages.append(message)
-            fold.said += message.role == "assistant"
+            fold.take_message(message)
         for one in state.calls:
             if not one.call.orchestration:
-                fold.calls[one.call.id] = one.call
+                fold.take_call(one.call)
         fold.end_calls(lambda call: why_cut_off(state, call.id))
         fold.responses = max((one.response for one in state.calls), default=-1) + 1
         fold.count_calls(len(state.calls))

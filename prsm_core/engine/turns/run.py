@@ -74,10 +74,10 @@ class TurnRun:
         self._prompt = prompt
         self.going_on = going_on  # None: a new turn
         was = None if going_on is None else going_on.state
-        self.turn_id = parts.ids.ulid() if was is None else was.turn_id
+        self.turn_id = parts.new_id() if was is None else was.turn_id
         self.calls = TurnCalls(self, of.life, parts.calls, of.tools)
         self._earlier: LongCalls | None = None
-        self.fold = fold_of(record, parts, was, self.turn_id, self.calls.now_ms)
+        self.fold = fold_of(record, parts, was, self.turn_id)
         self._vendor_calls: VendorCalls | None = None
         self.is_external = of.is_external
         used, limits = record.reasoning_used, parts.settings.engine
@@ -392,7 +392,7 @@ class TurnRun:
 
     def permitted(self, tool: str) -> None:
         """Take note of a permission that was given."""
-        self.fold.permissions_used.append(tool)
+        self.fold.permit(tool)
 
     def call_closed(self) -> None:
         """Take note that a call was answered: after the last one the model streams again."""

@@ -97,6 +97,15 @@ class TurnOfCalls(Protocol):
         """What counts its calls."""
         ...
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its budget ends it, so that nothing begins any more."""
+        ...
+
+    async def hold(self) -> bool:
+        """Wait for the end of a turn that is held."""
+        ...
+
     def call_began(self) -> None:
         """Stop the reasoning clock; until the call waits, the agent moves."""
         ...
@@ -170,8 +179,8 @@ class Call(Struct, eq=False):
     name: str
     args: Mapping[str, Any]
     calls: CallsOfTurn  # this one among them
-    sequence: int
-    started_at_ms: int
+    sequence: int = 0  # this one and the next two once it has begun
+    started_at_ms: int = 0
     response: int = 0  # of the model, in which it was made: by the time it is opened, more may be
     opened: bool = False
     is_again: bool = False  # an earlier engine has opened it

@@ -22,7 +22,7 @@ from prsm_core.errors import OrchestrationError, PrsmError
 from prsm_core.kit.outcomes import failure, success
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Awaitable, Coroutine, Mapping
 
     from prsm_core.domain.sessions import CallState
     from prsm_core.domain.turns import AgentToolCall
@@ -91,18 +91,30 @@ class TurnCalls(Struct, eq=False):
     ) -> Coroutine[Any, Any, ToolOutcome]:
         """Run one call to its stored answer; an error is an answer too.
 
-        It runs in the task that awaits this; see `_run`.
+        It runs in the task that awaits this, and begins there; see `_run`.
         """
+        return self._run(Call(call_id or "", name, arguments, self))
+
+    def _instead(self, call: Call) -> Coroutine[Any, Any, ToolOutcome] | None:
+        """Return what a new call comes to without being run; None where it begins."""
+        if call.is_again:
+            return None
+        if call.name != "task_complete" and self.turn.is_held:
+            return self._held()
         if self._is_over or self.life.is_over:
             return self._no_turn()
-        if self._going_on is not None and call_id is not None:
-            again = self._going_on.answer_of(call_id, name, arguments)
+        if self._going_on is not None and call.id:
+            again = self._going_on.answer_of(call.id, call.name, call.args)
             if again is not None:
                 return _given(again)
-        fold, began = self.turn.fold, self.parts.now_ms()
-        number, response = fold.next_call_number(), fold.responses
-        made = Call(self.unique_id(call_id), name, arguments, self, number, began, response)
-        return self._run(made)
+        call.id = self.unique_id(call.id)
+        call.sequence, call.response = self.turn.fold.next_call_number(), self.turn.fold.responses
+        call.started_at_ms = self.parts.now_ms()
+        return None
+
+    async def _held(self) -> ToolOutcome:
+        await self.turn.hold()
+        return turn_over()
 
     async def _no_turn(self) -> ToolOutcome:
         await self.parts.journal.hold()
@@ -171,7 +183,7 @@ class TurnCalls(Struct, eq=False):
         return call
 
     async def _run(self, call: Call) -> ToolOutcome:
-        """Run a call in this task.
+        """Have a call handled and its answer stored, in this task.
 
         There, it is its caller's, which two may cancel: whoever called, for whom the call is
         over, and the turn when it ends (`_cancel`, which names the calls it has cut off). The
@@ -180,14 +192,26 @@ class TurnCalls(Struct, eq=False):
         caller brought along, one of them is the caller's: it goes on to them. An error that is
         no answer is one of the engine: it is reported, and the call has none.
         """
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a call needs a task")
+        if (instead := self._instead(call)) is not None:
+            return await instead
+        task = self._begun(call)
         cancels_before = task.cancelling()
-        call.task, self.open = task, (*self.open, call)
-        self.turn.call_began()
         try:
-            await self._answer(call)
+            try:  # here, not in a method: every agent waits inside of it
+                try:
+                    reply = self._stored(call) or await self._handled(call)
+                except Exception as error:  # noqa: BLE001 - told to the agent
+                    outcome = self._failure(call, error)
+                else:
+                    outcome = _outcome(call, reply)
+                if not call.closed:
+                    await self._close(call, self.turn.answered(call, outcome))
+            except asyncio.CancelledError:
+                self._unclaim(call)
+                raise
+            finally:
+                self._ended(call)
+            self.turn.calls_changed()
         except asyncio.CancelledError:
             if call.id not in self._cut or task.uncancel() > cancels_before:
                 raise
@@ -198,31 +222,29 @@ class TurnCalls(Struct, eq=False):
             await self.parts.journal.hold()
         return call.outcome or turn_over()
 
-    async def _answer(self, call: Call) -> None:
-        """Have a call handled and its answer stored; without one what it claimed goes back."""
-        try:
-            try:
-                reply: Reply | ToolOutcome | None = self._stored(call)
-                if reply is None:
-                    if self.parts.permits.watches_calls and not call.is_again:  # it was permitted
-                        await self._permit(call)
-                    reply = await self._handler(call)(call)
-            except Exception as error:  # noqa: BLE001 - told to the agent
-                outcome = self._failure(call, error)
-            else:
-                if isinstance(reply, ToolOutcome):
-                    outcome = reply
-                else:
-                    outcome = call.outcome or success(reply.data, ends_turn=reply.ends_turn)
-            if not call.closed:
-                await self._close(call, self.turn.answered(call, outcome))
-        except asyncio.CancelledError:
-            if not call.closed:  # a close on its way will consume them
-                self.parts.router.unclaim(self.life.record.agent_id, call.consumed)
-            raise
-        finally:
-            self._ended(call)
-        self.turn.calls_changed()
+    def _begun(self, call: Call) -> asyncio.Task[Any]:
+        """Count a call as open; return the task that it runs in."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a call needs a task")
+        call.task, self.open = task, (*self.open, call)
+        self.turn.call_began()
+        return task
+
+    def _handled(self, call: Call) -> Awaitable[Reply | ToolOutcome]:
+        """Return what awaits the handler's answer: the handler itself, unless it is watched."""
+        if self.parts.permits.watches_calls and not call.is_again:  # else it was permitted
+            return self._permitted(call)
+        return self._handler(call)(call)
+
+    async def _permitted(self, call: Call) -> Reply | ToolOutcome:
+        await self._permit(call)
+        return await self._handler(call)(call)
+
+    def _unclaim(self, call: Call) -> None:
+        """Give back what a call has claimed that was cut off."""
+        if not call.closed:  # a close on its way will consume it
+            self.parts.router.unclaim(self.life.record.agent_id, call.consumed)
 
     def _handler(self, call: Call) -> Handler:
         provider = self.life.record.descriptor.provider
@@ -358,6 +380,12 @@ class TurnCalls(Struct, eq=False):
             completed_at=at,
         )
         self.rows = put(self.rows, call.id, row)
+
+
+def _outcome(call: Call, reply: Reply | ToolOutcome) -> ToolOutcome:
+    if isinstance(reply, ToolOutcome):
+        return reply
+    return call.outcome or success(reply.data, ends_turn=reply.ends_turn)
 
 
 async def _given(outcome: ToolOutcome) -> ToolOutcome:

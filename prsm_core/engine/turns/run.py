@@ -377,6 +377,11 @@ class TurnRun:
         """Take note of an answer; return it with what the agent has to be told."""
         return self._stuck.answered(call, outcome)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its budget ends the turn."""
+        return self.stop.over_budget is not None
+
     async def hold(self) -> bool:
         """Wait for the end of a turn that its budget ends; False, at once, for every other one."""
         return self.stop.over_budget is not None and await self.stop.hold()

@@ -38,6 +38,7 @@ from prsm_core.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from prsm_core.config.schema import StuckSettings
     from prsm_core.domain.agents import AgentDescriptor
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.host import HostParts
     from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.provider import ProviderSession
+    from prsm_core.interfaces.provider import Carried, ProviderSession
     from prsm_core.kit.background import Background
 
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
@@ -195,38 +196,55 @@ class AgentSession:
         await self._fail(why, error.code)
 
     async def _live(self) -> None:
-        record, life, parts = self.record, self.life, self._parts
+        life = self.life
         prompt = await self._first_prompt()
-        while prompt is not None and not (life.is_over or record.is_condemned):
+        while prompt is not None and not (life.is_over or self.record.is_condemned):
             carried = await self._left_turn.carried()
             await life.take_slot()
             if (prompt := await self._remembering(prompt)) is None:
                 return
-            self._must_reopen = False
             try:
-                self._failover.opening()
-                opened = await parts.opening.session(
-                    record, self._host, self._on_stuck, carried, self.park
-                )
-                async with opened as session:
-                    self._failover.opened()
-                    untold = self._left_turn.untold(prompt, carried, session)
-                    try:
-                        prompt = await self._turns(session, untold)
+                async with await self._opening(carried) as session:
+                    coming: Prompt | None = self._opened(prompt, carried, session)
+                    try:  # the turns are run here: every agent waits inside, and keeps its frames
+                        while (turn := await self._next_turn(session, coming)) is not None:
+                            coming = await self._after_turn(turn, await turn.run())
+                            if coming is None or self._must_reopen or not session.reusable:
+                                break
                     finally:
                         life.release_slot()  # closing may take long, and no model works then
-                if self._between.is_leaving:
-                    prompt = await self._without_session(prompt)
-            except AgentSpawnError as error:
-                if error.code != NO_ROOM or not await self._until_room():
+                is_left = self._between.is_leaving
+                prompt = await self._without_session(coming) if is_left else coming
+            except (AgentSpawnError, ProviderNotAvailableError, ModelNotAvailableError) as error:
+                if not await self._may_open_again(error):
                     raise
-            except (ProviderNotAvailableError, ModelNotAvailableError) as error:
-                if error.code == RESUME_FAILED and record.resume_token is not None:
-                    self._forget_thread(error)
-                elif not await self._failover.replace_provider(error):
-                    if (pause := self._failover.pause_to_open(error)) is None:
-                        raise
-                    await self._pause(pause)
+
+    async def _opening(
+        self, carried: Carried | None
+    ) -> AbstractAsyncContextManager[ProviderSession]:
+        """Return the provider's session, to be entered."""
+        self._must_reopen = False
+        self._failover.opening()
+        return await self._parts.opening.session(
+            self.record, self._host, self._on_stuck, carried, self.park
+        )
+
+    def _opened(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
+        """Take note of a session; return the prompt with what its thread does not hold."""
+        self._failover.opened()
+        return self._left_turn.untold(prompt, carried, session)
+
+    async def _may_open_again(self, error: PrsmError) -> bool:
+        """Whether another session is opened after one that could not be; waits until it may be."""
+        if isinstance(error, AgentSpawnError):
+            return error.code == NO_ROOM and await self._until_room()
+        if error.code == RESUME_FAILED and self.record.resume_token is not None:
+            self._forget_thread(error)
+        elif not await self._failover.replace_provider(error):
+            if (pause := self._failover.pause_to_open(error)) is None:
+                return False
+            await self._pause(pause)
+        return True
 
     async def _remembering(self, prompt: Prompt) -> Prompt | None:
         """Return a prompt with what no vendor's thread holds; None once the agent has failed."""
@@ -345,27 +363,23 @@ class AgentSession:
         self.record.resume_token = None
         self.record.ride(ThreadKept(thread=None))
 
-    async def _turns(self, session: ProviderSession, prompt: Prompt | None) -> Prompt | None:
-        """Run turns until the agent has ended, or the session cannot take another one."""
-        while prompt is not None and not (self.life.is_over or self._between.is_leaving):
-            while (pause := self._failover.breaker.remaining()) > 0:
-                await self._pause(pause)
-            await self.life.take_slot()  # the last turn may have ended while the agent waited
-            if self._left_turn.turn is None and self._keeper.is_full(prompt.text):
-                break
-            turn = self._left_turn.attach(session, prompt) or self._begin_turn(session, prompt)
-            try:
-                result = await turn.run()
-            finally:
-                if not turn.is_parked:
-                    self._parts.budgets.drop_turn(turn.turn_id)
-            if result is None:
-                self._left_turn.turn = turn
-                return None
-            prompt = await self._after(result)
-            if self._must_reopen or not session.reusable:
-                break
-        return prompt
+    async def _next_turn(self, session: ProviderSession, prompt: Prompt | None) -> TurnRun | None:
+        """Return the turn to be run next in a session; None where it is to be left."""
+        if prompt is None or self.life.is_over or self._between.is_leaving:
+            return None
+        while (pause := self._failover.breaker.remaining()) > 0:
+            await self._pause(pause)
+        await self.life.take_slot()  # the last turn may have ended while the agent waited
+        if self._left_turn.turn is None and self._keeper.is_full(prompt.text):
+            return None
+        return self._left_turn.attach(session, prompt) or self._begin_turn(session, prompt)
+
+    async def _after_turn(self, turn: TurnRun, result: TurnResult | None) -> Prompt | None:
+        """Return what follows a turn; None where it was parked, to be gone on with."""
+        if result is None:
+            self._left_turn.turn = turn
+            return None
+        return await self._after(result)
 
     def _subject(self) -> TurnSubject:
         return TurnSubject(

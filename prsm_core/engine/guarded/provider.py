@@ -10,17 +10,18 @@ import inspect
 import logging
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import TurnEnded
 from prsm_core.engine.guarded.given import CAPABILITIES, EVENTS, MODELS, STATUS
 from prsm_core.errors import PluginError, PrsmError
 from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderSession
+from prsm_core.plugins.guard import Calling
 from prsm_core.plugins.values import first_problem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from types import TracebackType
 
     from prsm_core.domain.images import Image
@@ -167,6 +168,8 @@ class GuardedProvider(Provider):
 class _Opening(AbstractAsyncContextManager["GuardedSession"]):
     """A session of a plugin's provider from its beginning to its end."""
 
+    __slots__ = ("_clock", "_guest", "_limits", "_make", "_manager", "_on_stuck")
+
     def __init__(
         self,
         make: Callable[[], AbstractAsyncContextManager[ProviderSession]],
@@ -268,29 +271,13 @@ class GuardedSession(ProviderSession):
             self._has_told = True
             _log.warning("%s: %s %s; it is not used", self._guest, name, what)
 
-    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
+    def run_turn(self, context: AssembledContext) -> Events:
         """Run one turn; each event is what it says it is. See ProviderSession."""
-        calling = self._guest.calling("run_turn", ANSWERS)
-        with calling:
+        with self._guest.calling("run_turn", ANSWERS):
             stream: Any = self.inner.run_turn(context)
             if not hasattr(stream, "__anext__"):
                 raise self._no_stream(stream)
-        try:
-            while True:
-                try:
-                    event = await stream.__anext__()
-                except StopAsyncIteration:
-                    return
-                except BaseException as error:
-                    calling.check(error)
-                    raise
-                if (problem := first_problem(event, EVENTS)) is not None:
-                    raise self._guest.wrong("run_turn", f"gave {problem}")
-                yield event
-        finally:
-            if hasattr(stream, "aclose"):
-                with calling:
-                    await stream.aclose()
+        return Events(stream, self._guest)
 
     async def answer(
         self,
@@ -305,7 +292,7 @@ class GuardedSession(ProviderSession):
         """
 
         async def run() -> None:
-            async with aclosing(self.run_turn(context)) as stream:  # type: ignore[type-var]
+            async with aclosing(self.run_turn(context)) as stream:
                 async for event in stream:
                     take(event)
                     if isinstance(event, TurnEnded):
@@ -343,6 +330,77 @@ class GuardedSession(ProviderSession):
             _log.warning("%s", error)
             return False
         return parked is True
+
+
+class Events(Calling):
+    """What a session of a plugin's provider streams in one turn; whoever takes it closes it.
+
+    It does what an asynchronous generator would do around the provider's own. It is its own next
+    event as well: an agent that waits does so inside of this, and a generator takes ten times as
+    much.
+    """
+
+    __slots__ = ("_next", "_stream")
+
+    def __init__(self, stream: Any, guest: Guest) -> None:
+        super().__init__(guest, "run_turn", ANSWERS)
+        self._stream = stream
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __anext__(self) -> Self:
+        """Return the next event, to be awaited before the one after it is."""
+        with self:
+            coming = self._stream.__anext__()
+            ways = getattr(type(coming), "__await__", None)
+            self._next = coming if ways is None else ways(coming)
+        return self
+
+    def __await__(self) -> Generator[Any, Any, ProviderEvent]:
+        """Return itself, which does what a generator does."""
+        return self
+
+    def __iter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> Any:
+        """Go on."""
+        return self._go_on(partial(next, self._next))
+
+    def send(self, value: Any) -> Any:
+        """Go on with what was waited for."""
+        return self._go_on(partial(self._next.send, value))
+
+    def throw(self, *error: Any) -> Any:
+        """Have the provider's code deal with an error of what it waits for."""
+        return self._go_on(partial(self._next.throw, *error))
+
+    def close(self) -> None:
+        """Have it end: nobody waits for the event any more."""
+        with self:
+            self._next.close()
+
+    def _go_on(self, step: Callable[[], Any]) -> Any:
+        try:
+            return step()
+        except StopIteration as ended:
+            if (problem := first_problem(ended.value, EVENTS)) is not None:
+                raise self._guest.wrong("run_turn", f"gave {problem}") from None
+            raise
+        except StopAsyncIteration:
+            raise
+        except BaseException as error:
+            self.check(error)
+            raise
+
+    async def aclose(self) -> None:
+        """End the stream, as far as it can be ended."""
+        if hasattr(self._stream, "aclose"):
+            with self:
+                await self._stream.aclose()
 
 
 def _same(error: BaseException | None) -> tuple[type[Exception], ...]:

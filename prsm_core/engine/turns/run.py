@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.domain.turns import AgentMessage, AssembledContext, ProviderEvent, TurnResult
+    from prsm_core.domain.turns import AgentMessage, ProviderEvent, TurnResult
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.context import Prompt
     from prsm_core.engine.turns.going_on import GoingOn
@@ -115,13 +115,32 @@ class TurnRun:
         """Run the turn to its end and return what it produced; the ledger has it by then.
 
         None: it was parked. Its session is to be left now, before it is taken up and settled.
+
+        All that the provider streams is taken, unless somebody cancels that. Two may cancel the
+        task: the engine, when a turn that is to stop does not (`TurnStop` counts that one), and
+        whoever ends the agent, before or after; the provider may keep either to itself. So
+        `take_back` withdraws the engine's own and says whether it was the only one: then the turn
+        goes on to its orderly end, with the reason it was stopped for. Any other goes on to the
+        caller. A turn that was closed meanwhile, since nobody could wait any longer, ends like one
+        that was cancelled.
         """
         self.stop.begin(asyncio.current_task())
         try:
             if (end := self.stop.end()) is None:
-                context = await self._open()
-                self.limits.begin()
-                await self._stream(context)
+                stream = await self._open()
+                try:
+                    try:  # here and by hand: every agent waits inside, and keeps what it is made of
+                        async for event in stream:
+                            if not self._phase.is_live or await self._take_last(event):
+                                break
+                    finally:
+                        await stream.aclose()
+                except asyncio.CancelledError:
+                    if not self.stop.take_back():
+                        raise
+                else:
+                    self.stop.take_back()  # the provider has kept it to itself
+                self._streamed()
             else:  # of a turn that goes on, before it had a session
                 self.fold.end = end
             if self._phase is TurnPhase.PARKED:
@@ -136,6 +155,7 @@ class TurnRun:
             self.limits.end()
             if self._phase is not TurnPhase.PARKED:
                 self.stop.over()
+                self._parts.budgets.drop_turn(self.turn_id)  # it may not even have begun
 
     def forget(self) -> None:
         """Let go of what knows it: its agent has ended, and nobody asks for it any more."""
@@ -268,7 +288,7 @@ class TurnRun:
         no_other_tool = self.clock.open_tools == len(self.calls.open)
         return no_other_tool and self.calls.all_wait(without=without)
 
-    async def _open(self) -> AssembledContext:
+    async def _open(self) -> AsyncGenerator[ProviderEvent, None]:
         steps, phase, prompt = self._parts.steps, self._phase, self._prompt
         text, is_new = self._stuck.begin_turn(prompt.text), self.going_on is None
         beginning = TurnBeginning(
@@ -282,42 +302,24 @@ class TurnRun:
             if phase is TurnPhase.NEW:
                 self._enter(phase)
             raise
-        return context
+        self.limits.begin()
+        return self._provider.run_turn(context)  # type: ignore[return-value]
 
     async def _tell(self, message: AgentMessage) -> None:
         told = told_of(self.fold, message)
         await self._parts.journal.fact(told.kind, self._record.agent_id, **told.data)
 
-    async def _stream(self, context: AssembledContext) -> None:
-        """Take all that the provider streams, unless somebody cancels it.
-
-        Two may cancel the task that streams: the engine, when a turn that is to stop does not
-        (`TurnStop` counts that one), and whoever ends the agent, before or after; the provider
-        may keep either to itself. So `take_back` withdraws the engine's own and says whether it
-        was the only one: then the turn goes on to its orderly end, with the reason it was stopped
-        for. Any other goes on to the caller. A turn that was closed meanwhile, since nobody could
-        wait any longer, ends like one that was cancelled.
-        """
-        stream: AsyncGenerator[ProviderEvent, None] = self._provider.run_turn(context)  # type: ignore[assignment]
-        try:
-            try:  # here and by hand: every agent waits inside of it, and keeps what it is made of
-                async for event in stream:
-                    if not self._phase.is_live:
-                        break
-                    self.clock.touch()
-                    await self._take(sanitize(event))
-                    if isinstance(event, TurnEnded):
-                        break
-            finally:
-                await stream.aclose()
-        except asyncio.CancelledError:
-            if not self.stop.take_back():
-                raise
-        else:
-            self.stop.take_back()  # the provider has kept it to itself
+    def _streamed(self) -> None:
+        """Take note that the provider streams nothing more, unless the turn ends otherwise."""
         if not self._phase.is_live and not self.is_parked:
             raise asyncio.CancelledError  # this one too
         self.fold.end = self.stop.end() or self.fold.end
+
+    async def _take_last(self, event: ProviderEvent) -> bool:
+        """Take an event that the provider streams; whether it is the last one of the turn."""
+        self.clock.touch()
+        await self._take(sanitize(event))
+        return isinstance(event, TurnEnded)
 
     async def _take(self, event: ProviderEvent) -> None:
         if self.fold.contradicts(event):

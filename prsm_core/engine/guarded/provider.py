@@ -21,7 +21,7 @@ from prsm_core.plugins.guard import Calling
 from prsm_core.plugins.values import first_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from types import TracebackType
 
     from prsm_core.domain.images import Image
@@ -165,7 +165,7 @@ class GuardedProvider(Provider):
         await self._guest.within(CLOSE_SECONDS, "aclose", self.inner.aclose)
 
 
-class _Opening(AbstractAsyncContextManager["GuardedSession"]):
+class _Opening:
     """A session of a plugin's provider from its beginning to its end."""
 
     __slots__ = ("_clock", "_guest", "_limits", "_make", "_manager", "_on_stuck")
@@ -221,6 +221,8 @@ class _Opening(AbstractAsyncContextManager["GuardedSession"]):
 class GuardedSession(ProviderSession):
     """A session of a plugin's provider."""
 
+    __slots__ = ("_guest", "_has_told", "_limits", "inner")
+
     def __init__(
         self, session: ProviderSession, guest: Guest, limits: Limits | None = None
     ) -> None:
@@ -271,8 +273,20 @@ class GuardedSession(ProviderSession):
             self._has_told = True
             _log.warning("%s: %s %s; it is not used", self._guest, name, what)
 
-    def run_turn(self, context: AssembledContext) -> Events:
+    async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Run one turn; each event is what it says it is. See ProviderSession."""
+        stream = self.stream(context)
+        try:
+            async for event in stream:
+                yield stream.checked(event)
+        except BaseException as error:
+            stream.check_end(error)
+            raise
+        finally:
+            await stream.aclose()
+
+    def stream(self, context: AssembledContext) -> Events:
+        """Run one turn for who checks each event, and the error that it may end with."""
         with self._guest.calling("run_turn", ANSWERS):
             stream: Any = self.inner.run_turn(context)
             if not hasattr(stream, "__anext__"):
@@ -292,7 +306,7 @@ class GuardedSession(ProviderSession):
         """
 
         async def run() -> None:
-            async with aclosing(self.run_turn(context)) as stream:
+            async with aclosing(self.run_turn(context)) as stream:  # type: ignore[type-var]
                 async for event in stream:
                     take(event)
                     if isinstance(event, TurnEnded):
@@ -333,68 +347,41 @@ class GuardedSession(ProviderSession):
 
 
 class Events(Calling):
-    """What a session of a plugin's provider streams in one turn; whoever takes it closes it.
+    """What a session of a plugin's provider streams in one turn, as it is streamed.
 
-    It does what an asynchronous generator would do around the provider's own. It is its own next
-    event as well: an agent that waits does so inside of this, and a generator takes ten times as
-    much.
+    Whoever takes it checks each event and the error, and closes it: `run_turn` does so. Every agent
+    that waits does so inside of one, and one generator more would take 500 bytes of it.
     """
 
-    __slots__ = ("_next", "_stream")
+    __slots__ = ("_is_asked", "_stream")
 
     def __init__(self, stream: Any, guest: Guest) -> None:
         super().__init__(guest, "run_turn", ANSWERS)
         self._stream = stream
+        self._is_asked = False  # whatever is raised now is the provider's
 
     def __aiter__(self) -> Self:
         """Return itself."""
         return self
 
-    def __anext__(self) -> Self:
-        """Return the next event, to be awaited before the one after it is."""
-        with self:
-            coming = self._stream.__anext__()
-            ways = getattr(type(coming), "__await__", None)
-            self._next = coming if ways is None else ways(coming)
-        return self
+    def __anext__(self) -> Awaitable[ProviderEvent]:
+        """Ask for the next event."""
+        self._is_asked = True
+        coming: Awaitable[ProviderEvent] = self._stream.__anext__()
+        return coming
 
-    def __await__(self) -> Generator[Any, Any, ProviderEvent]:
-        """Return itself, which does what a generator does."""
-        return self
+    def checked(self, event: ProviderEvent) -> ProviderEvent:
+        """Return an event that is what it says it is."""
+        self._is_asked = False
+        if (problem := first_problem(event, EVENTS)) is not None:
+            raise self._guest.wrong("run_turn", f"gave {problem}")
+        return event
 
-    def __iter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __next__(self) -> Any:
-        """Go on."""
-        return self._go_on(partial(next, self._next))
-
-    def send(self, value: Any) -> Any:
-        """Go on with what was waited for."""
-        return self._go_on(partial(self._next.send, value))
-
-    def throw(self, *error: Any) -> Any:
-        """Have the provider's code deal with an error of what it waits for."""
-        return self._go_on(partial(self._next.throw, *error))
-
-    def close(self) -> None:
-        """Have it end: nobody waits for the event any more."""
-        with self:
-            self._next.close()
-
-    def _go_on(self, step: Callable[[], Any]) -> Any:
-        try:
-            return step()
-        except StopIteration as ended:
-            if (problem := first_problem(ended.value, EVENTS)) is not None:
-                raise self._guest.wrong("run_turn", f"gave {problem}") from None
-            raise
-        except StopAsyncIteration:
-            raise
-        except BaseException as error:
+    def check_end(self, error: BaseException) -> None:
+        """Raise PluginFaultError if the stream has ended with an error that is the plugin's."""
+        if self._is_asked:
+            self._is_asked = False
             self.check(error)
-            raise
 
     async def aclose(self) -> None:
         """End the stream, as far as it can be ended."""

@@ -22,6 +22,7 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.engine.guarded.failing import describe
+from prsm_core.engine.guarded.provider import GuardedSession
 from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.clock import clock_of
@@ -43,10 +44,9 @@ from prsm_core.errors import PrsmError
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AgentMessage, ProviderEvent, TurnResult
+    from prsm_core.engine.guarded.provider import Events
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.context import Prompt
     from prsm_core.engine.turns.going_on import GoingOn
@@ -57,6 +57,29 @@ if TYPE_CHECKING:
 
 class TurnRun:
     """Owns the streaming state of one turn."""
+
+    __slots__ = (
+        "_earlier",
+        "_life",
+        "_live",
+        "_parent_turn",
+        "_parts",
+        "_phase",
+        "_prompt",
+        "_provider",
+        "_record",
+        "_silence",
+        "_stuck",
+        "_vendor_calls",
+        "calls",
+        "clock",
+        "fold",
+        "going_on",
+        "is_external",
+        "limits",
+        "stop",
+        "turn_id",
+    )
 
     def __init__(
         self,
@@ -131,8 +154,12 @@ class TurnRun:
                 try:
                     try:  # here and by hand: every agent waits inside, and keeps what it is made of
                         async for event in stream:
+                            stream.checked(event)
                             if not self._phase.is_live or await self._take_last(event):
                                 break
+                    except BaseException as error:
+                        stream.check_end(error)
+                        raise
                     finally:
                         await stream.aclose()
                 except asyncio.CancelledError:
@@ -143,19 +170,26 @@ class TurnRun:
                 self._streamed()
             else:  # of a turn that goes on, before it had a session
                 self.fold.end = end
-            if self._phase is TurnPhase.PARKED:
-                keep_used(self._record, self._provider, self.fold, self.clock)
-                self.stop.pause()
-                return None
-            return await self._close()
+            return None if self._is_put_off() else await self._close()
         except BaseException as error:
             await self._break_off(error)
             raise
         finally:
-            self.limits.end()
-            if self._phase is not TurnPhase.PARKED:
-                self.stop.over()
-                self._parts.budgets.drop_turn(self.turn_id)  # it may not even have begun
+            self._let_go()
+
+    def _is_put_off(self) -> bool:
+        """Whether it is parked, and goes on in another session; then that is noted."""
+        if self.is_parked:
+            keep_used(self._record, self._provider, self.fold, self.clock)
+            self.stop.pause()
+        return self.is_parked
+
+    def _let_go(self) -> None:
+        """Take note that nothing of the turn runs any more, unless it is parked."""
+        self.limits.end()
+        if not self.is_parked:
+            self.stop.over()
+            self._parts.budgets.drop_turn(self.turn_id)  # it may not even have begun
 
     def forget(self) -> None:
         """Let go of what knows it: its agent has ended, and nobody asks for it any more."""
@@ -288,7 +322,7 @@ class TurnRun:
         no_other_tool = self.clock.open_tools == len(self.calls.open)
         return no_other_tool and self.calls.all_wait(without=without)
 
-    async def _open(self) -> AsyncGenerator[ProviderEvent, None]:
+    async def _open(self) -> Events:
         steps, phase, prompt = self._parts.steps, self._phase, self._prompt
         text, is_new = self._stuck.begin_turn(prompt.text), self.going_on is None
         beginning = TurnBeginning(
@@ -303,7 +337,9 @@ class TurnRun:
                 self._enter(phase)
             raise
         self.limits.begin()
-        return self._provider.run_turn(context)  # type: ignore[return-value]
+        if not isinstance(self._provider, GuardedSession):
+            raise RuntimeError("a turn without a session cannot stream")  # noqa: TRY004 - no type is wrong
+        return self._provider.stream(context)
 
     async def _tell(self, message: AgentMessage) -> None:
         told = told_of(self.fold, message)

@@ -33,6 +33,6 @@ def drop(held: Mapping[K, V], key: K) -> V | None:
 def push(held: Sequence[V], value: V) -> Sequence[V]:
     """Return a sequence with one more at its end: the same one, unless it was nobody's own."""
     if not isinstance(held, list):
-        return [*held, value]
+        return [*held, value] if held else [value]
     held.append(value)
     return held

@@ -13,7 +13,8 @@ from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import ContextParts, Contexts, Opening
 from prsm_core.engine.agents.prompting import Prompting
-from prsm_core.engine.agents.session import AgentSession, SessionParts
+from prsm_core.engine.agents.session import AgentSession
+from prsm_core.engine.agents.session_parts import SessionParts
 from prsm_core.engine.agents.slots import Slots
 from prsm_core.engine.agents.steps import AgentSteps
 from prsm_core.engine.config import EngineConfig
@@ -67,10 +68,9 @@ from prsm_core.messaging.deadlock import DeadlockDetector
 from prsm_core.messaging.router import MessageRouter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from prsm_core.engine.agents.resuming import Resumption
-    from prsm_core.engine.evidence.witness import Witness
     from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.late import Trees
@@ -323,6 +323,7 @@ class Assembly:
                 slots=self.slots,
                 residents=self.providers.residents,
                 quiet=self.quiet,
+                sources=self._sources(),
                 is_closing=self.manager.is_closing,
                 forget=self._lives.forget,
             ),
@@ -333,7 +334,6 @@ class Assembly:
             ),
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps),
-            sources=self._sources(),
             tools=lambda agent: tools.for_agent(agent, settings),
             is_external=self.providers.is_external,
             host=HostParts(
@@ -387,11 +387,8 @@ class Assembly:
             clock=config.clock,
             refusals=config.settings.engine.gate_refusals,
             workspace=self._workspaces.of,
-            witness=self._make_witness(),
+            witness=make_witness(config, self.changes, self.files, self._roster),
         )
-
-    def _make_witness(self) -> Callable[[], Witness] | None:
-        return make_witness(self._config, self.changes, self.files, self._roster)
 
     def _turn_parts(self) -> TurnParts:
         config, clock = self._config, self._config.clock

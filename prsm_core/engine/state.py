@@ -15,7 +15,7 @@ from collections import Counter
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,21 +25,21 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.record import Record
 from prsm_core.domain.sparing import NOTHING, drop, push, put
+from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import AgentNoted, ThreadKept
 from prsm_core.errors import MessageRoutingError
 from prsm_core.kit.quotation import quote_word
-from prsm_core.messaging.waits import WaitFor
 
 Leases = tuple[tuple[str, str], ...]  # a folder, and the name of the agent that has it
 PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.notes import Notes
-    from prsm_core.domain.steps import Step, Write
+    from prsm_core.domain.steps import Write
     from prsm_core.domain.usage import Spent
     from prsm_core.permissions.skills import Skill
 
@@ -63,65 +63,6 @@ class Evidence(Record, frozen=True, kw_only=True):
     level: Level = Level.CLAIMED
     gaps: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
-
-
-class Wait(Protocol):
-    """What a blocked agent waits for."""
-
-    @property
-    def state(self) -> AgentState:
-        """What the agent becomes."""
-        ...
-
-    @property
-    def on(self) -> str:
-        """What it waits for, in words for people."""
-        ...
-
-    @property
-    def targets(self) -> Callable[[], tuple[str, ...]]:
-        """Return who can end the wait, as things stand when the agent is blocked: any of them."""
-        ...
-
-    @property
-    def ready(self) -> Callable[[], bool]:
-        """Whether something committed ends it now."""
-        ...
-
-
-class MessageWait(Wait, Protocol):
-    """A wait that a message ends."""
-
-    @property
-    def fits(self) -> Callable[[RoutedMessage], bool]:
-        """Whether this one does."""
-        ...
-
-    @property
-    def is_vain(self) -> Callable[[], bool]:
-        """Whether it is over without one."""
-        ...
-
-
-class WaitOf(Record, frozen=True, kw_only=True, eq=False):
-    """A wait that is made of functions."""
-
-    state: AgentState
-    on: str
-    targets: Callable[[], tuple[str, ...]]
-    ready: Callable[[], bool]
-
-
-class MessageWaitOf(WaitOf, frozen=True, kw_only=True, eq=False):
-    """One that a message ends."""
-
-    fits: Callable[[RoutedMessage], bool]
-    is_vain: Callable[[], bool]
-
-
-def edge_of(wait: Wait) -> WaitFor:
-    """Return a wait as the wait graph knows it."""
-    return WaitFor(wait.targets(), key=wait)
 
 
 class OpenQuestion(Struct):
@@ -337,6 +278,9 @@ class AgentRecord(Struct, eq=False):
         self._steps = 0
 
 
+_WRITTEN = Step(step_id="", session_id="", run_id="", agent_id=None, at=0.0)  # in place of any
+
+
 class Staged(Struct, eq=False):
     """A step that waits for its agent's next one."""
 
@@ -348,7 +292,7 @@ class Staged(Struct, eq=False):
     def settle(self) -> None:
         """Take note that it is in the ledger, or was refused; what it said need not be kept."""
         self.is_settled = True
-        self.step, self.needs = replace(self.step, writes=()), None
+        self.step, self.needs = _WRITTEN, None
 
     def fits(self, run_id: str, incarnation: int) -> bool:
         """Whether it is of this life in this run, and can be written."""

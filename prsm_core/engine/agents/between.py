@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.state import WaitOf
 from prsm_core.engine.turns.context import Prompt
+from prsm_core.engine.turns.waits import WaitOf
 
 if TYPE_CHECKING:
     from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.life import AgentLife
-    from prsm_core.engine.state import AgentRecord, Wait
+    from prsm_core.engine.ports import Wait
+    from prsm_core.engine.state import AgentRecord
 
 _CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 

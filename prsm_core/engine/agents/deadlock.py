@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.writes import Told
-from prsm_core.engine.state import edge_of
-from prsm_core.engine.turns.waits import any_message
+from prsm_core.engine.turns.waits import any_message, edge_of
 from prsm_core.errors import DeadlockDetectedError, FencedError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from prsm_core.engine.turns.waits import any_message
 
 if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.engine.ports import Steps
-    from prsm_core.engine.state import AgentRecord, Roster, Wait
+    from prsm_core.engine.ports import Steps, Wait
+    from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.messaging.router import MessageRouter
 
 MESSAGES_IN_A_PROMPT = 100

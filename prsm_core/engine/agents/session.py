@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
-from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
 from prsm_core.domain.writes import ThreadKept, Told
 from prsm_core.engine.agents.between import BetweenTurns
@@ -20,7 +19,6 @@ from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.left_turn import LeftTurn
 from prsm_core.engine.agents.life import WAITING, AgentLife
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
-from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
 from prsm_core.engine.providers.residents import NO_ROOM, PATIENCE_SECONDS
 from prsm_core.engine.turns.context import Prompt
@@ -37,53 +35,16 @@ from prsm_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.config.schema import StuckSettings
-    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
-    from prsm_core.engine.agents.failover import FailoverParts
-    from prsm_core.engine.agents.inbox import Inbox
-    from prsm_core.engine.agents.life import LifeParts
-    from prsm_core.engine.agents.opening import Contexts, Opening
-    from prsm_core.engine.evidence.evidence import Sources
-    from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Acts, Steps
-    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.agents.session_parts import SessionParts
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
-    from prsm_core.engine.turns.host import HostParts
-    from prsm_core.engine.turns.parts import TurnParts
-    from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import Carried, ProviderSession
-    from prsm_core.kit.background import Background
 
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
-
-
-class SessionParts(Record, frozen=True, kw_only=True):
-    """What the sessions of all agents use."""
-
-    acts: Acts
-    steps: Steps
-    life: LifeParts
-    turns: TurnParts
-    failover: FailoverParts
-    opening: Opening
-    contexts: Contexts
-    inbox: Inbox
-    sources: Sources  # of evidence
-    tools: Callable[[AgentDescriptor], Toolbox]
-    is_external: Callable[[str], bool]  # whether a provider is somebody outside the engine
-    host: HostParts
-    budgets: BudgetLedger
-    stuck: StuckSettings
-    journal: Journal
-    clock: Clock
-    background: Background
 
 
 class AgentSession:
@@ -117,8 +78,7 @@ class AgentSession:
         self._parts = parts
         self._is_external = external = parts.is_external(record.descriptor.provider)
         self._tools = tools = parts.tools(record.descriptor)
-        proof = Proof(record, parts.sources)
-        self.life = AgentLife(record, parts.life, proof, is_external=external)
+        self.life = AgentLife(record, parts.life, is_external=external)
         self._between = BetweenTurns(self.life, parts.inbox)
         self._host = SessionHost(self.life, tools, parts.host)
         self._stuck = StuckWatch(
@@ -387,7 +347,7 @@ class AgentSession:
             tools=self._tools,
             stuck=self._stuck,
             is_external=self._is_external,
-            give_up=self.give_up,
+            owner=self,
         )
 
     def _begin_turn(

@@ -68,11 +68,18 @@ class Amounts(Record, frozen=True, gc=False, kw_only=True):
             return self
         name = kind.value
         changed: dict[str, Any] = {name: getattr(self, name) + amount}
-        sums = replace(self, **changed)
-        return NO_AMOUNTS if sums == NO_AMOUNTS else sums
+        return _shared(replace(self, **changed))
 
 
 NO_AMOUNTS = Amounts()
+
+
+@lru_cache(maxsize=64)
+def _shared(amounts: Amounts) -> Amounts:
+    """Return amounts as one value for all who have the same lately: one turn, or none."""
+    return NO_AMOUNTS if amounts == NO_AMOUNTS else amounts
+
+
 _NOTHING_SPENT = Spent()
 
 

@@ -8,9 +8,8 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.domain.sparing import NOTHING
-from prsm_core.engine.state import MessageWaitOf
 from prsm_core.engine.turns.call import Reply
-from prsm_core.engine.turns.waits import any_message
+from prsm_core.engine.turns.waits import MessageWaitOf, any_message
 from prsm_core.errors import MessageRoutingError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.engine.providers.model_choice import inherited_model
 from prsm_core.engine.spawn.mcp_servers import configured_servers
-from prsm_core.engine.state import MessageWaitOf
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.engine.turns.call import Reply
+from prsm_core.engine.turns.waits import MessageWaitOf
 from prsm_core.errors import AgentSpawnError, PrsmError
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import ToolOutcome, ToolSpec
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Life, Steps
-    from prsm_core.engine.state import AgentRecord, MessageWait, Staged, Wait
+    from prsm_core.engine.ports import Life, MessageWait, Steps, Wait
+    from prsm_core.engine.state import AgentRecord, Staged
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.limits import TurnLimits
     from prsm_core.engine.turns.permits import Permits

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.sessions import CallState
     from prsm_core.domain.turns import AgentToolCall
-    from prsm_core.engine.ports import Life
-    from prsm_core.engine.state import Wait
+    from prsm_core.engine.ports import Life, Wait
     from prsm_core.engine.turns.call import CallParts, Handler, Reply, Toolbox, TurnOfCalls
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.going_on import GoingOn

@@ -31,6 +31,14 @@ _KINDS: dict[type, str] = {TextDelta: "text_delta", ThinkingDelta: "thinking_del
 _STOPS = frozenset({AssistantMessage, ToolCallStarted, StepEnded, TurnEnded})
 
 
+_PIECES = (TextDelta, ThinkingDelta, ToolOutput)
+
+
+def begins_live(event: ProviderEvent) -> bool:
+    """Whether an event is a piece of a text that streams; before the first there are no texts."""
+    return isinstance(event, _PIECES)
+
+
 class LiveTexts(Struct, eq=False):
     """Owns the texts of the message that a model is at, by the kind of their pieces.
 
@@ -45,6 +53,10 @@ class LiveTexts(Struct, eq=False):
     _outputs: Mapping[str, LiveText] = NOTHING  # of calls that run
     _newest: type | None = None  # the kind of the last piece
     _number: int = 1  # of the message in its turn
+
+    def __post_init__(self) -> None:
+        """Begin with the message that the model is at."""
+        self._number = self._fold.said + 1
 
     def heed(self, event: ProviderEvent) -> None:
         """Tell a piece of text, and end the texts that go on no further."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.state import WaitOf
+from prsm_core.engine.turns.waits import WaitOf
 from prsm_core.errors import MessageRoutingError, OrchestrationError
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.outcomes import success
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.state import Wait
+    from prsm_core.engine.ports import Wait
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.calls import TurnCalls
     from prsm_core.interfaces.clock import Clock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.turns import (
@@ -26,10 +25,11 @@ from prsm_core.engine.guarded.provider import GuardedSession
 from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.clock import clock_of
-from prsm_core.engine.turns.limits import QUIET_SECONDS, TurnLimits
-from prsm_core.engine.turns.live_texts import LiveTexts
-from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
-from prsm_core.engine.turns.silence import Silence, silence_teller
+from prsm_core.engine.turns.limits import TurnLimits
+from prsm_core.engine.turns.live_texts import LiveTexts, begins_live
+from prsm_core.engine.turns.phase import TurnPhase
+from prsm_core.engine.turns.resting import RestingTurn
+from prsm_core.engine.turns.silence import Silence
 from prsm_core.engine.turns.stop import TurnStop
 from prsm_core.engine.turns.vendor_calls import VendorCalls
 from prsm_core.engine.turns.written import (
@@ -55,28 +55,21 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.provider import ProviderSession
 
 
-class TurnRun:
+class TurnRun(RestingTurn):
     """Owns the streaming state of one turn."""
 
     __slots__ = (
         "_earlier",
-        "_life",
         "_live",
         "_parent_turn",
-        "_parts",
-        "_phase",
         "_prompt",
         "_provider",
         "_record",
         "_silence",
         "_stuck",
         "_vendor_calls",
-        "calls",
-        "clock",
-        "fold",
         "going_on",
         "is_external",
-        "limits",
         "stop",
         "turn_id",
     )
@@ -105,15 +98,14 @@ class TurnRun:
         self.is_external = of.is_external
         used, limits = record.reasoning_used, parts.settings.engine
         self.clock = clock_of(clock, limits, used=used, is_external=of.is_external)
-        tell = silence_teller(parts.journal, record.descriptor)
-        self._silence = Silence(clock, self.clock, self.fold, tell)
-        self.stop = TurnStop(parts.background, clock, provider, record.descriptor.name, of.give_up)
+        self._silence = Silence(clock, self.clock, self.fold, parts.journal, record.descriptor)
+        self.stop = TurnStop(parts.background, clock, provider, record.descriptor.name, of.owner)
         allowance = Allowance(clock) if parts.budgets.is_limited(record.agent_id) else None
         self.limits = TurnLimits(
             self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
         )
         self._phase = TurnPhase.NEW
-        self._live = LiveTexts(parts.journal, record.agent_id, self.fold)
+        self._live: LiveTexts | None = None  # made by the first piece of a text
         self._parent_turn = record.head_turn_id if was is None else was.parent_turn_id
         if going_on is not None:
             self.calls.take_up(going_on, self.fold)
@@ -275,12 +267,6 @@ class TurnRun:
         self.calls.begin_anew()
         self.clock.go_on()
 
-    def _enter(self, phase: TurnPhase) -> None:
-        TURN_MACHINE.validate(self._phase, phase)
-        if self._phase.may_rest:  # its calls may still wait, yet it is in no knot
-            self._life.moved()
-        self._phase = phase
-
     @property
     def is_running(self) -> bool:
         """Whether the provider streams this turn, and what it says counts."""
@@ -290,12 +276,6 @@ class TurnRun:
     def is_open(self) -> bool:
         """Whether it goes on, with a session or without."""
         return self._phase.is_open and self.fold.end is None
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether its session does nothing: all that runs waits for other agents, or a person."""
-        no_other_tool = self.clock.open_tools == len(self.calls.open)
-        return self._phase is TurnPhase.RESTING and no_other_tool and self.calls.all_idle()
 
     def interrupt(self) -> None:
         """Let the turn end soon because a person wants it."""
@@ -313,14 +293,6 @@ class TurnRun:
     def tell(self, text: str) -> None:
         """Have the model told something with its next answer, or prompt."""
         self._stuck.tell(text)
-
-    def is_blocked(self, *, without: Call | None = None) -> bool:
-        """Whether the model's response is complete and all that runs waits for other agents."""
-        return self._phase.may_rest and self._only_waits(without)
-
-    def _only_waits(self, without: Call | None = None) -> bool:
-        no_other_tool = self.clock.open_tools == len(self.calls.open)
-        return no_other_tool and self.calls.all_wait(without=without)
 
     async def _open(self) -> Events:
         steps, phase, prompt = self._parts.steps, self._phase, self._prompt
@@ -357,13 +329,19 @@ class TurnRun:
         await self._take(sanitize(event))
         return isinstance(event, TurnEnded)
 
+    def _tell_live(self, event: ProviderEvent) -> None:
+        if self._live is None and begins_live(event):
+            self._live = LiveTexts(self._parts.journal, self._record.agent_id, self.fold)
+        if self._live is not None:
+            self._live.heed(event)
+
     async def _take(self, event: ProviderEvent) -> None:
         if self.fold.contradicts(event):
             return
         journal, agent = self._parts.journal, self._record.agent_id
         self.fold.fold(event)
         self._silence.heard(event)
-        self._live.heed(event)
+        self._tell_live(event)
         match event:
             case StepEnded():  # the first, since it ends every response
                 self._rest(self.has_open_call)  # else the next response streams already
@@ -388,29 +366,6 @@ class TurnRun:
                 await self._vendors.planned(event)
         self.limits.heed(event)
 
-    def call_began(self) -> None:
-        """Stop the reasoning clock; until the call waits, the agent moves."""
-        self._life.moved()
-        self.clock.tool_started()
-
-    def call_ended(self) -> None:
-        """Let the reasoning clock go on."""
-        self.clock.tool_finished()
-        self.call_closed()
-
-    def calls_changed(self) -> None:
-        """Let the agent wait, if everything that it does is waiting."""
-        life, is_blocked = self._life, self.is_blocked()
-        may_change = is_blocked or life.is_blocked or self.calls.asking
-        if not may_change or life.turn is not self or life.is_over:
-            return
-        if is_blocked:
-            life.blocked(self.calls.waits())
-            return
-        life.moved()
-        if self.calls.asking and self.is_idle:
-            life.idles()
-
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""
         return self._stuck.answered(call, outcome)
@@ -424,49 +379,9 @@ class TurnRun:
         """Wait for the end of a turn that its budget ends; False, at once, for every other one."""
         return self.stop.over_budget is not None and await self.stop.hold()
 
-    def pause(self) -> None:
-        """Count as running a tool: while a person decides nobody reasons or is silent."""
-        self.call_began()
-
-    def go_on(self) -> None:
-        """Count as running no tool."""
-        self.clock.tool_finished()
-        self.calls_changed()
-
     def permitted(self, tool: str) -> None:
         """Take note of a permission that was given."""
         self.fold.permit(tool)
-
-    def call_closed(self) -> None:
-        """Take note that a call was answered: after the last one the model streams again."""
-        if self.has_open_call or self._phase is TurnPhase.PARKED:
-            return
-        self._stream_goes_on()
-        self.limits.answered()
-
-    @property
-    def has_open_call(self) -> bool:
-        """Whether a call, the vendor's or ours, has not been answered."""
-        if self.calls.open or not self.fold.calls:
-            return bool(self.calls.open)
-        return any(call.completed_at is None for call in self.fold.calls.values())
-
-    async def model_speaks(self) -> None:
-        """Take note that the model streams, although a call may still wait."""
-        if self._phase is TurnPhase.RESTING:
-            self._stream_goes_on()
-            await self._life.runs_again(self.is_blocked)
-
-    def _rest(self, resting: bool) -> None:
-        """Take note that the model's response is complete, or that another streams."""
-        phase = TurnPhase.RESTING if resting else TurnPhase.STREAMING
-        if self._phase.is_live and self._phase is not phase:
-            self._enter(phase)
-
-    def _stream_goes_on(self) -> None:
-        self._rest(False)
-        self.clock.touch()  # silence counts from now
-        self.limits.hurry()
 
     async def _vendor_call(self, event: ToolCallStarted) -> None:
         self.clock.tool_started(event.call_id)
@@ -479,29 +394,6 @@ class TurnRun:
         self.call_closed()
         await self._vendors.ended(event)
         self.calls_changed()
-
-    @property
-    def calls_begun(self) -> int:
-        """How many calls, the vendor's and ours, have begun so far."""
-        return self.fold.calls_begun
-
-    @property
-    def is_completing(self) -> bool:
-        """Whether task_complete was accepted, or is about to be."""
-        return self.calls.is_completing
-
-    def fall_quiet(self) -> None:
-        """Take it that the model's response is complete."""
-        self._rest(True)
-        self.calls_changed()
-
-    def quiet_in(self) -> float:
-        """Return the seconds until silence means that the model's stream has ended."""
-        if self._phase is not TurnPhase.STREAMING:
-            return math.inf
-        if not self._only_waits():
-            return QUIET_SECONDS
-        return self.clock.last_event + QUIET_SECONDS - self._parts.clock.now()
 
     async def abandon(self) -> None:
         """Close a turn in the ledger whose provider does not let go although it was cancelled."""

@@ -1,4 +1,4 @@
-"""The wait for any message: of the parent, of a live child, or of a person."""
+"""Waits: for any message, of the parent, of a live child, or of a person; and for what else."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.record import Record
+from prsm_core.messaging.waits import WaitFor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.engine.ports import Wait
     from prsm_core.engine.state import AgentRecord
     from prsm_core.messaging.router import MessageRouter
 
@@ -48,3 +52,24 @@ class AnyMessage(Record, frozen=True, eq=False):
     def is_vain(self) -> bool:
         """Whether it is over without one."""
         return self._record.waits_in_vain()
+
+
+class WaitOf(Record, frozen=True, kw_only=True, eq=False):
+    """A wait that is made of functions."""
+
+    state: AgentState
+    on: str
+    targets: Callable[[], tuple[str, ...]]
+    ready: Callable[[], bool]
+
+
+class MessageWaitOf(WaitOf, frozen=True, kw_only=True, eq=False):
+    """One that a message ends."""
+
+    fits: Callable[[RoutedMessage], bool]
+    is_vain: Callable[[], bool]
+
+
+def edge_of(wait: Wait) -> WaitFor:
+    """Return a wait as the wait graph knows it."""
+    return WaitFor(wait.targets(), key=wait)

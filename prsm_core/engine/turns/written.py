@@ -206,7 +206,7 @@ class TurnEnding:
         parts: TurnParts,
         fold: TurnFold,
         calls: TurnCalls,
-        live: LiveTexts,
+        live: LiveTexts | None,
         *,
         parent_turn: str | None,
     ) -> None:
@@ -217,7 +217,7 @@ class TurnEnding:
             parts: What all turns use.
             fold: What it has produced.
             calls: Its calls of the engine's own tools.
-            live: What of its texts is being told.
+            live: What of its texts is being told, if any streamed.
             parent_turn: The one before it.
         """
         self._record = record
@@ -289,7 +289,8 @@ class TurnEnding:
 
     def _cut_off(self) -> list[Told]:
         """Return what tells of the message and the calls that the turn's end has cut off."""
-        self._live.end_all()
+        if self._live is not None:
+            self._live.end_all()
         partial = self._fold.end_partial()
         told = [] if partial is None else [told_of(self._fold, partial)]
         told += [call.cut_off() for call in self._calls.cut_off]

@@ -17,7 +17,6 @@ import pytest
 from prsm_core.domain.notes import Notes
 from prsm_core.engine.agents.between import BetweenTurns
 from prsm_core.engine.agents.failover import Failover
-from prsm_core.engine.agents.left_turn import LeftTurn
 from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import ContextKeeper
 from prsm_core.engine.agents.session import AgentSession
@@ -111,7 +110,6 @@ KEPT = {
         "record": OF_RECORD,
         "turn": "derived: the open turn",
         "_parts": WIRED,
-        "_proof": WIRED,
         "_number": "derived: the incarnation",
         "_lease": "derived: those at work take their slots first",
         "_waits": "derived: open calls wait again, and so does who waited between turns",
@@ -136,7 +134,9 @@ KEPT = {
         "_acts": WIRED,
         "_background": WIRED,
         "_journal": WIRED,
-        "_detector": "derived: from the acts of the open turn",
+        "_limits": CONFIG,
+        "_prompt": "stored: in the messages of the turn",
+        "_made": "derived: from the acts of the open turn",
         "_notice": "lost: a warning that no answer has carried yet; at twice the limit it fails",
     },
     StuckDetector: {
@@ -181,10 +181,6 @@ KEPT = {
             "lost: of a session that was being closed; no session is there now",
         ),
         **dict.fromkeys(("turn", "life", "parts", "tools"), WIRED),
-    },
-    LeftTurn: {
-        **dict.fromkeys(("_record", "_opening"), WIRED),
-        "turn": "derived: from AgentNow.open_turn",
     },
     BetweenTurns: {
         **dict.fromkeys(("_life", "_inbox"), WIRED),
@@ -364,9 +360,8 @@ def attributes(kind: type) -> set[str]:
         return set(kind.__struct_fields__)
     if is_dataclass(kind):
         return {field.name for field in fields(kind)}
-    slots = vars(kind).get("__slots__")
-    if slots is not None:
-        return set(slots)
+    if "__slots__" in vars(kind):
+        return {slot for one in kind.__mro__ for slot in vars(one).get("__slots__", ())}
     own = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     return {
         node.attr

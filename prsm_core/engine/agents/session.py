@@ -16,7 +16,7 @@ from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
 from prsm_core.domain.writes import ThreadKept, Told
 from prsm_core.engine.agents.between import BetweenTurns
 from prsm_core.engine.agents.failover import Failover
-from prsm_core.engine.agents.left_turn import LeftTurn
+from prsm_core.engine.agents.left_turn import carried_of, with_untold
 from prsm_core.engine.agents.life import WAITING, AgentLife
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
@@ -73,7 +73,7 @@ class AgentSession:
     ) -> None:
         self.record = record
         self._left = left  # as an earlier engine has left the agent
-        self._left_turn = LeftTurn(record, parts.opening)
+        self._left_turn: TurnRun | None = None  # without a session, until one is opened for it
         self._has_place = left is not None  # its process was given to others, or may have been
         self._parts = parts
         self._is_external = external = parts.is_external(record.descriptor.provider)
@@ -129,7 +129,7 @@ class AgentSession:
 
     async def _give_back(self) -> None:
         """Close a turn that was to go on and came to no session, or not even to its calls."""
-        turn, self._left_turn.turn = self._left_turn.turn, None
+        turn, self._left_turn = self._left_turn, None
         if self._parts.journal.is_suspended:
             self._parts.turns.requests.leave(self.record.agent_id)
             return
@@ -159,7 +159,7 @@ class AgentSession:
         life = self.life
         prompt = await self._first_prompt()
         while prompt is not None and not (life.is_over or self.record.is_condemned):
-            carried = await self._left_turn.carried()
+            carried = await carried_of(self._left_turn, self.record, self._parts.opening)
             await life.take_slot()
             if (prompt := await self._remembering(prompt)) is None:
                 return
@@ -192,7 +192,7 @@ class AgentSession:
     def _opened(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
         """Take note of a session; return the prompt with what its thread does not hold."""
         self._failover.opened()
-        return self._left_turn.untold(prompt, carried, session)
+        return with_untold(prompt, self._left_turn, carried, session)
 
     async def _may_open_again(self, error: PrsmError) -> bool:
         """Whether another session is opened after one that could not be; waits until it may be."""
@@ -208,7 +208,7 @@ class AgentSession:
 
     async def _remembering(self, prompt: Prompt) -> Prompt | None:
         """Return a prompt with what no vendor's thread holds; None once the agent has failed."""
-        is_open = self._left_turn.turn is not None
+        is_open = self._left_turn is not None
         while True:
             try:
                 told = await self._keeper.history(prompt.text, self._on_stuck, is_open=is_open)
@@ -251,7 +251,7 @@ class AgentSession:
 
         session = NoSession(self.record.resume_token)
         turn = self._begin_turn(session, Prompt(text=None), GoingOn(state))
-        self._left_turn.turn = turn
+        self._left_turn = turn
         self._left = None
         return await self._settled(turn)
 
@@ -260,7 +260,7 @@ class AgentSession:
         result = await turn.settle()
         if result is None:
             return Prompt(text=None)
-        self._left_turn.turn = None
+        self._left_turn = None
         return await self._after(result)
 
     def park(self) -> bool:
@@ -330,14 +330,18 @@ class AgentSession:
         while (pause := self._failover.breaker.remaining()) > 0:
             await self._pause(pause)
         await self.life.take_slot()  # the last turn may have ended while the agent waited
-        if self._left_turn.turn is None and self._keeper.is_full(prompt.text):
+        if self._left_turn is None and self._keeper.is_full(prompt.text):
             return None
-        return self._left_turn.attach(session, prompt) or self._begin_turn(session, prompt)
+        turn, self._left_turn = self._left_turn, None
+        if turn is None:
+            return self._begin_turn(session, prompt)
+        turn.attach(session, prompt)
+        return turn
 
     async def _after_turn(self, turn: TurnRun, result: TurnResult | None) -> Prompt | None:
         """Return what follows a turn; None where it was parked, to be gone on with."""
         if result is None:
-            self._left_turn.turn = turn
+            self._left_turn = turn
             return None
         return await self._after(result)
 

@@ -13,6 +13,8 @@ from prsm_core.engine.turns.waits import MessageWaitOf, any_message
 from prsm_core.errors import MessageRoutingError
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
@@ -109,17 +111,23 @@ class Communication(Record, frozen=True, kw_only=True):
         await call.open(prompt, reply=delivered, noted=noted)
         return delivered
 
-    async def wait_for_message(self, call: Call) -> Reply | ToolOutcome:
+    def wait_for_message(self, call: Call) -> Coroutine[Any, Any, Reply | ToolOutcome]:
         """Return the oldest question, result or prompt; or what a token stands for.
 
         Waits for it.
         """
-        seconds = call.args.get("timeout") or call.args.get("timeout_seconds") or None
         if "token" in call.args:
-            earlier = call.calls.turn.earlier
-            outcome = await earlier.resume(call, call.args["token"], seconds)
-            if outcome is not None:
-                return outcome
+            return self._resume(call)
+        return self._wait(call)
+
+    async def _resume(self, call: Call) -> Reply | ToolOutcome:
+        """Wait for what a token stands for; for a message where that was such a wait."""
+        earlier = call.calls.turn.earlier
+        outcome = await earlier.resume(call, call.args["token"], _seconds(call))
+        return await self._wait(call) if outcome is None else outcome
+
+    async def _wait(self, call: Call) -> Reply:
+        seconds = _seconds(call)
         if _another_waits(call):
             raise MessageRoutingError(
                 "another wait_for_message of yours waits already",
@@ -148,6 +156,11 @@ class Communication(Record, frozen=True, kw_only=True):
         return Reply(
             {"type": "pending", "token": call.id, "progress": _progress(record, self.roster)}
         )
+
+
+def _seconds(call: Call) -> float | None:
+    """Return how long a wait may take; None: as long as it takes."""
+    return call.args.get("timeout") or call.args.get("timeout_seconds") or None
 
 
 async def _await_answer(

@@ -94,7 +94,6 @@ KEPT = {
         "life": "derived: a life of the new incarnation",
         "_failover": WIRED,
         "_left_turn": "derived: from AgentNow.open_turn",
-        "_between": WIRED,
         "_has_place": "derived: true of who is resumed, since its place may be taken",
         "_host": WIRED,
         "_left": "derived: AgentNow itself",

@@ -48,11 +48,12 @@ class LifeParts(Record, frozen=True, kw_only=True):
 class AgentLife:
     """Owns the slot of one life and its present waits; see the port `Life`."""
 
-    __slots__ = ("_lease", "_number", "_parts", "_waits", "record", "turn")
+    __slots__ = ("_lease", "_number", "_parts", "_waits", "is_leaving", "record", "turn")
 
     def __init__(self, record: AgentRecord, parts: LifeParts, *, is_external: bool) -> None:
         self.record = record
         self.turn: TurnRun | None = None  # the running one, or the last
+        self.is_leaving = False  # its session is to be left: no wait goes on in it
         self._parts = parts
         self._number = record.incarnation
         self._lease = SlotLease(Slots(1) if is_external else parts.slots)

@@ -51,7 +51,6 @@ class AgentSession:
     """Owns the provider session and the turns of one incarnation."""
 
     __slots__ = (
-        "_between",
         "_failover",
         "_has_place",
         "_host",
@@ -79,7 +78,6 @@ class AgentSession:
         self._is_external = external = parts.is_external(record.descriptor.provider)
         self._tools = tools = parts.tools(record.descriptor)
         self.life = AgentLife(record, parts.life, is_external=external)
-        self._between = BetweenTurns(self.life, parts.inbox)
         self._host = SessionHost(self.life, tools, parts.host)
         self._stuck = StuckWatch(
             self.life,
@@ -92,6 +90,10 @@ class AgentSession:
         self._keeper = ContextKeeper(record, parts.contexts, tools)
         self._said_before = ""  # in the turn that was too long for its model
         self._must_reopen = False  # the next turn needs a session with another login or model
+
+    @property
+    def _between(self) -> BetweenTurns:
+        return BetweenTurns(self.life, self._parts.inbox)
 
     @property
     def turn(self) -> TurnRun | None:
@@ -173,7 +175,7 @@ class AgentSession:
                                 break
                     finally:
                         life.release_slot()  # closing may take long, and no model works then
-                is_left = self._between.is_leaving
+                is_left = self.life.is_leaving
                 prompt = await self._without_session(coming) if is_left else coming
             except (AgentSpawnError, ProviderNotAvailableError, ModelNotAvailableError) as error:
                 if not await self._may_open_again(error):
@@ -185,9 +187,7 @@ class AgentSession:
         """Return the provider's session, to be entered."""
         self._must_reopen = False
         self._failover.opening()
-        return await self._parts.opening.session(
-            self.record, self._host, self._on_stuck, carried, self.park
-        )
+        return await self._parts.opening.session(self.record, self._host, self, carried, self.park)
 
     def _opened(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
         """Take note of a session; return the prompt with what its thread does not hold."""
@@ -211,7 +211,7 @@ class AgentSession:
         is_open = self._left_turn is not None
         while True:
             try:
-                told = await self._keeper.history(prompt.text, self._on_stuck, is_open=is_open)
+                told = await self._keeper.history(prompt.text, self, is_open=is_open)
             except CompactionFailedError as failed:
                 if await self._recover(failed.error) is None:
                     return None
@@ -278,7 +278,7 @@ class AgentSession:
 
     async def _without_session(self, prompt: Prompt | None) -> Prompt | None:
         """Wait on as a resume would, without a process; return what comes next."""
-        self._between.is_leaving = False
+        self.life.is_leaving = False
         if prompt is not None or self.record.state.is_terminal:
             return prompt
         from prsm_core.engine.turns.going_on import GoingOn, NoSession  # once one is parked
@@ -325,7 +325,7 @@ class AgentSession:
 
     async def _next_turn(self, session: ProviderSession, prompt: Prompt | None) -> TurnRun | None:
         """Return the turn to be run next in a session; None where it is to be left."""
-        if prompt is None or self.life.is_over or self._between.is_leaving:
+        if prompt is None or self.life.is_over or self.life.is_leaving:
             return None
         while (pause := self._failover.breaker.remaining()) > 0:
             await self._pause(pause)
@@ -456,7 +456,8 @@ class AgentSession:
         name = self.record.descriptor.provider
         await self._fail(f"provider {name} does not end {what}", "provider_stuck")
 
-    def _on_stuck(self) -> None:
+    def on_stuck(self) -> None:
+        """Give the agent up: its provider keeps the task that opens or closes its session."""
         give_up = self.give_up("the opening or closing of a session, which took too long")
         self._parts.background.launch(give_up, name=f"giving up {self.record.agent_id}")
 

@@ -10,7 +10,7 @@ import inspect
 import logging
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import TurnEnded
@@ -52,6 +52,14 @@ class Limits(Record, frozen=True, kw_only=True):
     open: float = 300.0
     end: float = 30.0
     vendor: float = 10.0
+
+
+class Opener(Protocol):
+    """Who opens a session, in a task of its own."""
+
+    def on_stuck(self) -> None:
+        """Take note that the provider keeps that task, though it is late, and cancelled."""
+        ...
 
 
 class GuardedProvider(Provider):
@@ -150,15 +158,15 @@ class GuardedProvider(Provider):
         self,
         request: SessionRequest,
         host: AgentHost,
-        on_stuck: Callable[[], object] | None = None,
+        opener: Opener | None = None,
     ) -> AbstractAsyncContextManager[GuardedSession]:
         """Open an agent's session, and end it; see Provider.
 
         Both are done in the caller's task, as context managers need it. What does not mind that it
-        is late, and cancelled, cannot be left behind there: `on_stuck` is called then.
+        is late, and cancelled, cannot be left behind there: `opener` is told then.
         """
         make = partial(self.inner.open_session, request, host)
-        return _Opening(make, self._guest, self._limits, self._clock, on_stuck)
+        return _Opening(make, self._guest, self._limits, self._clock, opener)
 
     async def aclose(self) -> None:
         """End what it started, for a bounded time; see Provider."""
@@ -168,7 +176,7 @@ class GuardedProvider(Provider):
 class _Opening:
     """A session of a plugin's provider from its beginning to its end."""
 
-    __slots__ = ("_clock", "_guest", "_limits", "_make", "_manager", "_on_stuck")
+    __slots__ = ("_clock", "_guest", "_limits", "_make", "_manager", "_opener")
 
     def __init__(
         self,
@@ -176,18 +184,18 @@ class _Opening:
         guest: Guest,
         limits: Limits,
         clock: Clock,
-        on_stuck: Callable[[], object] | None,
+        opener: Opener | None,
     ) -> None:
         self._make = make
         self._guest = guest
         self._limits = limits
         self._clock = clock
-        self._on_stuck = on_stuck
+        self._opener = opener
 
     async def __aenter__(self) -> GuardedSession:
         """Open it."""
         guest, limits = self._guest, self._limits
-        begin = guest.here(limits.open, "open_session", self._clock, self._on_stuck, passes=ANSWERS)
+        begin = guest.here(limits.open, "open_session", self._clock, self._stuck, passes=ANSWERS)
         inner = await begin.run(self._open)
         try:
             begin.check()
@@ -205,6 +213,10 @@ class _Opening:
         """End it, whatever happened meanwhile."""
         await self._end(error)
 
+    def _stuck(self) -> None:
+        if self._opener is not None:
+            self._opener.on_stuck()
+
     async def _open(self) -> ProviderSession:
         self._manager = self._make()
         del self._make  # a session lives long, and what it was asked to be is its own to keep
@@ -214,7 +226,7 @@ class _Opening:
         kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
         answers: tuple[type[Exception], ...] = (*ANSWERS, *_same(error))
         what, seconds = "the end of its session", self._limits.end
-        end = self._guest.here(seconds, what, self._clock, self._on_stuck, passes=answers)
+        end = self._guest.here(seconds, what, self._clock, self._stuck, passes=answers)
         await end.run(lambda: self._manager.__aexit__(kind, error, trace))
 
 

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from prsm_core.domain.budgets import Budget, BudgetKind
 from prsm_core.domain.record import Record
@@ -49,8 +48,11 @@ class Part(Record, frozen=True, kw_only=True):
     limits: Budget
 
 
-class Amounts(Record, frozen=True, gc=False, kw_only=True):
-    """Amounts by kind; a value, so that all who have none, as most agents, share one."""
+_TOKENS, _USD, _TURNS, _SPAWNS = BudgetKind
+
+
+class Amounts(Record, frozen=True, gc=False):
+    """Amounts by kind; values, so that nearly all agents share one of two."""
 
     tokens: int = 0
     usd: int = 0
@@ -59,27 +61,32 @@ class Amounts(Record, frozen=True, gc=False, kw_only=True):
 
     def __getitem__(self, kind: BudgetKind) -> int:
         """Return the amount of a kind."""
-        amount: int = getattr(self, kind.value)
-        return amount
+        if kind is _TURNS:
+            return self.turns
+        if kind is _TOKENS:
+            return self.tokens
+        return self.usd if kind is _USD else self.spawns
 
     def plus(self, kind: BudgetKind, amount: int) -> Amounts:
         """Return them with so much more of a kind, or less."""
         if not amount:
             return self
-        name = kind.value
-        changed: dict[str, Any] = {name: getattr(self, name) + amount}
-        return _shared(replace(self, **changed))
+        tokens, usd, turns, spawns = self.tokens, self.usd, self.turns, self.spawns
+        if kind is _TURNS:
+            turns += amount
+        elif kind is _TOKENS:
+            tokens += amount
+        elif kind is _USD:
+            usd += amount
+        else:
+            spawns += amount
+        if tokens or usd or spawns or turns not in {0, 1}:
+            return Amounts(tokens, usd, turns, spawns)
+        return _ONE_TURN if turns else NO_AMOUNTS
 
 
 NO_AMOUNTS = Amounts()
-
-
-@lru_cache(maxsize=64)
-def _shared(amounts: Amounts) -> Amounts:
-    """Return amounts as one value for all who have the same lately: one turn, or none."""
-    return NO_AMOUNTS if amounts == NO_AMOUNTS else amounts
-
-
+_ONE_TURN = Amounts(turns=1)  # what each agent has that has had its first, and told nothing
 _NOTHING_SPENT = Spent()
 
 

@@ -14,9 +14,7 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
 from prsm_core.domain.writes import ThreadKept, Told
-from prsm_core.engine.agents.between import BetweenTurns
 from prsm_core.engine.agents.failover import Failover
-from prsm_core.engine.agents.left_turn import carried_of, with_untold
 from prsm_core.engine.agents.life import WAITING, AgentLife
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
+    from prsm_core.engine.agents.between import BetweenTurns
     from prsm_core.engine.agents.session_parts import SessionParts
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.going_on import GoingOn
@@ -93,6 +92,8 @@ class AgentSession:
 
     @property
     def _between(self) -> BetweenTurns:
+        from prsm_core.engine.agents.between import BetweenTurns  # once an agent has no turn
+
         return BetweenTurns(self.life, self._parts.inbox)
 
     @property
@@ -161,7 +162,7 @@ class AgentSession:
         life = self.life
         prompt = await self._first_prompt()
         while prompt is not None and not (life.is_over or self.record.is_condemned):
-            carried = await carried_of(self._left_turn, self.record, self._parts.opening)
+            carried = await self._carried()
             await life.take_slot()
             if (prompt := await self._remembering(prompt)) is None:
                 return
@@ -181,6 +182,14 @@ class AgentSession:
                 if not await self._may_open_again(error):
                     raise
 
+    async def _carried(self) -> Carried | None:
+        """Return what the vendor's thread may lack of a turn that goes on."""
+        if self._left_turn is None:
+            return None
+        from prsm_core.engine.agents.left_turn import carried_of  # once one goes on
+
+        return await carried_of(self._left_turn, self.record, self._parts.opening)
+
     async def _opening(
         self, carried: Carried | None
     ) -> AbstractAsyncContextManager[ProviderSession]:
@@ -192,6 +201,10 @@ class AgentSession:
     def _opened(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
         """Take note of a session; return the prompt with what its thread does not hold."""
         self._failover.opened()
+        if self._left_turn is None:
+            return prompt
+        from prsm_core.engine.agents.left_turn import with_untold  # once one goes on
+
         return with_untold(prompt, self._left_turn, carried, session)
 
     async def _may_open_again(self, error: PrsmError) -> bool:

@@ -31,14 +31,6 @@ _KINDS: dict[type, str] = {TextDelta: "text_delta", ThinkingDelta: "thinking_del
 _STOPS = frozenset({AssistantMessage, ToolCallStarted, StepEnded, TurnEnded})
 
 
-_PIECES = (TextDelta, ThinkingDelta, ToolOutput)
-
-
-def begins_live(event: ProviderEvent) -> bool:
-    """Whether an event is a piece of a text that streams; before the first there are no texts."""
-    return isinstance(event, _PIECES)
-
-
 class LiveTexts(Struct, eq=False):
     """Owns the texts of the message that a model is at, by the kind of their pieces.
 

@@ -17,6 +17,7 @@ from prsm_core.domain.turns import (
     ThinkingDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     TurnEnded,
     UsageReported,
 )
@@ -26,7 +27,6 @@ from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.clock import clock_of
 from prsm_core.engine.turns.limits import TurnLimits
-from prsm_core.engine.turns.live_texts import LiveTexts, begins_live
 from prsm_core.engine.turns.phase import TurnPhase
 from prsm_core.engine.turns.resting import RestingTurn
 from prsm_core.engine.turns.silence import Silence
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.context import Prompt
     from prsm_core.engine.turns.going_on import GoingOn
+    from prsm_core.engine.turns.live_texts import LiveTexts
     from prsm_core.engine.turns.long_calls import LongCalls
     from prsm_core.engine.turns.parts import TurnParts, TurnSubject
     from prsm_core.interfaces.provider import ProviderSession
@@ -330,7 +331,9 @@ class TurnRun(RestingTurn):
         return isinstance(event, TurnEnded)
 
     def _tell_live(self, event: ProviderEvent) -> None:
-        if self._live is None and begins_live(event):
+        if self._live is None and isinstance(event, (TextDelta, ThinkingDelta, ToolOutput)):
+            from prsm_core.engine.turns.live_texts import LiveTexts  # once a text streams
+
             self._live = LiveTexts(self._parts.journal, self._record.agent_id, self.fold)
         if self._live is not None:
             self._live.heed(event)

@@ -109,6 +109,7 @@ KEPT = {
         "record": OF_RECORD,
         "turn": "derived: the open turn",
         "_parts": WIRED,
+        "is_leaving": "lost: of a session that was being closed; no session is there now",
         "_number": "derived: the incarnation",
         "_lease": "derived: those at work take their slots first",
         "_waits": "derived: open calls wait again, and so does who waited between turns",
@@ -181,10 +182,7 @@ KEPT = {
         ),
         **dict.fromkeys(("turn", "life", "parts", "tools"), WIRED),
     },
-    BetweenTurns: {
-        **dict.fromkeys(("_life", "_inbox"), WIRED),
-        "is_leaving": "lost: of a session that was being closed; no session is there now",
-    },
+    BetweenTurns: dict.fromkeys(("_life", "_inbox"), WIRED),
     TurnBeginning: {
         **dict.fromkeys(("_record", "_parts", "_fold", "_tools"), WIRED),
         "_parent_turn": "stored: TurnState.parent_turn_id",

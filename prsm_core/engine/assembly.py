@@ -14,7 +14,8 @@ from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import ContextParts, Contexts, Opening
 from prsm_core.engine.agents.peers import Peers
 from prsm_core.engine.agents.prompting import Prompting
-from prsm_core.engine.agents.session import AgentSession, SessionParts
+from prsm_core.engine.agents.session import AgentSession
+from prsm_core.engine.agents.session_parts import SessionParts
 from prsm_core.engine.agents.slots import Slots
 from prsm_core.engine.agents.steering import Steering
 from prsm_core.engine.agents.steps import AgentSteps
@@ -69,10 +70,9 @@ from prsm_core.messaging.deadlock import DeadlockDetector
 from prsm_core.messaging.router import MessageRouter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from prsm_core.engine.agents.resuming import Resumption
-    from prsm_core.engine.evidence.witness import Witness
     from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.late import Trees
@@ -137,7 +137,7 @@ class Assembly:
 
     def _make_detector(self) -> DeadlockDetector:
         return DeadlockDetector(
-            is_ready=lambda _, wait: bool(wait.key()),
+            is_ready=lambda _, wait: bool(wait.key.ready()),
             is_over=lambda agent_id: self._roster.get(agent_id).has_ended,
             on_knot=lambda agents, by_sweep: self._knots.resolve(agents, by_sweep),
         )
@@ -325,6 +325,7 @@ class Assembly:
                 slots=self.slots,
                 residents=self.providers.residents,
                 quiet=self.quiet,
+                sources=self._sources(),
                 is_closing=self.manager.is_closing,
                 forget=self._lives.forget,
             ),
@@ -335,7 +336,6 @@ class Assembly:
             ),
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps, self.peers),
-            sources=self._sources(),
             tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
             is_external=self.providers.is_external,
             host=HostParts(
@@ -389,17 +389,15 @@ class Assembly:
             clock=config.clock,
             refusals=config.settings.engine.gate_refusals,
             workspace=self._workspaces.of,
-            witness=self._make_witness(),
+            witness=make_witness(config, self.changes, self.files, self._roster),
         )
-
-    def _make_witness(self) -> Callable[[], Witness] | None:
-        return make_witness(self._config, self.changes, self.files, self._roster)
 
     def _turn_parts(self) -> TurnParts:
         config, clock = self._config, self._config.clock
         calls = CallParts(
             clock=clock,
             ids=config.ids,
+            now_ms=lambda: int(clock.time() * 1000),
             journal=self._journal,
             router=self.router,
             steps=self._steps,
@@ -414,7 +412,7 @@ class Assembly:
             workspace=self._workspaces.of,
             system_prompt=self.skills.prompt,
             clock=clock,
-            ids=config.ids,
+            new_id=config.ids.ulid,
             background=self._background,
             journal=self._journal,
             steps=self._steps,

@@ -5,6 +5,7 @@ Acts   how a part begins and ends agents; the manager's
 Steered  what is said to models within their turns
 Life   what a part of a turn needs of the life that it belongs to
 Turn   what those need of the running turn who decide within it
+Wait   what a blocked agent waits for; `MessageWait` where a message ends it
 
 A port names what its users call, and nothing more.
 """
@@ -20,7 +21,45 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import MessageType, RoutedMessage
     from prsm_core.domain.steps import Step, Write
     from prsm_core.domain.writes import CallClosed, EffectNoted, StateChanged
-    from prsm_core.engine.state import AgentRecord, Evidence, Staged, Wait
+    from prsm_core.engine.state import AgentRecord, Evidence, Staged
+
+
+class Wait(Protocol):
+    """What a blocked agent waits for."""
+
+    @property
+    def state(self) -> AgentState:
+        """What the agent becomes."""
+        ...
+
+    @property
+    def on(self) -> str:
+        """What it waits for, in words for people."""
+        ...
+
+    @property
+    def targets(self) -> Callable[[], tuple[str, ...]]:
+        """Return who can end the wait, as things stand when the agent is blocked: any of them."""
+        ...
+
+    @property
+    def ready(self) -> Callable[[], bool]:
+        """Whether something committed ends it now."""
+        ...
+
+
+class MessageWait(Wait, Protocol):
+    """A wait that a message ends."""
+
+    @property
+    def fits(self) -> Callable[[RoutedMessage], bool]:
+        """Whether this one does."""
+        ...
+
+    @property
+    def is_vain(self) -> Callable[[], bool]:
+        """Whether it is over without one."""
+        ...
 
 
 class Steps(Protocol):

@@ -18,17 +18,19 @@ from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.record import Record
+from prsm_core.domain.sparing import NOTHING, drop, push, put
+from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import AgentNoted, ThreadKept
 from prsm_core.errors import MessageRoutingError
 from prsm_core.kit.quotation import quote_word
-from prsm_core.messaging.waits import ANYONE, WaitFor
+from prsm_core.messaging.waits import ANYONE
 
 Leases = tuple[tuple[str, str], ...]  # a folder, and the name of the agent that has it
 PROMPTING = frozenset(
@@ -37,12 +39,12 @@ PROMPTING = frozenset(
 _NOBODY: Mapping[str, AgentRecord] = MappingProxyType({})
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.notes import Notes
-    from prsm_core.domain.steps import Step, Write
+    from prsm_core.domain.steps import Write
     from prsm_core.domain.usage import Spent
     from prsm_core.permissions.skills import Skill
 
@@ -66,24 +68,6 @@ class Evidence(Record, frozen=True, kw_only=True):
     level: Level = Level.CLAIMED
     gaps: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
-
-
-class Wait(Record, frozen=True, kw_only=True, eq=False):
-    """What a blocked agent waits for.
-
-    Any of `targets()` can end the wait, as things stand when the agent is blocked; `ready` tells
-    whether something committed ends it now. `state` is what the agent becomes, `on` the words
-    for people.
-    """
-
-    state: AgentState
-    on: str
-    targets: Callable[[], tuple[str, ...]]
-    ready: Callable[[], bool]
-
-    def edge(self) -> WaitFor:
-        """Return the wait as the wait graph knows it."""
-        return WaitFor(self.targets(), key=self.ready)
 
 
 class OpenQuestion(Struct):
@@ -110,15 +94,15 @@ class AgentRecord(Struct, eq=False):
     """One agent: its descriptor, its place in the tree, what it waits for and what it owes."""
 
     descriptor: AgentDescriptor
-    children: list[str] = field(default_factory=list)
-    live_children: dict[str, AgentRecord] = field(default_factory=dict)
+    children: Sequence[str] = ()
+    live_children: Mapping[str, AgentRecord] = NOTHING
     waiting_on: str | None = None
     result: AgentResult | None = None  # final, once the state is terminal
     has_ended: bool = False  # its end is committed: before, it is no news to anybody else
     claimed_result: AgentResult | None = None  # task_complete said so, children still live
     resume_token: str | None = None
-    questions: dict[str, OpenQuestion] = field(default_factory=dict)  # by correlation id
-    progress: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # latest per child
+    questions: Mapping[str, OpenQuestion] = NOTHING  # by correlation id
+    progress: Mapping[str, Mapping[str, Any]] = NOTHING  # latest per child
     context_used: int | None = None  # tokens of the vendor's thread, told or counted; None: unknown
     context_window: int | None = None  # of its model in tokens, as its vendor has told it
     next_turn: int = 1
@@ -215,6 +199,27 @@ class AgentRecord(Struct, eq=False):
         """Whether neither a parent nor a live child can send anything."""
         return self.descriptor.parent_id is None and not self.live_children
 
+    def child_lives(self, child: AgentRecord) -> None:
+        """Count a child among those that live."""
+        self.live_children = put(self.live_children, child.agent_id, child)
+
+    def child_ended(self, child: AgentRecord) -> None:
+        """Count a child among those that live no more."""
+        drop(self.live_children, child.agent_id)
+
+    def asked(self, question: RoutedMessage, *, delivered: bool = False) -> None:
+        """Owe the answer to a question."""
+        open_one = OpenQuestion(question, delivered)
+        self.questions = put(self.questions, question.correlation_id or "", open_one)
+
+    def settled(self, correlation_id: str | None) -> None:
+        """Owe no answer to a question any more: it has one, or nobody waits for it."""
+        drop(self.questions, correlation_id or "")
+
+    def heard_of(self, child: str, said: Mapping[str, Any]) -> None:
+        """Keep what a child has said last of how far it is."""
+        self.progress = put(self.progress, child, said)
+
     def note_delivered(self, message: RoutedMessage) -> None:
         """Remember that the model has been shown a question, if its asker still waits."""
         question = self.questions.get(message.correlation_id or "")
@@ -283,14 +288,16 @@ class AgentRecord(Struct, eq=False):
         )
         self.result = self.claimed_result = self.waiting_on = None
         self.has_ended, self._ended = False, None
-        self.questions.clear()
-        self.progress.clear()
+        self.questions = self.progress = NOTHING
         self.reasoning_used = 0.0
         known = self.notes  # reports are counted over all lives
         self.notes = replace(NO_NOTES, reports=known.reports, heard=known.heard)
         self.note(began_at=now)
         self.is_condemned = False
         self._steps = 0
+
+
+_WRITTEN = Step(step_id="", session_id="", run_id="", agent_id=None, at=0.0)  # in place of any
 
 
 class Staged(Struct, eq=False):
@@ -304,7 +311,7 @@ class Staged(Struct, eq=False):
     def settle(self) -> None:
         """Take note that it is in the ledger, or was refused; what it said need not be kept."""
         self.is_settled = True
-        self.step, self.needs = replace(self.step, writes=()), None
+        self.step, self.needs = _WRITTEN, None
 
     def fits(self, run_id: str, incarnation: int) -> bool:
         """Whether it is of this life in this run, and can be written."""
@@ -358,8 +365,8 @@ class Roster:
         self.taken_names.add(descriptor.name)
         record.birth = next(self._born)
         if parent is not None:
-            parent.children.append(record.agent_id)
-            parent.live_children[record.agent_id] = record
+            parent.children = push(parent.children, record.agent_id)
+            parent.child_lives(record)
 
     def adopt(self, record: AgentRecord) -> None:
         """Add an agent of an earlier engine, below its parent if that is there."""
@@ -368,9 +375,9 @@ class Roster:
         self.taken_names.add(record.descriptor.name)
         record.birth = next(self._born)
         if (parent := self.parent_of(record)) is not None:
-            parent.children.append(record.agent_id)
+            parent.children = push(parent.children, record.agent_id)
             if not record.has_ended:
-                parent.live_children[record.agent_id] = record
+                parent.child_lives(record)
 
     def know(self, aliases: Mapping[str, str]) -> None:
         """Let agents be found by the ids that they had where their session was forked."""
@@ -383,14 +390,14 @@ class Roster:
         self.taken_names.free(record.descriptor.name)
         parent = self.parent_of(record)
         if parent is not None:
-            parent.children.remove(record.agent_id)
-            del parent.live_children[record.agent_id]
+            parent.children = [one for one in parent.children if one != record.agent_id]
+            parent.child_ended(record)
 
     def revive(self, record: AgentRecord) -> None:
         """Count an ended agent among its parent's live children again."""
         parent = self.parent_of(record)
         if parent is not None:
-            parent.live_children[record.agent_id] = record
+            parent.child_lives(record)
 
     def size(self, run_id: str) -> int:
         """Return how many agents a run has had."""

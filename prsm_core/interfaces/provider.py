@@ -115,7 +115,7 @@ class Carried(Record, frozen=True, kw_only=True):
     calls: tuple[CarriedCall, ...] = ()  # in the order they began
 
 
-class SessionRequest(Record, frozen=True, kw_only=True):
+class SessionRequest(Record, frozen=True, gc=False, kw_only=True):
     """What binds an agent session; another model, tool set or system prompt is a new session."""
 
     agent_id: str
@@ -344,6 +344,8 @@ class ProviderSession(ABC):
             put there. The engine tells the model the rest at the begin of the next turn. None: it
             is not known; then it tells all but what was heard.
     """
+
+    __slots__ = ()
 
     resume_token: str | None = None
     reusable: bool = True

@@ -81,9 +81,17 @@ class Background:
         self._is_late = True
         self._changed.set()
 
-    def start(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
-        """Run `work` until it ends, is cancelled, or the engine closes."""
-        task = asyncio.get_running_loop().create_task(self.guard(work, name), name=name)
+    def start(
+        self, work: Coroutine[Any, Any, object], *, name: str, is_bare: bool = False
+    ) -> asyncio.Task[None]:
+        """Run `work` until it ends, is cancelled, or the engine closes.
+
+        Its error is reported by itself; whoever awaits the task hears of none. A bare task has it,
+        so that nobody may await it but by `asyncio.wait`: it is one coroutine less, for as long as
+        it runs.
+        """
+        guarded: Coroutine[Any, Any, Any] = work if is_bare else self.guard(work, name)
+        task = asyncio.get_running_loop().create_task(guarded, name=name)
         self._tasks[task] = work
         task.add_done_callback(self._on_end, context=self._context)
         if self._is_over:
@@ -143,6 +151,9 @@ class Background:
     def _ended(self, task: asyncio.Task[None]) -> None:
         work = self._tasks.pop(task)
         self._changed.set()
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):  # of a bare one
+            self._on_error(task.get_name(), error)
         work.close()  # a task cancelled before its first step never awaits its work
 
     async def guard(self, work: Coroutine[Any, Any, object], name: str) -> None:

@@ -53,6 +53,8 @@ def _sanitized(value: Any, depth: int) -> Any:
         names = value.__struct_fields__
         return _record(value, names, depth) if names else value
     if kind is dict and depth < MAX_DEPTH:
+        if not value:
+            return value
         return {_key(key): _sanitized(inner, depth + 1) for key, inner in value.items()}
     return _sanitized_other(value, depth)
 

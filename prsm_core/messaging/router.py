@@ -11,12 +11,13 @@ import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
+from prsm_core.domain.sparing import NOTHING, drop, put
 from prsm_core.errors import MessageRoutingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from prsm_core.domain.messages import RoutedMessage
 
@@ -25,27 +26,31 @@ if TYPE_CHECKING:
 MAILBOX_LIMIT = 20_000  # messages; a sender beyond it gets an error, nobody else waits
 
 
-class _Mailbox(Struct, eq=False):
+class Mailbox(Struct, eq=False):
+    """What one life of an agent may still read, and who waits for more."""
+
     incarnation: int
-    messages: dict[str, RoutedMessage] = field(default_factory=dict)  # unconsumed, in order
-    claimed: dict[str, None] = field(default_factory=dict)  # an empty set takes three times that
-    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    messages: Mapping[str, RoutedMessage] = NOTHING  # unconsumed, in order
+    claimed: Mapping[str, None] = NOTHING  # an empty set takes 216 bytes
+    waiters: tuple[asyncio.Future[None], ...] = ()  # hardly ever more than one
     sleepers: int = 0  # waits that have not gone on yet, woken or not
 
     def sleep(self) -> asyncio.Future[None]:
         """Return what is done at the next change; whoever awaits it rises again."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiters.append(waiter)
+        self.waiters = (*self.waiters, waiter)
         self.sleepers += 1
         return waiter
 
     def rise(self, waiter: asyncio.Future[None]) -> None:
+        """Take note that whoever slept goes on, woken or not."""
         self.sleepers -= 1
         if waiter in self.waiters:
-            self.waiters.remove(waiter)
+            self.waiters = tuple([one for one in self.waiters if one is not waiter])
 
     def wake(self) -> None:
-        waiters, self.waiters = self.waiters, []
+        """Let all that sleep look again."""
+        waiters, self.waiters = self.waiters, ()
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -55,13 +60,13 @@ class MessageRouter:
     """Owns the mailboxes."""
 
     def __init__(self, *, limit: int = MAILBOX_LIMIT) -> None:
-        self._boxes: dict[str, _Mailbox] = {}
+        self._boxes: dict[str, Mailbox] = {}
         self._limit = limit
 
     def register_agent(self, agent_id: str, incarnation: int = 1) -> None:
         """Open an empty mailbox; a new incarnation starts without the old one's messages."""
         old = self._boxes.get(agent_id)
-        self._boxes[agent_id] = _Mailbox(incarnation=incarnation)
+        self._boxes[agent_id] = Mailbox(incarnation=incarnation)
         if old is not None:
             old.wake()
 
@@ -70,6 +75,10 @@ class MessageRouter:
         box = self._boxes.pop(agent_id, None)
         if box is not None:
             box.wake()
+
+    def mailbox(self, agent_id: str) -> Mailbox | None:
+        """Return the agent's mailbox as it is now, to sleep at; None where it has none."""
+        return self._boxes.get(agent_id)
 
     def is_registered(self, agent_id: str) -> bool:
         """Return whether the agent can be sent messages."""
@@ -100,7 +109,7 @@ class MessageRouter:
         box = self._boxes.get(message.target)
         if box is None or message.incarnation < box.incarnation:
             return
-        box.messages[message.message_id] = message
+        box.messages = put(box.messages, message.message_id, message)
         box.wake()
 
     def claim(self, agent_id: str, match: Match) -> RoutedMessage | None:
@@ -110,7 +119,7 @@ class MessageRouter:
             return None
         for message in box.messages.values():
             if message.message_id not in box.claimed and match(message):
-                box.claimed[message.message_id] = None
+                box.claimed = put(box.claimed, message.message_id, None)
                 return message
         return None
 
@@ -121,7 +130,8 @@ class MessageRouter:
             return []
         free = (m for key, m in box.messages.items() if key not in box.claimed and match(m))
         found = list(islice(free, limit))
-        box.claimed.update((message.message_id, None) for message in found)
+        for message in found:
+            box.claimed = put(box.claimed, message.message_id, None)
         return found
 
     def unclaim(self, agent_id: str, message_ids: Iterable[str]) -> None:
@@ -129,7 +139,7 @@ class MessageRouter:
         box = self._boxes.get(agent_id)
         if box is not None:
             for message_id in message_ids:
-                box.claimed.pop(message_id, None)
+                drop(box.claimed, message_id)
             box.wake()
 
     def consumed(self, agent_id: str, message_ids: Iterable[str]) -> None:
@@ -138,8 +148,8 @@ class MessageRouter:
         if box is None:
             return
         for message_id in message_ids:
-            box.messages.pop(message_id, None)
-            box.claimed.pop(message_id, None)
+            drop(box.messages, message_id)
+            drop(box.claimed, message_id)
 
     def unread(self, agent_id: str) -> tuple[RoutedMessage, ...]:
         """Return the unclaimed messages, oldest first."""

@@ -155,7 +155,7 @@ class WaitGraph(Struct):
         if not unsupported:
             return NO_KNOT
         self._settle(unsupported)
-        self._dead = unsupported
+        self._dead = unsupported or set()  # one that was large stays so, empty or not
         return frozenset(unsupported) if unsupported else NO_KNOT
 
     def _spread(self, suspects: Sequence[str]) -> set[str]:

@@ -81,7 +81,7 @@ class Observer:
         if turn is not None and turn.calls.open:
             if not turn.is_blocked():
                 return None
-            return [self._wait_of(record, call) for call in turn.calls.open.values()]
+            return [self._wait_of(record, call) for call in turn.calls.open]
         blocks_now = record.agent_id in self._manager.detector.graph.blocked  # and sleeps next
         if not blocks_now and not self._router.is_awaited(record.agent_id):
             return None  # back-off, in line for a slot, opening or closing a session

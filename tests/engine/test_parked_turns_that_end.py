@@ -19,7 +19,7 @@ async def test_who_is_killed_while_it_waits_for_a_slot_leaves_no_call_open(parke
         run = team.start(master=asks_a_person, w1=hangs)
         await team.seen("notice", "master", level="info")
         await team.settled()
-        assert (other.held, team.session("master").turn.calls.open) == (True, {})
+        assert (other.held, team.session("master").turn.calls.open) == (True, ())
         await team.manager.kill_agent(team["master"].agent_id)
         assert (await run).status == "killed"
         other.close()

@@ -17,7 +17,6 @@ import pytest
 from prsm_core.domain.notes import Notes
 from prsm_core.engine.agents.between import BetweenTurns
 from prsm_core.engine.agents.failover import Failover
-from prsm_core.engine.agents.left_turn import LeftTurn
 from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import ContextKeeper
 from prsm_core.engine.agents.session import AgentSession
@@ -99,7 +98,6 @@ KEPT = {
         "life": "derived: a life of the new incarnation",
         "_failover": WIRED,
         "_left_turn": "derived: from AgentNow.open_turn",
-        "_between": WIRED,
         "_has_place": "derived: true of who is resumed, since its place may be taken",
         "_host": WIRED,
         "_left": "derived: AgentNow itself",
@@ -115,7 +113,7 @@ KEPT = {
         "record": OF_RECORD,
         "turn": "derived: the open turn",
         "_parts": WIRED,
-        "_proof": WIRED,
+        "is_leaving": "lost: of a session that was being closed; no session is there now",
         "_number": "derived: the incarnation",
         "_lease": "derived: those at work take their slots first",
         "_waits": "derived: open calls wait again, and so does who waited between turns",
@@ -140,7 +138,9 @@ KEPT = {
         "_acts": WIRED,
         "_background": WIRED,
         "_journal": WIRED,
-        "_detector": "derived: from the acts of the open turn",
+        "_limits": CONFIG,
+        "_prompt": "stored: in the messages of the turn",
+        "_made": "derived: from the acts of the open turn",
         "_notice": "lost: a warning that no answer has carried yet; at twice the limit it fails",
     },
     StuckDetector: {
@@ -178,7 +178,6 @@ KEPT = {
         "has_completed": "stored: AgentNow.result, in the step of the call",
         "_going_on": "derived: TurnState itself",
         "_is_over": "derived: from the phase of the turn",
-        "_tasks": WITH_TASK,
         "_let_go": WITH_TASK,
         "_cut": WITH_TASK,
         "asking": "derived: the calls that ask do so again",
@@ -188,14 +187,7 @@ KEPT = {
         ),
         **dict.fromkeys(("turn", "life", "parts", "tools"), WIRED),
     },
-    LeftTurn: {
-        **dict.fromkeys(("_record", "_opening"), WIRED),
-        "turn": "derived: from AgentNow.open_turn",
-    },
-    BetweenTurns: {
-        **dict.fromkeys(("_life", "_inbox"), WIRED),
-        "is_leaving": "lost: of a session that was being closed; no session is there now",
-    },
+    BetweenTurns: dict.fromkeys(("_life", "_inbox"), WIRED),
     TurnBeginning: {
         **dict.fromkeys(("_record", "_parts", "_fold", "_tools"), WIRED),
         "_parent_turn": "stored: TurnState.parent_turn_id",
@@ -218,6 +210,7 @@ KEPT = {
         "is_again": "derived: true of calls of an earlier engine",
         "effects": "stored: CallState.effects",
         "opening": "derived: it is in the ledger",
+        "task": WITH_TASK,
         "closed": "derived: from CallState.call.completed_at",
         **dict.fromkeys(("wait", "is_asking"), "derived: the handler waits again"),
         "by_answer": "derived: the handler runs again, and nothing of it is written before",
@@ -371,9 +364,8 @@ def attributes(kind: type) -> set[str]:
         return set(kind.__struct_fields__)
     if is_dataclass(kind):
         return {field.name for field in fields(kind)}
-    slots = vars(kind).get("__slots__")
-    if slots is not None:
-        return set(slots)
+    if "__slots__" in vars(kind):
+        return {slot for one in kind.__mro__ for slot in vars(one).get("__slots__", ())}
     own = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     return {
         node.attr

@@ -25,20 +25,24 @@ async def background(failures):
             yield background
 
 
-async def test_a_task_that_fails_is_reported_and_leaves_the_others_alone(background, failures):
+@pytest.mark.parametrize("is_bare", [False, True])
+async def test_a_task_that_fails_is_reported_and_leaves_the_others_alone(
+    background, failures, is_bare
+):
     error = ValueError("it broke")
 
     async def fail():
         raise error
 
     other = background.start(asyncio.Event().wait(), name="other")
-    await asyncio.wait({background.start(fail(), name="a task")})
+    await asyncio.wait({background.start(fail(), name="a task", is_bare=is_bare)})
     assert failures == [("a task", error)]
     assert not other.done()
 
 
-async def test_a_task_that_is_cancelled_before_it_began_leaves_nothing_behind(background):
-    task = background.start(asyncio.Event().wait(), name="a task")
+@pytest.mark.parametrize("is_bare", [False, True])
+async def test_a_task_that_is_cancelled_before_it_began_leaves_nothing_behind(background, is_bare):
+    task = background.start(asyncio.Event().wait(), name="a task", is_bare=is_bare)
     task.cancel()
     await asyncio.wait({task})  # a coroutine that was never awaited would be a warning
     assert task.cancelled()

@@ -31,8 +31,9 @@ class Bug:
 BUGS = {
     "a wake-up is dropped": Bug(
         "messaging/router.py",
-        "        box.messages[message.message_id] = message\n        box.wake()\n",
-        "        box.messages[message.message_id] = message\n",
+        "        box.messages = put(box.messages, message.message_id, message)\n"
+        "        box.wake()\n",
+        "        box.messages = put(box.messages, message.message_id, message)\n",
         frozenset({"wakeups"}),
     ),
     "nobody is told that the last who could write has ended": Bug(
@@ -91,7 +92,7 @@ BUGS = {
     ),
     "messages come a second time": Bug(
         "messaging/router.py",
-        "            box.messages.pop(message_id, None)\n",
+        "            drop(box.messages, message_id)\n",
         "",
         frozenset({"messages", "mailboxes"}),
     ),

@@ -4,6 +4,7 @@ manager    spawns, restarts, ends and kills agents
 steps      how what they do is committed
 lives      the session of each one's newest life, and its task
 session    one incarnation: its provider's session, its turns one after another
+session_parts what the sessions of all agents use
 left_turn  a turn without a session, until one is opened for it
 between    what an agent waits for between two turns
 life       one incarnation: is it over, its slot, what it waits for

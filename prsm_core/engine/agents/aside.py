@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpEndpoint, ToolSpec
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.agents.opening import ContextParts
-    from prsm_core.engine.guarded.provider import GuardedProvider
+    from prsm_core.engine.guarded.provider import GuardedProvider, Opener
     from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.provider import ChildNow
@@ -97,7 +97,7 @@ class Aside:
         purpose: Purpose,
         *,
         number: int,
-        on_stuck: Callable[[], object],
+        opener: Opener,
         on_event: Callable[[ProviderEvent], None] = lambda event: None,
     ) -> None:
         """Know who asks whom.
@@ -108,11 +108,11 @@ class Aside:
             of: What it uses of the engine.
             purpose: What for.
             number: Of the turn.
-            on_stuck: Called where the provider keeps a session.
+            opener: Told where the provider keeps a session.
             on_event: Sees each event once it is folded.
         """
         self._record, self._choice, self._of, self._purpose = record, choice, of, purpose
-        self._on_stuck, self._on_event = on_stuck, on_event
+        self._opener, self._on_event = opener, on_event
         self.fold = TurnFold(
             turn_id=of.ids.ulid(),
             number=number,
@@ -135,7 +135,7 @@ class Aside:
         """
         fold, said = self.fold, len(self.fold.messages)
         fold.end = None
-        opened = provider.open_session(self._request(), NoTools(), self._on_stuck)
+        opened = provider.open_session(self._request(), NoTools(), self._opener)
         async with opened as session:
             context, seconds = self._context(text), self._purpose.seconds
             await session.answer(context, self._take, seconds, self._of.clock)

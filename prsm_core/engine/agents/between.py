@@ -7,34 +7,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.state import Wait
+from prsm_core.domain.record import Record
 from prsm_core.engine.turns.context import Prompt
+from prsm_core.engine.turns.waits import WaitOf
 
 if TYPE_CHECKING:
     from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.life import AgentLife
+    from prsm_core.engine.ports import Wait
     from prsm_core.engine.state import AgentRecord
 
 _CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
 
 
-class BetweenTurns(Struct, eq=False):
-    """Owns what one life waits for while it has no turn.
-
-    Attributes:
-        is_leaving: The session is to be left: no wait goes on in it.
-    """
+class BetweenTurns(Record, frozen=True, eq=False):
+    """Waits for one life while it has no turn; made whenever that is."""
 
     _life: AgentLife
     _inbox: Inbox
-    is_leaving: bool = False
 
     def leave(self) -> None:
         """Let no wait go on within this session."""
-        self.is_leaving = True
+        self._life.is_leaving = True
         self._inbox.wake(self._life.record)
 
     async def prompt(self) -> Prompt | None:
@@ -50,7 +45,7 @@ class BetweenTurns(Struct, eq=False):
                 if prompt is None and not record.live_children:
                     prompt = Prompt(text=_CHILDREN_ENDED)
                 if prompt is None:
-                    if self.is_leaving:
+                    if self._life.is_leaving:
                         return None
                     await inbox.changed(record)
         finally:
@@ -67,7 +62,7 @@ class BetweenTurns(Struct, eq=False):
         if record.live_children:
             self._life.blocked([_end_of(child) for child in record.live_children.values()])
             # Whose engine closed before it came here would hear of no end any more.
-            while record.live_children and not (self.is_leaving or self._life.is_left_behind):
+            while record.live_children and not (self._life.is_leaving or self._life.is_left_behind):
                 await self._inbox.changed(record)
         self._life.moved()
         return not record.live_children
@@ -75,7 +70,7 @@ class BetweenTurns(Struct, eq=False):
 
 def _end_of(child: AgentRecord) -> Wait:
     """Return the wait for the end of a child."""
-    return Wait(
+    return WaitOf(
         state=AgentState.WAITING_FOR_CHILD,
         on="finishing",
         targets=lambda: (child.agent_id,),

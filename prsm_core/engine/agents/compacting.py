@@ -42,14 +42,14 @@ from prsm_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.domain.steps import Write
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.agents.opening import ContextParts, Trigger
     from prsm_core.engine.context.remembered import Remembered
     from prsm_core.engine.context.summary import Split
-    from prsm_core.engine.guarded.provider import GuardedProvider
+    from prsm_core.engine.guarded.provider import GuardedProvider, Opener
     from prsm_core.engine.state import AgentRecord
 
 
@@ -65,7 +65,7 @@ class Compaction:
         trigger: Trigger,
         fixed: int,
         room: Room | None,
-        on_stuck: Callable[[], object],
+        opener: Opener,
     ) -> None:
         """Know what is compacted, and why.
 
@@ -76,7 +76,7 @@ class Compaction:
             trigger: Why it is compacted.
             fixed: Tokens of the system prompt and the tools.
             room: Of the agent's model; None: nobody knows it.
-            on_stuck: Called where a provider keeps the session that writes the summary.
+            opener: Told where a provider keeps the session that writes the summary.
         """
         self._record = record
         self._of = of
@@ -101,7 +101,7 @@ class Compaction:
             of,
             self._purpose(),
             number=record.next_turn,
-            on_stuck=on_stuck,
+            opener=opener,
             on_event=self._meter,
         )
         self._fold = self._aside.fold

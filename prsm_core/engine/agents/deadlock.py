@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.writes import Told
-from prsm_core.engine.turns.waits import any_message
+from prsm_core.engine.turns.waits import any_message, edge_of
 from prsm_core.errors import DeadlockDetectedError, FencedError
 from prsm_core.messaging.waits import ANYONE
 
@@ -91,7 +91,7 @@ class KnotResolver:
         if record.state is not AgentState.WAITING_FOR_CHILD or record.waiting_on != "a message":
             return False
         stuck = self._stuck_waits(record, inside)
-        news = any_message(record, self._router).edge()
+        news = edge_of(any_message(record, self._router))
         return len(stuck) == 1 and self._is_stuck(news, inside)
 
     def _find_listener(self, members: list[AgentRecord]) -> AgentRecord | None:
@@ -112,7 +112,7 @@ class KnotResolver:
         """Whether a member's wait is for members alone, and for what is not there."""
         targets = self._detector.targets(wait)
         lost = (t in inside or self._roster.get(t).has_ended for t in targets)
-        return not wait.key() and all(lost)
+        return not wait.key.ready() and all(lost)
 
     def _remind(
         self,

@@ -12,8 +12,8 @@ from prsm_core.engine.turns.waits import any_message
 if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.agents.peers import Peers
-    from prsm_core.engine.ports import Steps
-    from prsm_core.engine.state import AgentRecord, Roster, Wait
+    from prsm_core.engine.ports import Steps, Wait
+    from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.messaging.router import MessageRouter
 
 MESSAGES_IN_A_PROMPT = 100
@@ -78,7 +78,7 @@ class Inbox:
             asker = question.message.source
             if correlation_id not in record.notes.repeated or asker is None:
                 continue
-            del record.questions[correlation_id]
+            record.settled(correlation_id)
             if self._roster.get(asker).is_over:
                 continue
             refusal = self._steps.message(

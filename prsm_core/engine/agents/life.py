@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.record import Record
 from prsm_core.engine.agents.slots import SlotLease, Slots
+from prsm_core.engine.evidence.evidence import Proof
+from prsm_core.engine.turns.waits import edge_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from prsm_core.engine.evidence.evidence import Proof
+    from prsm_core.engine.evidence.evidence import Sources
     from prsm_core.engine.files.quiet import QuietMoment
-    from prsm_core.engine.ports import Steps
+    from prsm_core.engine.ports import Steps, Wait
     from prsm_core.engine.providers.residents import Residents
-    from prsm_core.engine.state import AgentRecord, Evidence, Wait
+    from prsm_core.engine.state import AgentRecord, Evidence
     from prsm_core.engine.turns.run import TurnRun
     from prsm_core.messaging.deadlock import DeadlockDetector
 
@@ -38,6 +40,7 @@ class LifeParts(Record, frozen=True, kw_only=True):
     slots: Slots
     residents: Residents
     quiet: QuietMoment
+    sources: Sources  # of evidence
     is_closing: Callable[[], bool]  # the engine is: nothing begins any more
     forget: Callable[[str], None]  # keeps nothing of the life of an agent that has ended
 
@@ -45,15 +48,13 @@ class LifeParts(Record, frozen=True, kw_only=True):
 class AgentLife:
     """Owns the slot of one life and its present waits; see the port `Life`."""
 
-    __slots__ = ("_lease", "_number", "_parts", "_proof", "_waits", "record", "turn")
+    __slots__ = ("_lease", "_number", "_parts", "_waits", "is_leaving", "record", "turn")
 
-    def __init__(
-        self, record: AgentRecord, parts: LifeParts, proof: Proof, *, is_external: bool
-    ) -> None:
+    def __init__(self, record: AgentRecord, parts: LifeParts, *, is_external: bool) -> None:
         self.record = record
         self.turn: TurnRun | None = None  # the running one, or the last
+        self.is_leaving = False  # its session is to be left: no wait goes on in it
         self._parts = parts
-        self._proof = proof
         self._number = record.incarnation
         self._lease = SlotLease(Slots(1) if is_external else parts.slots)
         self._waits: Sequence[Wait] = ()  # what blocks the agent, or did until somebody moved it
@@ -89,7 +90,8 @@ class AgentLife:
             return
         await self._lease.acquire()
         for act in self._parts.slots.untold():
-            await self._parts.steps.land(act.step.agent_id)
+            if not act.is_settled:  # while another one was written
+                await self._parts.steps.land(act.step.agent_id)
 
     def release_slot(self) -> None:
         """Hold no slot for now."""
@@ -147,13 +149,13 @@ class AgentLife:
         self._waits = waits
         self._parts.residents.waits(record.agent_id)
         if not record.is_condemned:
-            self._parts.detector.blocked(record.agent_id, [wait.edge() for wait in waits])
+            self._parts.detector.blocked(record.agent_id, [edge_of(wait) for wait in waits])
 
     def wait_anew(self) -> None:
         """If the agent is blocked, let it wait for those too that have begun since."""
         detector, agent_id = self._parts.detector, self.record.agent_id
         if detector.graph.waits_of(agent_id):
-            detector.blocked(agent_id, [wait.edge() for wait in self._waits])
+            detector.blocked(agent_id, [edge_of(wait) for wait in self._waits])
 
     async def runs_again(self, rests: Callable[[], bool]) -> None:
         """Become RUNNING, unless by the time that it has a slot the turn rests again."""
@@ -170,4 +172,4 @@ class AgentLife:
         self, artifacts: Sequence[str], commands: Sequence[str]
     ) -> Coroutine[Any, Any, Evidence]:
         """Look into what the agent says that it has done."""
-        return self._proof.weigh(artifacts, commands)
+        return Proof(self.record, self._parts.sources).weigh(artifacts, commands)

@@ -64,7 +64,8 @@ class Lives(Generic[SessionT]):
 
     def begin(self, record: AgentRecord, session: SessionT) -> None:
         """Run a session as the agent's life from now on."""
-        task = self._background.start(session.run(), name=f"agent {record.descriptor.name}")
+        name = f"agent {record.descriptor.name}"
+        task = self._background.start(session.run(), name=name, is_bare=True)
         self._newest[record.agent_id] = _Life(session, task)
 
     def forget(self, agent_id: str) -> None:

@@ -393,7 +393,7 @@ class AgentManager:
             self._router.wake(child)
         parent = self.roster.parent_of(record)
         if parent is not None:
-            parent.live_children.pop(record.agent_id, None)
+            parent.child_ended(record)
             self._router.wake(parent.agent_id)
             is_unread = self._router.holds(parent.agent_id, record.told)
             self._idle.ended(record, unread=record.told if is_unread else None)

@@ -95,7 +95,7 @@ class Naming:
             system_prompt=SYSTEM_PROMPT,
             seconds=_SECONDS,
         )
-        aside = Aside(master, model, of, purpose, number=1, on_stuck=self._on_stuck)
+        aside = Aside(master, model, of, purpose, number=1, opener=self)
         provider = await aside.provider()
         try:
             answer, end = await aside.ask(provider, master.descriptor.prompt[:_TASK])
@@ -107,7 +107,8 @@ class Naming:
             raise ProviderNotAvailableError(f"{model.name}: {why}")
         return answer or ""
 
-    def _on_stuck(self) -> None:
+    def on_stuck(self) -> None:
+        """Tell that the provider keeps its session."""
         self._tell("the provider does not end its session")
 
 

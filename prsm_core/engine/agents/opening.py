@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import AgentMessage
     from prsm_core.engine.context.remembered import Remembered
     from prsm_core.engine.context.tokens import Room
+    from prsm_core.engine.guarded.provider import Opener
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
     from prsm_core.engine.ports import Steps
@@ -61,7 +62,7 @@ class Opening:
         self,
         record: AgentRecord,
         host: AgentHost,
-        on_stuck: Callable[[], object],
+        opener: Opener,
         carried: Carried | None,
         park: Callable[[], bool],
     ) -> AbstractAsyncContextManager[ProviderSession]:
@@ -75,7 +76,7 @@ class Opening:
         await self._enforcement.admit(name, record.agent_id)
         workspace, prompt = self._workspace(agent.cwd), self._system_prompt(agent)
         request = session_request(record, self._settings, workspace, prompt, carried)
-        opened = provider.open_session(request, host, on_stuck)
+        opened = provider.open_session(request, host, opener)
         if not provider.capabilities.own_process:
             return opened
         return self._providers.residents.home(record.agent_id, opened, park)
@@ -139,7 +140,7 @@ class Contexts:
         self._parts.journal.note("notice", record.agent_id, level="warning", text=text)
 
     async def compact(
-        self, record: AgentRecord, trigger: Trigger, fixed: int, on_stuck: Callable[[], object]
+        self, record: AgentRecord, trigger: Trigger, fixed: int, opener: Opener
     ) -> None:
         """Have an agent's conversation summarised; see `Compaction`."""
         remembered = await self.remember(record)
@@ -151,7 +152,7 @@ class Contexts:
             trigger=trigger,
             fixed=fixed,
             room=self.room(record),
-            on_stuck=on_stuck,
+            opener=opener,
         )
 
     async def remember(self, record: AgentRecord) -> Remembered:
@@ -263,7 +264,7 @@ class ContextKeeper(Struct, eq=False):
         return self._contexts.compaction == "auto" and not self._gave_up
 
     async def history(
-        self, prompt: str | None, on_stuck: Callable[[], object], *, is_open: bool
+        self, prompt: str | None, opener: Opener, *, is_open: bool
     ) -> tuple[AgentMessage, ...]:
         """Return what a session that opens now has to be told: what no vendor's thread holds.
 
@@ -273,7 +274,7 @@ class ContextKeeper(Struct, eq=False):
         """
         record, contexts = self._record, self._contexts
         if not is_open and self.is_full(prompt):
-            await self._compact(on_stuck)
+            await self._compact(opener)
         is_new = record.next_turn == 1 and record.descriptor.continues is None
         if record.resume_token is not None or is_new:
             return ()
@@ -282,14 +283,14 @@ class ContextKeeper(Struct, eq=False):
         is_long = left is not None and history_tokens(remembered.conversation.all) > left
         if is_long and not is_open and self._may_at_budget and remembered.messages:
             self._trigger = "context_limit"
-            await self._compact(on_stuck)
+            await self._compact(opener)
             remembered = await contexts.remember(record)
         return contexts.fit(record, remembered, left)
 
-    async def _compact(self, on_stuck: Callable[[], object]) -> None:
+    async def _compact(self, opener: Opener) -> None:
         trigger, self._trigger = self._trigger or "context_limit", None
         try:
-            await self._contexts.compact(self._record, trigger, self._tools.tokens, on_stuck)
+            await self._contexts.compact(self._record, trigger, self._tools.tokens, opener)
             self._has_retried = trigger == "overflow_recovery"
         except CompactionFailedError as failed:
             if trigger == "overflow_recovery":

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
-from prsm_core.engine.state import Wait, is_peer
+from prsm_core.engine.state import is_peer
+from prsm_core.engine.turns.waits import MessageWaitOf
 from prsm_core.errors import MessageRoutingError
 from prsm_core.interfaces.tool import PeerMessage, PeerNow
 from prsm_core.kit.sanitize import sanitize
@@ -193,7 +194,7 @@ class Peers:
         if seconds is not None and seconds <= 0:
             message = self._router.claim(record.agent_id, is_peer)
             if message is not None:
-                call.consumed.append(message.message_id)
+                call.consumed = (*call.consumed, message.message_id)
         else:
             message = await self._receive(call, seconds)
         return None if message is None else self._told(message)
@@ -204,16 +205,18 @@ class Peers:
         def is_in_vain() -> bool:
             return listening.is_given_up or not self._has_others(record)
 
-        wait = Wait(
+        wait = MessageWaitOf(
             state=AgentState.WAITING_FOR_CHILD,
             on="what another agent writes",
             targets=lambda: (ANYONE,),
             ready=lambda: seconds is not None or call.has_unread(is_peer) or is_in_vain(),
+            fits=is_peer,
+            is_vain=is_in_vain,
         )
         all_of_it = self._listening.setdefault(record.agent_id, [])
         all_of_it.append(listening)
         try:
-            message = await call.receive(wait, is_peer, otherwise=is_in_vain, seconds=seconds)
+            message = await call.receive(wait, seconds=seconds)
         finally:
             all_of_it.remove(listening)
             if not all_of_it:

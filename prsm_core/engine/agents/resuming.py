@@ -23,7 +23,7 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.turns import StopReason
 from prsm_core.domain.writes import AgentsResumed, RequestResolved, Told, TurnClosed
 from prsm_core.engine.outcome import FINISHED
-from prsm_core.engine.state import AgentRecord, OpenQuestion
+from prsm_core.engine.state import AgentRecord
 from prsm_core.engine.turns.going_on import cut_short, why_cut_off
 from prsm_core.errors import ConfigError
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spawn.regions import LeaseTable
     from prsm_core.engine.spending.budgets import BudgetLedger
-    from prsm_core.engine.state import Roster
+    from prsm_core.engine.state import OpenQuestion, Roster
     from prsm_core.interfaces.clock import Clock
     from prsm_core.messaging.router import MessageRouter
 
@@ -91,8 +91,7 @@ class Resumption(Record, frozen=True, kw_only=True):
         for question in state.questions:
             message = question.message
             asked = self.roster.get(message.target)
-            known = OpenQuestion(message, delivered=question.is_read)
-            asked.questions[message.correlation_id or ""] = known
+            asked.asked(message, delivered=question.is_read)
         self._hear(left)
         return left
 
@@ -104,7 +103,7 @@ class Resumption(Record, frozen=True, kw_only=True):
                 continue
             parent = self.roster.parent_of(record)
             if parent and known.reports > parent.notes.heard.get(record.agent_id, 0):
-                parent.progress[record.agent_id] = known.progress
+                parent.heard_of(record.agent_id, known.progress)
 
     def _record(
         self, now: AgentNow, granted: Mapping[str, Budget], begins: tuple[str, ...]

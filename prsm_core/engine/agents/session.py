@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
-from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
 from prsm_core.domain.writes import ThreadKept, Told
-from prsm_core.engine.agents.between import BetweenTurns
 from prsm_core.engine.agents.failover import Failover
-from prsm_core.engine.agents.left_turn import LeftTurn
 from prsm_core.engine.agents.life import WAITING, AgentLife
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
-from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
 from prsm_core.engine.providers.residents import NO_ROOM, PATIENCE_SECONDS
 from prsm_core.engine.turns.context import Prompt
@@ -37,58 +33,23 @@ from prsm_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.config.limits import StuckSettings
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
-    from prsm_core.engine.agents.failover import FailoverParts
-    from prsm_core.engine.agents.inbox import Inbox
-    from prsm_core.engine.agents.life import LifeParts
-    from prsm_core.engine.agents.opening import Contexts, Opening
-    from prsm_core.engine.evidence.evidence import Sources
-    from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Acts, Steps
-    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.agents.between import BetweenTurns
+    from prsm_core.engine.agents.session_parts import SessionParts
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
-    from prsm_core.engine.turns.host import HostParts
-    from prsm_core.engine.turns.parts import TurnParts
-    from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.provider import ProviderSession
-    from prsm_core.kit.background import Background
+    from prsm_core.interfaces.provider import Carried, ProviderSession
 
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
-
-
-class SessionParts(Record, frozen=True, kw_only=True):
-    """What the sessions of all agents use."""
-
-    acts: Acts
-    steps: Steps
-    life: LifeParts
-    turns: TurnParts
-    failover: FailoverParts
-    opening: Opening
-    contexts: Contexts
-    inbox: Inbox
-    sources: Sources  # of evidence
-    tools: Callable[[AgentRecord], Toolbox]
-    is_external: Callable[[str], bool]  # whether a provider is somebody outside the engine
-    host: HostParts
-    budgets: BudgetLedger
-    stuck: StuckSettings
-    journal: Journal
-    clock: Clock
-    background: Background
 
 
 class AgentSession:
     """Owns the provider session and the turns of one incarnation."""
 
     __slots__ = (
-        "_between",
         "_failover",
         "_has_place",
         "_host",
@@ -110,14 +71,12 @@ class AgentSession:
     ) -> None:
         self.record = record
         self._left = left  # as an earlier engine has left the agent
-        self._left_turn = LeftTurn(record, parts.opening)
+        self._left_turn: TurnRun | None = None  # without a session, until one is opened for it
         self._has_place = left is not None  # its process was given to others, or may have been
         self._parts = parts
         self._is_external = external = parts.is_external(record.descriptor.provider)
         self._tools = tools = parts.tools(record)
-        proof = Proof(record, parts.sources)
-        self.life = AgentLife(record, parts.life, proof, is_external=external)
-        self._between = BetweenTurns(self.life, parts.inbox)
+        self.life = AgentLife(record, parts.life, is_external=external)
         self._host = SessionHost(self.life, tools, parts.host)
         self._stuck = StuckWatch(
             self.life,
@@ -130,6 +89,12 @@ class AgentSession:
         self._keeper = ContextKeeper(record, parts.contexts, tools)
         self._said_before = ""  # in the turn that was too long for its model
         self._must_reopen = False  # the next turn needs a session with another login or model
+
+    @property
+    def _between(self) -> BetweenTurns:
+        from prsm_core.engine.agents.between import BetweenTurns  # once an agent has no turn
+
+        return BetweenTurns(self.life, self._parts.inbox)
 
     @property
     def turn(self) -> TurnRun | None:
@@ -167,7 +132,7 @@ class AgentSession:
 
     async def _give_back(self) -> None:
         """Close a turn that was to go on and came to no session, or not even to its calls."""
-        turn, self._left_turn.turn = self._left_turn.turn, None
+        turn, self._left_turn = self._left_turn, None
         if self._parts.journal.is_suspended:
             self._parts.turns.requests.leave(self.record.agent_id)
             return
@@ -194,45 +159,72 @@ class AgentSession:
         await self._fail(why, error.code)
 
     async def _live(self) -> None:
-        record, life, parts = self.record, self.life, self._parts
+        life = self.life
         prompt = await self._first_prompt()
-        while prompt is not None and not (life.is_over or record.is_condemned):
-            carried = await self._left_turn.carried()
+        while prompt is not None and not (life.is_over or self.record.is_condemned):
+            carried = await self._carried()
             await life.take_slot()
             if (prompt := await self._remembering(prompt)) is None:
                 return
-            self._must_reopen = False
             try:
-                self._failover.opening()
-                opened = await parts.opening.session(
-                    record, self._host, self._on_stuck, carried, self.park
-                )
-                async with opened as session:
-                    self._failover.opened()
-                    untold = self._left_turn.untold(prompt, carried, session)
-                    try:
-                        prompt = await self._turns(session, untold)
+                async with await self._opening(carried) as session:
+                    coming: Prompt | None = self._opened(prompt, carried, session)
+                    try:  # the turns are run here: every agent waits inside, and keeps its frames
+                        while (turn := await self._next_turn(session, coming)) is not None:
+                            coming = await self._after_turn(turn, await turn.run())
+                            if coming is None or self._must_reopen or not session.reusable:
+                                break
                     finally:
                         life.release_slot()  # closing may take long, and no model works then
-                if self._between.is_leaving:
-                    prompt = await self._without_session(prompt)
-            except AgentSpawnError as error:
-                if error.code != NO_ROOM or not await self._until_room():
+                is_left = self.life.is_leaving
+                prompt = await self._without_session(coming) if is_left else coming
+            except (AgentSpawnError, ProviderNotAvailableError, ModelNotAvailableError) as error:
+                if not await self._may_open_again(error):
                     raise
-            except (ProviderNotAvailableError, ModelNotAvailableError) as error:
-                if error.code == RESUME_FAILED and record.resume_token is not None:
-                    self._forget_thread(error)
-                elif not await self._failover.replace_provider(error):
-                    if (pause := self._failover.pause_to_open(error)) is None:
-                        raise
-                    await self._pause(pause)
+
+    async def _carried(self) -> Carried | None:
+        """Return what the vendor's thread may lack of a turn that goes on."""
+        if self._left_turn is None:
+            return None
+        from prsm_core.engine.agents.left_turn import carried_of  # once one goes on
+
+        return await carried_of(self._left_turn, self.record, self._parts.opening)
+
+    async def _opening(
+        self, carried: Carried | None
+    ) -> AbstractAsyncContextManager[ProviderSession]:
+        """Return the provider's session, to be entered."""
+        self._must_reopen = False
+        self._failover.opening()
+        return await self._parts.opening.session(self.record, self._host, self, carried, self.park)
+
+    def _opened(self, prompt: Prompt, carried: Carried | None, session: ProviderSession) -> Prompt:
+        """Take note of a session; return the prompt with what its thread does not hold."""
+        self._failover.opened()
+        if self._left_turn is None:
+            return prompt
+        from prsm_core.engine.agents.left_turn import with_untold  # once one goes on
+
+        return with_untold(prompt, self._left_turn, carried, session)
+
+    async def _may_open_again(self, error: PrsmError) -> bool:
+        """Whether another session is opened after one that could not be; waits until it may be."""
+        if isinstance(error, AgentSpawnError):
+            return error.code == NO_ROOM and await self._until_room()
+        if error.code == RESUME_FAILED and self.record.resume_token is not None:
+            self._forget_thread(error)
+        elif not await self._failover.replace_provider(error):
+            if (pause := self._failover.pause_to_open(error)) is None:
+                return False
+            await self._pause(pause)
+        return True
 
     async def _remembering(self, prompt: Prompt) -> Prompt | None:
         """Return a prompt with what no vendor's thread holds; None once the agent has failed."""
-        is_open = self._left_turn.turn is not None
+        is_open = self._left_turn is not None
         while True:
             try:
-                told = await self._keeper.history(prompt.text, self._on_stuck, is_open=is_open)
+                told = await self._keeper.history(prompt.text, self, is_open=is_open)
             except CompactionFailedError as failed:
                 if await self._recover(failed.error) is None:
                     return None
@@ -272,7 +264,7 @@ class AgentSession:
 
         session = NoSession(self.record.resume_token)
         turn = self._begin_turn(session, Prompt(text=None), GoingOn(state))
-        self._left_turn.turn = turn
+        self._left_turn = turn
         self._left = None
         return await self._settled(turn)
 
@@ -281,7 +273,7 @@ class AgentSession:
         result = await turn.settle()
         if result is None:
             return Prompt(text=None)
-        self._left_turn.turn = None
+        self._left_turn = None
         return await self._after(result)
 
     def park(self) -> bool:
@@ -299,7 +291,7 @@ class AgentSession:
 
     async def _without_session(self, prompt: Prompt | None) -> Prompt | None:
         """Wait on as a resume would, without a process; return what comes next."""
-        self._between.is_leaving = False
+        self.life.is_leaving = False
         if prompt is not None or self.record.state.is_terminal:
             return prompt
         from prsm_core.engine.turns.going_on import GoingOn, NoSession  # once one is parked
@@ -344,27 +336,27 @@ class AgentSession:
         self.record.resume_token = None
         self.record.ride(ThreadKept(thread=None))
 
-    async def _turns(self, session: ProviderSession, prompt: Prompt | None) -> Prompt | None:
-        """Run turns until the agent has ended, or the session cannot take another one."""
-        while prompt is not None and not (self.life.is_over or self._between.is_leaving):
-            while (pause := self._failover.breaker.remaining()) > 0:
-                await self._pause(pause)
-            await self.life.take_slot()  # the last turn may have ended while the agent waited
-            if self._left_turn.turn is None and self._keeper.is_full(prompt.text):
-                break
-            turn = self._left_turn.attach(session, prompt) or self._begin_turn(session, prompt)
-            try:
-                result = await turn.run()
-            finally:
-                if not turn.is_parked:
-                    self._parts.budgets.drop_turn(turn.turn_id)
-            if result is None:
-                self._left_turn.turn = turn
-                return None
-            prompt = await self._after(result)
-            if self._must_reopen or not session.reusable:
-                break
-        return prompt
+    async def _next_turn(self, session: ProviderSession, prompt: Prompt | None) -> TurnRun | None:
+        """Return the turn to be run next in a session; None where it is to be left."""
+        if prompt is None or self.life.is_over or self.life.is_leaving:
+            return None
+        while (pause := self._failover.breaker.remaining()) > 0:
+            await self._pause(pause)
+        await self.life.take_slot()  # the last turn may have ended while the agent waited
+        if self._left_turn is None and self._keeper.is_full(prompt.text):
+            return None
+        turn, self._left_turn = self._left_turn, None
+        if turn is None:
+            return self._begin_turn(session, prompt)
+        turn.attach(session, prompt)
+        return turn
+
+    async def _after_turn(self, turn: TurnRun, result: TurnResult | None) -> Prompt | None:
+        """Return what follows a turn; None where it was parked, to be gone on with."""
+        if result is None:
+            self._left_turn = turn
+            return None
+        return await self._after(result)
 
     def _subject(self) -> TurnSubject:
         return TurnSubject(
@@ -372,7 +364,7 @@ class AgentSession:
             tools=self._tools,
             stuck=self._stuck,
             is_external=self._is_external,
-            give_up=self.give_up,
+            owner=self,
         )
 
     def _begin_turn(
@@ -380,7 +372,9 @@ class AgentSession:
     ) -> TurnRun:
         """Return the next turn if the budget has room; BudgetExceededError leaves the last one."""
         turn = TurnRun(self._subject(), self._parts.turns, session, prompt, going_on)
-        used_up = None if turn.is_external else turn.limits.use_up  # nobody ends a client's here
+        # nobody here ends a client's turn
+        is_told = turn.limits.has_budget and not turn.is_external
+        used_up = turn.limits.use_up if is_told else None
         budgets, agent_id = self._parts.budgets, self.record.agent_id
         if going_on is None:
             budgets.open_turn(agent_id, turn.turn_id, used_up)
@@ -475,9 +469,10 @@ class AgentSession:
         provider = self.record.descriptor.provider
         await self._fail(f"provider {provider} does not end {what}", "provider_stuck")
 
-    def _on_stuck(self) -> None:
-        what = "the opening or closing of a session, which took too long"
-        self._parts.background.launch(self.give_up(what), name=f"giving up {self.record.agent_id}")
+    def on_stuck(self) -> None:
+        """Give the agent up: its provider keeps the task that opens or closes its session."""
+        give_up = self.give_up("the opening or closing of a session, which took too long")
+        self._parts.background.launch(give_up, name=f"giving up {self.record.agent_id}")
 
     async def abandon_turn(self) -> None:
         """Close the running turn in the ledger; what its provider still does is void."""

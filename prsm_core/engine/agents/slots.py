@@ -69,6 +69,7 @@ class SlotLease:
     """One agent's hold on a slot: taking it twice, or giving it back twice, is one act."""
 
     __slots__ = (
+        "_asking",
         "_is_closed",
         "_lock",
         "_slots",
@@ -77,7 +78,8 @@ class SlotLease:
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
-        self._lock: asyncio.Lock | None = None  # made by the first that has to wait
+        self._lock: asyncio.Lock | None = None  # while somebody has to wait
+        self._asking = 0  # how many do
         self._is_closed = False
         self.held = False
 
@@ -87,14 +89,19 @@ class SlotLease:
         if not (self.held or self._is_closed or is_awaited) and self._slots.take_free():
             self.held = True
             return
-        if self._lock is None:
-            self._lock = asyncio.Lock()
-        async with self._lock:
-            if not self.held:
-                await self._slots.acquire()
-                self.held = True
-                if self._is_closed:  # whoever wanted it has ended meanwhile
-                    self.release()
+        lock = self._lock = self._lock or asyncio.Lock()
+        self._asking += 1
+        try:
+            async with lock:
+                if not self.held:
+                    await self._slots.acquire()
+                    self.held = True
+                    if self._is_closed:  # whoever wanted it has ended meanwhile
+                        self.release()
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                self._lock = None
 
     def release(self, act: Staged | None = None) -> None:
         """Hold none, of which `act` tells."""

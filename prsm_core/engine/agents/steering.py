@@ -58,7 +58,7 @@ class Steering:
         turn = None if session is None else session.turn
         if turn is None or not turn.is_open:
             return None
-        waits = any(call.name == "wait_for_message" for call in turn.calls.open.values())
+        waits = any(call.name == "wait_for_message" for call in turn.calls.open)
         return None if waits else turn
 
     def look(self, agent_id: str) -> None:

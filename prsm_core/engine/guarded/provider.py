@@ -10,17 +10,18 @@ import inspect
 import logging
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import TurnEnded
 from prsm_core.engine.guarded.given import CAPABILITIES, EVENTS, MODELS, STATUS
 from prsm_core.errors import PluginError, PrsmError
 from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderSession
+from prsm_core.plugins.guard import Calling
 from prsm_core.plugins.values import first_problem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from types import TracebackType
 
     from prsm_core.domain.images import Image
@@ -51,6 +52,14 @@ class Limits(Record, frozen=True, kw_only=True):
     open: float = 300.0
     end: float = 30.0
     vendor: float = 10.0
+
+
+class Opener(Protocol):
+    """Who opens a session, in a task of its own."""
+
+    def on_stuck(self) -> None:
+        """Take note that the provider keeps that task, though it is late, and cancelled."""
+        ...
 
 
 class GuardedProvider(Provider):
@@ -149,23 +158,25 @@ class GuardedProvider(Provider):
         self,
         request: SessionRequest,
         host: AgentHost,
-        on_stuck: Callable[[], object] | None = None,
+        opener: Opener | None = None,
     ) -> AbstractAsyncContextManager[GuardedSession]:
         """Open an agent's session, and end it; see Provider.
 
         Both are done in the caller's task, as context managers need it. What does not mind that it
-        is late, and cancelled, cannot be left behind there: `on_stuck` is called then.
+        is late, and cancelled, cannot be left behind there: `opener` is told then.
         """
         make = partial(self.inner.open_session, request, host)
-        return _Opening(make, self._guest, self._limits, self._clock, on_stuck)
+        return _Opening(make, self._guest, self._limits, self._clock, opener)
 
     async def aclose(self) -> None:
         """End what it started, for a bounded time; see Provider."""
         await self._guest.within(CLOSE_SECONDS, "aclose", self.inner.aclose)
 
 
-class _Opening(AbstractAsyncContextManager["GuardedSession"]):
+class _Opening:
     """A session of a plugin's provider from its beginning to its end."""
+
+    __slots__ = ("_clock", "_guest", "_limits", "_make", "_manager", "_opener")
 
     def __init__(
         self,
@@ -173,18 +184,18 @@ class _Opening(AbstractAsyncContextManager["GuardedSession"]):
         guest: Guest,
         limits: Limits,
         clock: Clock,
-        on_stuck: Callable[[], object] | None,
+        opener: Opener | None,
     ) -> None:
         self._make = make
         self._guest = guest
         self._limits = limits
         self._clock = clock
-        self._on_stuck = on_stuck
+        self._opener = opener
 
     async def __aenter__(self) -> GuardedSession:
         """Open it."""
         guest, limits = self._guest, self._limits
-        begin = guest.here(limits.open, "open_session", self._clock, self._on_stuck, passes=ANSWERS)
+        begin = guest.here(limits.open, "open_session", self._clock, self._stuck, passes=ANSWERS)
         inner = await begin.run(self._open)
         try:
             begin.check()
@@ -202,6 +213,10 @@ class _Opening(AbstractAsyncContextManager["GuardedSession"]):
         """End it, whatever happened meanwhile."""
         await self._end(error)
 
+    def _stuck(self) -> None:
+        if self._opener is not None:
+            self._opener.on_stuck()
+
     async def _open(self) -> ProviderSession:
         self._manager = self._make()
         del self._make  # a session lives long, and what it was asked to be is its own to keep
@@ -211,12 +226,14 @@ class _Opening(AbstractAsyncContextManager["GuardedSession"]):
         kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
         answers: tuple[type[Exception], ...] = (*ANSWERS, *_same(error))
         what, seconds = "the end of its session", self._limits.end
-        end = self._guest.here(seconds, what, self._clock, self._on_stuck, passes=answers)
+        end = self._guest.here(seconds, what, self._clock, self._stuck, passes=answers)
         await end.run(lambda: self._manager.__aexit__(kind, error, trace))
 
 
 class GuardedSession(ProviderSession):
     """A session of a plugin's provider."""
+
+    __slots__ = ("_guest", "_has_told", "_limits", "inner")
 
     def __init__(
         self, session: ProviderSession, guest: Guest, limits: Limits | None = None
@@ -270,27 +287,23 @@ class GuardedSession(ProviderSession):
 
     async def run_turn(self, context: AssembledContext) -> AsyncIterator[ProviderEvent]:
         """Run one turn; each event is what it says it is. See ProviderSession."""
-        calling = self._guest.calling("run_turn", ANSWERS)
-        with calling:
+        stream = self.stream(context)
+        try:
+            async for event in stream:
+                yield stream.checked(event)
+        except BaseException as error:
+            stream.check_end(error)
+            raise
+        finally:
+            await stream.aclose()
+
+    def stream(self, context: AssembledContext) -> Events:
+        """Run one turn for who checks each event, and the error that it may end with."""
+        with self._guest.calling("run_turn", ANSWERS):
             stream: Any = self.inner.run_turn(context)
             if not hasattr(stream, "__anext__"):
                 raise self._no_stream(stream)
-        try:
-            while True:
-                try:
-                    event = await stream.__anext__()
-                except StopAsyncIteration:
-                    return
-                except BaseException as error:
-                    calling.check(error)
-                    raise
-                if (problem := first_problem(event, EVENTS)) is not None:
-                    raise self._guest.wrong("run_turn", f"gave {problem}")
-                yield event
-        finally:
-            if hasattr(stream, "aclose"):
-                with calling:
-                    await stream.aclose()
+        return Events(stream, self._guest)
 
     async def answer(
         self,
@@ -343,6 +356,50 @@ class GuardedSession(ProviderSession):
             _log.warning("%s", error)
             return False
         return parked is True
+
+
+class Events(Calling):
+    """What a session of a plugin's provider streams in one turn, as it is streamed.
+
+    Whoever takes it checks each event and the error, and closes it: `run_turn` does so. Every agent
+    that waits does so inside of one, and one generator more would take 500 bytes of it.
+    """
+
+    __slots__ = ("_is_asked", "_stream")
+
+    def __init__(self, stream: Any, guest: Guest) -> None:
+        super().__init__(guest, "run_turn", ANSWERS)
+        self._stream = stream
+        self._is_asked = False  # whatever is raised now is the provider's
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __anext__(self) -> Awaitable[ProviderEvent]:
+        """Ask for the next event."""
+        self._is_asked = True
+        coming: Awaitable[ProviderEvent] = self._stream.__anext__()
+        return coming
+
+    def checked(self, event: ProviderEvent) -> ProviderEvent:
+        """Return an event that is what it says it is."""
+        self._is_asked = False
+        if (problem := first_problem(event, EVENTS)) is not None:
+            raise self._guest.wrong("run_turn", f"gave {problem}")
+        return event
+
+    def check_end(self, error: BaseException) -> None:
+        """Raise PluginFaultError if the stream has ended with an error that is the plugin's."""
+        if self._is_asked:
+            self._is_asked = False
+            self.check(error)
+
+    async def aclose(self) -> None:
+        """End the stream, as far as it can be ended."""
+        if hasattr(self._stream, "aclose"):
+            with self:
+                await self._stream.aclose()
 
 
 def _same(error: BaseException | None) -> tuple[type[Exception], ...]:

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from prsm_core.domain.sparing import NOTHING, drop, push, put
 from prsm_core.domain.turns import CUT_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prsm_core.domain.events import Event
     from prsm_core.permissions.redaction import StreamRedactor
@@ -175,7 +176,7 @@ class _Message(Struct, eq=False):
     number: int  # in its turn
     text: str
     thinking: str
-    pieces: list[Piece]
+    pieces: Sequence[Piece]
     seq: int | None = None
 
 
@@ -183,9 +184,9 @@ class _Turn(Struct, eq=False):
     turn_id: str
     message: int = 1  # the number of the one that the model is at
     seq: int = 0  # of the agent's last event
-    pieces: list[Piece] = field(default_factory=list)  # of that message
-    complete: list[_Message] = field(default_factory=list)
-    outputs: dict[str, list[Piece]] = field(default_factory=dict)  # by the call that writes
+    pieces: Sequence[Piece] = ()  # of that message
+    complete: Sequence[_Message] = ()
+    outputs: Mapping[str, Sequence[Piece]] = NOTHING  # by the call that writes
 
     def said(self, kind: str) -> str:
         """Return what was said so far of the message that the model is at."""
@@ -213,29 +214,24 @@ class Spoken:
 
         What is on its way (`behind` is None) is a piece of its own.
         """
-        pieces = self._pieces(event)
-        last = pieces[-1] if pieces and behind is not None else None
-        if last is not None and last.behind == behind and last.takes(event):
-            return last
-        piece = Piece(event, behind)
-        pieces.append(piece)
-        return piece
-
-    def _pieces(self, event: Event) -> list[Piece]:
-        """Return those of the text that a piece is of."""
         agent, data = event.agent or "", event.data
         if event.type != _OUTPUT:
-            return self._turn(agent, data.get("turn", "")).pieces
-        turn = self._turns.get(agent) or self._turn(agent, "")
-        return turn.outputs.setdefault(data["call"], [])
+            turn = self._turn(agent, data.get("turn", ""))
+            turn.pieces, piece = _gone_on(turn.pieces, event, behind)
+        else:
+            turn, call = self._turns.get(agent) or self._turn(agent, ""), data["call"]
+            pieces, piece = _gone_on(turn.outputs.get(call, ()), event, behind)
+            turn.outputs = put(turn.outputs, call, pieces)
+        return piece
 
     def complete(self, agent: str | None, data: Mapping[str, Any]) -> None:
         """Note that a message of the model is whole; what follows is of its next one."""
         turn = self._turn(agent or "", data["turn"])
         number = data["message"]
         thinking = data.get("thinking") or ""
-        turn.complete.append(_Message(number, data["text"], thinking, turn.pieces))
-        turn.message, turn.pieces = number + 1, []
+        said = _Message(number, data["text"], thinking, turn.pieces)
+        turn.complete = push(turn.complete, said)
+        turn.message, turn.pieces = number + 1, ()
 
     def _turn(self, agent: str, turn_id: str) -> _Turn:
         """Return the turn of an agent that speaks."""
@@ -262,7 +258,7 @@ class Spoken:
     def _heed(self, event: Event, agent: str, turn: _Turn) -> None:
         kind, data = event.type, event.data
         if kind == "tool_call_finished":
-            turn.outputs.pop(data["call"], None)
+            drop(turn.outputs, data["call"])
             return
         if data.get("turn") != turn.turn_id:
             return
@@ -277,8 +273,8 @@ class Spoken:
             if message.number == event.data.get("message"):
                 message.seq = event.seq
                 self._recent.append(message)
-        if not self._holders:
-            turn.complete = [each for each in turn.complete if each.seq is None]
+        if turn.complete and not self._holders:
+            turn.complete = [each for each in turn.complete if each.seq is None] or ()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -336,6 +332,17 @@ class Spoken:
         }
 
 
-def _told(pieces: list[Piece]) -> Iterator[Any]:
+def _gone_on(
+    pieces: Sequence[Piece], event: Event, behind: int | None
+) -> tuple[Sequence[Piece], Piece]:
+    """Return the pieces of a text that goes on, and the one that has what is new."""
+    last = pieces[-1] if pieces and behind is not None else None
+    if last is not None and last.behind == behind and last.takes(event):
+        return pieces, last
+    piece = Piece(event, behind)
+    return push(pieces, piece), piece
+
+
+def _told(pieces: Sequence[Piece]) -> Iterator[Any]:
     """Yield those that were told already: each is behind an event."""
     return (piece for piece in pieces if piece.behind is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import Grant, PermissionMode
@@ -43,7 +44,7 @@ def narrow_grant(
     _check_models({model}, models)
     below = None if parent.depth is None else parent.depth - 1
     depths = [depth for depth in (request.depth, below) if depth is not None]
-    return Grant(
+    grant = Grant(
         tools=tools,
         mode=mode,
         models=models,
@@ -51,6 +52,13 @@ def narrow_grant(
         budget=(request.budget or NO_LIMITS).within(parent.budget),
         region=region,
     )
+    return _shared(grant)
+
+
+@lru_cache(maxsize=64)
+def _shared(grant: Grant) -> Grant:
+    """Return a grant as one value for all who have the same: most siblings do."""
+    return grant
 
 
 def fits(child: Grant, parent: Grant) -> bool:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
 
 
+_NONE: dict[str, McpServer] = {}  # of nearly all agents: nobody changes it
+
+
 def configured_servers(settings: Settings) -> dict[str, McpServer]:
     """Return the MCP servers of the configuration by name."""
     return {name: server.to_server() for name, server in settings.mcp_servers.items()}
@@ -33,7 +36,7 @@ def choose_servers(
     excluded is left out in any case.
     """
     if not settings.mcp_servers and not explicit:
-        return {}
+        return _NONE
     servers = configured_servers(settings)
     if explicit is not None:
         chosen = {**servers, **explicit}

@@ -124,7 +124,7 @@ class BudgetLedger:
         self._check_turn(scope, 1, agent_id)
         if known is None:
             self._scopes[agent_id] = scope
-            parent.children.append(scope)
+            parent.adopt(scope)
         self._launches[agent_id] = self._reserve(scope, agent_id), spawner
         if spawner is not None:
             self._count(spawner, BudgetKind.SPAWNS)
@@ -144,7 +144,7 @@ class BudgetLedger:
         parent = self._scope(agent.parent_id)
         scope = self._open(agent.agent_id, agent.name, parent, agent.grant.budget)
         self._scopes[agent.agent_id] = scope
-        parent.children.append(scope)
+        parent.adopt(scope)
         if turns:
             scope.add_used(BudgetKind.TURNS, turns)
         if spawns:
@@ -168,7 +168,7 @@ class BudgetLedger:
     def _count_spent(self, scope: BudgetScope, all_told: _Told) -> None:
         for kind, told, source in all_told:
             for each in scope.counting(kind) if told is not None else ():
-                each.used[kind] += told or 0
+                each.used = each.used.plus(kind, told or 0)
                 each.comes_from(kind, source)
 
     def clamp(self, request: SpawnRequest) -> SpawnRequest:
@@ -393,7 +393,7 @@ class BudgetLedger:
             self._charged(hold.scope, kind)
         else:
             for scope in hold.scope.counting(kind):
-                scope.unknown[kind] += 1
+                scope.unknown = scope.unknown.plus(kind, 1)
         for scope in scopes:
             self._tell("unmetered", scope, kind)
 

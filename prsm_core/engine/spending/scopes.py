@@ -10,14 +10,15 @@ from functools import lru_cache, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from prsm_core.domain.budgets import Budget, BudgetKind
 from prsm_core.domain.record import Record
+from prsm_core.domain.sparing import NOTHING, push
 from prsm_core.domain.usage import Provenance, Spent, total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 NANO = 1_000_000_000
 METERED = (BudgetKind.TOKENS, BudgetKind.USD)  # known only as far as a provider tells
@@ -47,25 +48,45 @@ class Part(Record, frozen=True, kw_only=True):
     limits: Budget
 
 
-class Amounts(dict[BudgetKind, int]):
-    """Amounts by kind. One that is zero has no entry: most agents use few, and there are many."""
-
-    __slots__ = ()
-
-    def __missing__(self, kind: BudgetKind) -> int:
-        """Return zero."""
-        return 0
-
-    def take(self, kind: BudgetKind, amount: int) -> None:
-        """Take something off; what leaves nothing at all leaves no room taken either."""
-        left = self[kind] - amount
-        if left:
-            self[kind] = left
-        elif self.pop(kind, 0) and not self:
-            self.clear()
+_TOKENS, _USD, _TURNS, _SPAWNS = BudgetKind
 
 
-_NOTHING: Mapping[BudgetKind, Any] = MappingProxyType({})
+class Amounts(Record, frozen=True, gc=False):
+    """Amounts by kind; values, so that nearly all agents share one of two."""
+
+    tokens: int = 0
+    usd: int = 0
+    turns: int = 0
+    spawns: int = 0
+
+    def __getitem__(self, kind: BudgetKind) -> int:
+        """Return the amount of a kind."""
+        if kind is _TURNS:
+            return self.turns
+        if kind is _TOKENS:
+            return self.tokens
+        return self.usd if kind is _USD else self.spawns
+
+    def plus(self, kind: BudgetKind, amount: int) -> Amounts:
+        """Return them with so much more of a kind, or less."""
+        if not amount:
+            return self
+        tokens, usd, turns, spawns = self.tokens, self.usd, self.turns, self.spawns
+        if kind is _TURNS:
+            turns += amount
+        elif kind is _TOKENS:
+            tokens += amount
+        elif kind is _USD:
+            usd += amount
+        else:
+            spawns += amount
+        if tokens or usd or spawns or turns not in {0, 1}:
+            return Amounts(tokens, usd, turns, spawns)
+        return _ONE_TURN if turns else NO_AMOUNTS
+
+
+NO_AMOUNTS = Amounts()
+_ONE_TURN = Amounts(turns=1)  # what each agent has that has had its first, and told nothing
 _NOTHING_SPENT = Spent()
 
 
@@ -86,21 +107,21 @@ class BudgetScope(Struct, eq=False):
     agent_id: str | None = None  # None is the run
     name: str = ""  # of that agent, for people
     parent: BudgetScope | None = None
-    limits: Mapping[BudgetKind, int] = _NOTHING
-    used: Amounts = field(default_factory=Amounts)
-    reserved: Amounts = field(default_factory=Amounts)
-    unknown: Amounts = field(default_factory=Amounts)  # turns that told nothing
-    sources: Mapping[BudgetKind, Provenance] = _NOTHING
+    limits: Mapping[BudgetKind, int] = NOTHING
+    used: Amounts = NO_AMOUNTS
+    reserved: Amounts = NO_AMOUNTS
+    unknown: Amounts = NO_AMOUNTS  # turns that told nothing
+    sources: Mapping[BudgetKind, Provenance] = NOTHING
     told: frozenset[tuple[str, BudgetKind]] = frozenset()  # alerts, each given once
     stopped: frozenset[BudgetKind] = frozenset()  # used up, and who runs was told
     spent: Spent = _NOTHING_SPENT  # by turns that have ended
-    children: list[BudgetScope] = field(default_factory=list)
+    children: Sequence[BudgetScope] = ()  # grows by `adopt`
     _limiting: tuple[BudgetScope, ...] = ()  # of the path, the nearest first
-    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = _NOTHING  # those that sum
-    _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = _NOTHING
+    _summing: Mapping[BudgetKind, tuple[BudgetScope, ...]] = NOTHING  # those that sum
+    _limited: Mapping[BudgetKind, tuple[tuple[BudgetScope, int], ...]] = NOTHING
 
     def __post_init__(self) -> None:
-        self.limits = self.limits or _NOTHING
+        self.limits = self.limits or NOTHING
         parent = self.parent
         if parent is not None and not self.limits:  # most are like the scope around them
             self._limiting, self._summing = parent._limiting, parent._summing
@@ -129,7 +150,11 @@ class BudgetScope(Struct, eq=False):
     def add_used(self, kind: BudgetKind, amount: int) -> None:
         """Count that much as used by this scope's agent, wherever it counts."""
         for scope in self.counting(kind):
-            scope.used[kind] += amount
+            scope.used = scope.used.plus(kind, amount)
+
+    def adopt(self, child: BudgetScope) -> None:
+        """Have another scope right below this one."""
+        self.children = push(self.children, child)
 
     def path(self) -> Iterator[BudgetScope]:
         """Yield the scope and those around it, the run's last."""
@@ -241,31 +266,32 @@ class Hold(Struct, eq=False):
     """What a launch, or a turn that runs, holds of a scope and of those around it."""
 
     scope: BudgetScope
-    reserved: Amounts = field(default_factory=Amounts)
-    used: Amounts = field(default_factory=Amounts)  # told so far
-    expected: Mapping[BudgetKind, int] = _NOTHING  # from measured turns
+    reserved: Amounts = NO_AMOUNTS
+    used: Amounts = NO_AMOUNTS  # told so far
+    expected: Mapping[BudgetKind, int] = NOTHING  # from measured turns
     spent: Spent = _NOTHING_SPENT  # by the turn so far
 
     def reserve(self, kind: BudgetKind, amount: int) -> None:
         """Set aside that much more, in every scope in which it counts."""
         for scope in self.scope.counting(kind):
-            scope.reserved[kind] += amount
-        self.reserved[kind] += amount
+            scope.reserved = scope.reserved.plus(kind, amount)
+        self.reserved = self.reserved.plus(kind, amount)
 
     def charge(self, kind: BudgetKind, amount: int, source: Provenance) -> None:
         """Count that much as used where it counts; it comes off what is reserved."""
         freed = min(amount, self.reserved[kind])
-        self.reserved.take(kind, freed)
-        self.used[kind] += amount
+        self.reserved = self.reserved.plus(kind, -freed)
+        self.used = self.used.plus(kind, amount)
         for scope in self.scope.counting(kind):
-            scope.reserved.take(kind, freed)
-            scope.used[kind] += amount
+            scope.reserved = scope.reserved.plus(kind, -freed)
+            scope.used = scope.used.plus(kind, amount)
             known = scope.sources.get(kind)
             scope.comes_from(kind, source if known is None else known.combine(source))
 
     def give_back(self) -> None:
         """Let go of all that is still reserved."""
-        for kind, amount in self.reserved.items():
-            for scope in self.scope.counting(kind):
-                scope.reserved.take(kind, amount)
-        self.reserved.clear()
+        held, self.reserved = self.reserved, NO_AMOUNTS
+        for kind in BudgetKind:
+            if amount := held[kind]:
+                for scope in self.scope.counting(kind):
+                    scope.reserved = scope.reserved.plus(kind, -amount)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
-from prsm_core.engine.state import OpenQuestion, Wait
+from prsm_core.domain.sparing import NOTHING
 from prsm_core.engine.turns.call import Reply
-from prsm_core.engine.turns.waits import any_message
+from prsm_core.engine.turns.waits import MessageWaitOf, any_message
 from prsm_core.errors import MessageRoutingError
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
@@ -38,7 +40,7 @@ class Communication(Record, frozen=True, kw_only=True):
         if asked is None:
             question = self._question(call, parent)
             correlation_id = question.correlation_id or ""
-            parent.questions[correlation_id] = OpenQuestion(question)
+            parent.asked(question)
         else:  # the parent knows of it, if it was not answered
             question, correlation_id = None, asked.ref or ""
         try:
@@ -47,7 +49,7 @@ class Communication(Record, frozen=True, kw_only=True):
             answer = await _await_answer(call, parent, correlation_id)
         finally:
             if not call.is_left:
-                parent.questions.pop(correlation_id, None)
+                parent.settled(correlation_id)
         if answer is None:
             raise _parent_ended()
         if "error" in answer.payload:
@@ -85,7 +87,7 @@ class Communication(Record, frozen=True, kw_only=True):
                 "questions",
                 code="unknown_correlation_id",
             )
-        del record.questions[correlation_id]
+        record.settled(correlation_id)
         payload = {"text": call.args["response"]}
         answer = self.steps.message(
             record, MessageType.ANSWER, child.agent_id, payload, correlation_id
@@ -109,29 +111,35 @@ class Communication(Record, frozen=True, kw_only=True):
         await call.open(prompt, reply=delivered, noted=noted)
         return delivered
 
-    async def wait_for_message(self, call: Call) -> Reply | ToolOutcome:
+    def wait_for_message(self, call: Call) -> Coroutine[Any, Any, Reply | ToolOutcome]:
         """Return the oldest question, result or prompt; or what a token stands for.
 
         Waits for it.
         """
-        record, turn = call.record, call.calls.turn
-        seconds = call.args.get("timeout") or call.args.get("timeout_seconds") or None
         if "token" in call.args:
-            outcome = await turn.earlier.resume(call, call.args["token"], seconds)
-            if outcome is not None:
-                return outcome
+            return self._resume(call)
+        return self._wait(call)
+
+    async def _resume(self, call: Call) -> Reply | ToolOutcome:
+        """Wait for what a token stands for; for a message where that was such a wait."""
+        earlier = call.calls.turn.earlier
+        outcome = await earlier.resume(call, call.args["token"], _seconds(call))
+        return await self._wait(call) if outcome is None else outcome
+
+    async def _wait(self, call: Call) -> Reply:
+        seconds = _seconds(call)
         if _another_waits(call):
             raise MessageRoutingError(
                 "another wait_for_message of yours waits already",
                 hint="one is enough: it returns messages of every child",
                 code="already_waiting",
             )
-        message = await call.receive(
-            any_message(record, self.router, timed=seconds is not None),
-            record.is_prompted_by,
-            otherwise=record.waits_in_vain,
-            seconds=seconds,
-        )
+        wait = any_message(call.record, self.router, timed=seconds is not None)
+        return self._received(call, await call.receive(wait, seconds=seconds))
+
+    def _received(self, call: Call, message: RoutedMessage | None) -> Reply:
+        """Return what a wait has come to; None: to no message."""
+        record = call.record
         if message is not None:
             told = describe_message(record, self.roster, message)
             return Reply({**told, "progress": _progress(record, self.roster)})
@@ -144,10 +152,15 @@ class Communication(Record, frozen=True, kw_only=True):
             states = [{"agent_id": c.agent_id, "state": c.state.value} for c in children]
             told = {"type": "nothing_left", "children": states}
             return Reply({**told, "progress": _progress(record, self.roster)})
-        turn.earlier.expire(call.id)
+        call.calls.turn.earlier.expire(call.id)
         return Reply(
             {"type": "pending", "token": call.id, "progress": _progress(record, self.roster)}
         )
+
+
+def _seconds(call: Call) -> float | None:
+    """Return how long a wait may take; None: as long as it takes."""
+    return call.args.get("timeout") or call.args.get("timeout_seconds") or None
 
 
 async def _await_answer(
@@ -156,13 +169,15 @@ async def _await_answer(
     def fits(message: RoutedMessage) -> bool:
         return message.type is MessageType.ANSWER and message.correlation_id == correlation_id
 
-    wait = Wait(
+    wait = MessageWaitOf(
         state=AgentState.WAITING_FOR_PARENT,
         on="parent",
         targets=lambda: (parent.agent_id,),
         ready=lambda: parent.is_over or call.has_unread(fits),
+        fits=fits,
+        is_vain=lambda: parent.is_over,
     )
-    return await call.receive(wait, fits, otherwise=lambda: parent.is_over)
+    return await call.receive(wait)
 
 
 def _parent_ended() -> MessageRoutingError:
@@ -183,7 +198,7 @@ def _child_ended(child: AgentRecord) -> MessageRoutingError:
 
 def _another_waits(call: Call) -> bool:
     """Whether an earlier wait_for_message of the turn is still open."""
-    for other in call.calls.open.values():
+    for other in call.calls.open:
         if other is call:
             return False
         if other.name == call.name:
@@ -242,5 +257,5 @@ def _progress(record: AgentRecord, roster: Roster) -> list[dict[str, Any]]:
     if latest:
         heard = {child: roster.get(child).notes.reports for child in record.progress}
         record.note(heard={**record.notes.heard, **heard})
-        record.progress.clear()
+        record.progress = NOTHING
     return latest

@@ -10,9 +10,9 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.engine.providers.model_choice import inherited_model
 from prsm_core.engine.spawn.mcp_servers import configured_servers
-from prsm_core.engine.state import Wait
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.engine.turns.call import Reply
+from prsm_core.engine.turns.waits import MessageWaitOf
 from prsm_core.errors import AgentSpawnError, PrsmError
 
 if TYPE_CHECKING:
@@ -371,13 +371,15 @@ async def await_child(
             and message.message_id > since
         )
 
-    wait = Wait(
+    wait = MessageWaitOf(
         state=state,
         on=child.descriptor.name,
         targets=lambda: (child.agent_id,),
         ready=lambda: child.has_ended or call.has_unread(fits),
+        fits=fits,
+        is_vain=lambda: child.has_ended,
     )
-    return await call.receive(wait, fits, otherwise=lambda: child.has_ended)
+    return await call.receive(wait)
 
 
 def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:

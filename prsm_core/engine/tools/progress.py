@@ -61,7 +61,8 @@ class Progress(Record, frozen=True, kw_only=True):
         said = {"status": call.args["status"], "percent": call.args.get("percent")}
         record.note(progress=said, reports=record.notes.reports + 1)
         if record.descriptor.parent_id is not None:
-            self.roster.get(record.descriptor.parent_id).progress[record.agent_id] = said
+            parent = self.roster.get(record.descriptor.parent_id)
+            parent.heard_of(record.agent_id, said)
         call.begin(Told(kind="progress_reported", data=said))
         return Reply({"ok": True})
 
@@ -143,7 +144,7 @@ class Progress(Record, frozen=True, kw_only=True):
         hint = "call wait_for_message to take it, follow it, then call task_complete again"
         if "wait_for_message" not in call.calls.tools.names:  # then the refusal itself delivers it
             router.claim(agent_id, lambda m: m is unread[0])
-            call.consumed.append(unread[0].message_id)
+            call.consumed = (*call.consumed, unread[0].message_id)
             hint = "follow it, then call task_complete again"
         told = describe_message(call.record, self.roster, unread[0])
         who = told.get("name", "the user")

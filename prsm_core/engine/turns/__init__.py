@@ -2,7 +2,7 @@
 
 run           one turn: opened in the ledger, streamed, closed
 fold          what its events add up to; `live_texts` tells what is said while it is
-phase         how far it is, as a table
+phase         how far it is, as a table; `resting` whether its agent only waits
 limits        what ends it before its own end, and `stop` how
 clock         how long it reasons, is silent, and lets a tool run
 written       the steps by which it begins and ends
@@ -13,7 +13,7 @@ host          what the provider may ask of the engine in a turn
 permits       what of that is permitted, and by whom; `standing` tells what it depends on
 call          one orchestration call, as its handler sees it
 calls         those of a turn; `long_calls` those that outlive a client's patience
-waits         the wait for any message
+waits         what an agent waits for: any message, or something else
 watch         deadlines of all open turns; `silence` tells of a provider that does not answer
 vendor_calls  the vendor's own calls, told to the broker
 stuck         does an agent do the same again and again; `stuck_watch` acts on it

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
+from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.turns import IMAGE_SCHEME, RESULT_LIMIT, AgentToolCall, Effect
 from prsm_core.domain.writes import CallClosed, CallOpened, EffectNoted, MessageSent, Told
 from prsm_core.errors import OrchestrationError
@@ -16,7 +16,8 @@ from prsm_core.kit.clocks import first_of
 from prsm_core.kit.outcomes import failure, success, within
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    import asyncio
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.images import Image
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import ToolOutcome, ToolSpec
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Life, Steps
-    from prsm_core.engine.state import AgentRecord, Staged, Wait
+    from prsm_core.engine.ports import Life, MessageWait, Steps, Wait
+    from prsm_core.engine.state import AgentRecord, Staged
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.limits import TurnLimits
     from prsm_core.engine.turns.permits import Permits
@@ -127,6 +128,15 @@ class TurnOfCalls(Protocol):
         """What counts its calls."""
         ...
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its budget ends it, so that nothing begins any more."""
+        ...
+
+    async def hold(self) -> bool:
+        """Wait for the end of a turn that is held."""
+        ...
+
     def call_began(self) -> None:
         """Stop the reasoning clock; until the call waits, the agent moves."""
         ...
@@ -153,6 +163,7 @@ class CallParts(Record, frozen=True, kw_only=True):
 
     clock: Clock
     ids: Ids
+    now_ms: Callable[[], int]  # Unix milliseconds
     journal: Journal
     router: MessageRouter
     steps: Steps
@@ -169,14 +180,10 @@ class CallsOfTurn(Protocol):
     turn: TurnOfCalls
     parts: CallParts
     tools: Toolbox
-    open: dict[str, Call]
+    open: tuple[Call, ...]
 
     asking: int  # how many of them ask a person
     is_left: bool  # all are let go of to be made again: nothing that they did is undone
-
-    def now_ms(self) -> int:
-        """Return Unix milliseconds."""
-        ...
 
     def complete(self, call_id: str) -> None:
         """Let the turn end with this call: every other open one is cancelled."""
@@ -188,9 +195,6 @@ class Reply(Struct):
 
     data: Mapping[str, Any]
     ends_turn: bool = False
-
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Call(Struct, eq=False):
@@ -206,20 +210,21 @@ class Call(Struct, eq=False):
     name: str
     args: Mapping[str, Any]
     calls: CallsOfTurn  # this one among them
-    sequence: int
-    started_at_ms: int
+    sequence: int = 0  # this one and the next two once it has begun
+    started_at_ms: int = 0
     response: int = 0  # of the model, in which it was made: by the time it is opened, more may be
     opened: bool = False
     is_again: bool = False  # an earlier engine has opened it
-    effects: Mapping[str, Effect] = _NOTHING  # that it had there, by name
+    effects: Mapping[str, Effect] = NOTHING  # that it had there, by name
     opening: Staged | None = None  # of a call that has begun: all that it does needs it
     closed: bool = False
     wait: Wait | None = None
     is_asking: bool = False  # a person, and does nothing else
     by_answer: ByAnswer | None = None  # what it does if it is answered, in the same step
-    consumed: list[str] = field(default_factory=list)
+    consumed: tuple[str, ...] = ()
     spawned_session_label: str | None = None
     outcome: ToolOutcome | None = None
+    task: asyncio.Task[Any] | None = None  # the provider's, in which it runs
 
     @property
     def life(self) -> Life:
@@ -333,40 +338,37 @@ class Call(Struct, eq=False):
             raise OrchestrationError(f"call {self.id} was opened twice")
         return (CallOpened(turn_id=self.turn_id, call=self.row(), response=self.response),)
 
-    async def receive(
-        self,
-        wait: Wait,
-        match: Match,
-        *,
-        otherwise: Callable[[], bool],
-        seconds: float | None = None,
-    ) -> RoutedMessage | None:
-        """Wait for a message; None when `otherwise()` holds or `seconds` have passed."""
-        if seconds is not None:
-            return await self._receive_within(wait, match, otherwise, seconds)
-        router, agent_id = self.calls.parts.router, self.record.agent_id
+    def receive(
+        self, wait: MessageWait, *, seconds: float | None = None
+    ) -> Coroutine[Any, Any, RoutedMessage | None]:
+        """Wait for a message; None when the wait is in vain or `seconds` have passed."""
+        return self._receive(wait) if seconds is None else self._receive_within(wait, seconds)
+
+    async def _receive(self, wait: MessageWait) -> RoutedMessage | None:
+        router, record = self.calls.parts.router, self.calls.life.record
         self._begin_wait(wait)
-        try:
-            message = await router.receive(agent_id, match, otherwise=otherwise)
+        try:  # by hand: every agent that waits does so inside of it, and keeps what it is made of
+            while (message := router.claim(record.agent_id, wait.fits)) is None:
+                box = router.mailbox(record.agent_id)
+                if wait.is_vain() or box is None:
+                    return None
+                waiter = box.sleep()
+                try:
+                    await waiter
+                finally:
+                    box.rise(waiter)
         finally:
             self._end_wait()
-        if message is not None:
-            self.consumed.append(message.message_id)
+        self.consumed = (*self.consumed, message.message_id)
         return message
 
-    async def _receive_within(
-        self, wait: Wait, match: Match, otherwise: Callable[[], bool], seconds: float
-    ) -> RoutedMessage | None:
-        router, agent_id = self.calls.parts.router, self.record.agent_id
-        found: list[RoutedMessage] = []
+    async def _receive_within(self, wait: MessageWait, seconds: float) -> RoutedMessage | None:
+        found: list[RoutedMessage | None] = []
 
         async def look() -> None:
-            message = await router.receive(agent_id, match, otherwise=otherwise)
-            if message is not None:
-                self.consumed.append(message.message_id)
-                found.append(message)
+            found.append(await self._receive(wait))
 
-        await self.wait_while(wait, look, seconds)
+        await first_of(self.calls.parts.clock, seconds, look)
         return found[0] if found else None
 
     async def ask(self, work: Awaitable[T]) -> T:
@@ -423,13 +425,13 @@ class Call(Struct, eq=False):
             outcome = replace(outcome, images=images)
         self.closed = True
         self.outcome = outcome
-        at_ms = self.calls.now_ms()
+        at_ms = self.calls.parts.now_ms()
         return CallClosed(
             turn_id=self.turn_id,
             call_id=self.id,
             status="failed" if outcome.is_error else "completed",
             result=outcome.text,
-            consumed=tuple(self.consumed),
+            consumed=self.consumed,
             at_ms=at_ms,
             duration_s=(at_ms - self.started_at_ms) / 1000,
             exit_code=(outcome.data or {}).get("exit_code"),  # run_bash alone has one
@@ -448,7 +450,7 @@ class Call(Struct, eq=False):
     def give_back(self) -> None:
         """Let the messages that it has taken be unread again."""
         self.calls.parts.router.unclaim(self.record.agent_id, self.consumed)
-        self.consumed.clear()
+        self.consumed = ()
 
     def reopen(self) -> None:
         """Count as open: the answer could not be stored."""
@@ -469,7 +471,7 @@ class Call(Struct, eq=False):
         return Told(kind="tool_call_finished", data=data)
 
     def _seconds(self) -> float:
-        return (self.calls.now_ms() - self.started_at_ms) / 1000
+        return (self.calls.parts.now_ms() - self.started_at_ms) / 1000
 
 
 def turn_over() -> ToolOutcome:

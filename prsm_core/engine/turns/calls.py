@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from prsm_core.domain.permissions import Deny
+from prsm_core.domain.sparing import NOTHING, put
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import RESULT_LIMIT
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
@@ -22,13 +23,12 @@ from prsm_core.errors import OrchestrationError, PrsmError
 from prsm_core.kit.outcomes import failure, success, within
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 
     from prsm_core.domain.sessions import CallState
     from prsm_core.domain.steps import Write
     from prsm_core.domain.turns import AgentToolCall
-    from prsm_core.engine.ports import Life
-    from prsm_core.engine.state import Wait
+    from prsm_core.engine.ports import Life, Wait
     from prsm_core.engine.turns.call import CallParts, Handler, Reply, Toolbox, TurnOfCalls
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.going_on import GoingOn
@@ -44,14 +44,12 @@ class TurnCalls(Struct, eq=False):
     life: Life
     parts: CallParts
     tools: Toolbox
-    open: dict[str, Call] = field(default_factory=dict)
-    rows: dict[str, AgentToolCall] = field(default_factory=dict)  # of those that have ended
-    cut_off: list[Call] = field(default_factory=list)  # opened, but ended by the turn's end
+    open: tuple[Call, ...] = ()  # oldest first; mostly it is one
+    rows: Mapping[str, AgentToolCall] = NOTHING  # of those that have ended
+    cut_off: tuple[Call, ...] = ()  # opened, but ended by the turn's end
     has_completed: bool = False  # task_complete was accepted
     asking: int = 0  # how many of the open ones ask a person
     is_left: bool = False  # all are let go of to be made again: nothing that they did is undone
-    # The provider's tasks, by the call that each waits in.
-    _tasks: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
     _let_go: asyncio.Future[None] | None = None  # no call runs any more
     _going_on: GoingOn | None = None  # of a turn that an earlier engine has left open
     _is_over: bool = False
@@ -64,7 +62,7 @@ class TurnCalls(Struct, eq=False):
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
         found = False
-        for call in self.open.values():  # asked whenever any call moves
+        for call in self.open:  # asked whenever any call moves
             if call is without:
                 continue
             if call.wait is None:
@@ -74,38 +72,50 @@ class TurnCalls(Struct, eq=False):
 
     def all_idle(self) -> bool:
         """Whether there are open calls, and none does anything but wait, for whomever."""
-        return bool(self.open) and all(call.is_idle for call in self.open.values())
+        return bool(self.open) and all(call.is_idle for call in self.open)
 
     @property
     def is_completing(self) -> bool:
         """Whether task_complete was accepted, or is about to be."""
-        return self.has_completed or any(c.name == "task_complete" for c in self.open.values())
+        return self.has_completed or any(c.name == "task_complete" for c in self.open)
 
-    def waits(self) -> list[Wait]:
+    def waits(self) -> tuple[Wait, ...]:
         """Return the waits of the open calls, oldest first."""
-        return [call.wait for call in self.open.values() if call.wait is not None]
+        return tuple([call.wait for call in self.open if call.wait is not None])
 
-    def now_ms(self) -> int:
-        """Return Unix milliseconds."""
-        return int(self.parts.clock.time() * 1000)
+    def opened(self, call_id: str) -> Call | None:
+        """Return the open call of this id; None where there is none."""
+        return next((call for call in self.open if call.id == call_id), None)
 
     def run(
         self, name: str, arguments: Mapping[str, Any], call_id: str | None
     ) -> Coroutine[Any, Any, ToolOutcome]:
         """Run one call to its stored answer; an error is an answer too.
 
-        It runs in the task that awaits this; see `_run`.
+        It runs in the task that awaits this, and begins there; see `_run`.
         """
+        return self._run(Call(call_id or "", name, arguments, self))
+
+    def _instead(self, call: Call) -> Coroutine[Any, Any, ToolOutcome] | None:
+        """Return what a new call comes to without being run; None where it begins."""
+        if call.is_again:
+            return None
+        if call.name != "task_complete" and self.turn.is_held:
+            return self._held()
         if self._is_over or self.life.is_over:
             return self._no_turn()
-        if self._going_on is not None and call_id is not None:
-            again = self._going_on.answer_of(call_id, name, arguments)
+        if self._going_on is not None and call.id:
+            again = self._going_on.answer_of(call.id, call.name, call.args)
             if again is not None:
                 return _given(again)
-        fold, began = self.turn.fold, self.now_ms()
-        number, response = fold.next_call_number(), fold.responses
-        made = Call(self.unique_id(call_id), name, arguments, self, number, began, response)
-        return self._run(made)
+        call.id = self.unique_id(call.id)
+        call.sequence, call.response = self.turn.fold.next_call_number(), self.turn.fold.responses
+        call.started_at_ms = self.parts.now_ms()
+        return None
+
+    async def _held(self) -> ToolOutcome:
+        await self.turn.hold()
+        return turn_over()
 
     async def _no_turn(self) -> ToolOutcome:
         await self.parts.journal.hold()
@@ -117,7 +127,7 @@ class TurnCalls(Struct, eq=False):
         self._going_on = going_on
         self._unbegun = {one.call.id: self._again(one) for one in going_on.open_calls}
         going_on.fill(fold)
-        self.rows.update((call.id, call) for call in going_on.answered)
+        self.rows = {**self.rows, **{call.id: call for call in going_on.answered}}
 
     def leave_open(self) -> None:
         """Let go of every call, none of which is answered: they are made again after `take_back`.
@@ -174,7 +184,7 @@ class TurnCalls(Struct, eq=False):
         return call
 
     async def _run(self, call: Call) -> ToolOutcome:
-        """Run a call in this task.
+        """Have a call handled and its answer stored, in this task.
 
         There, it is its caller's, which two may cancel: whoever called, for whom the call is
         over, and the turn when it ends (`_cancel`, which names the calls it has cut off). The
@@ -183,15 +193,26 @@ class TurnCalls(Struct, eq=False):
         caller brought along, one of them is the caller's: it goes on to them. An error that is
         no answer is one of the engine: it is reported, and the call has none.
         """
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a call needs a task")
+        if (instead := self._instead(call)) is not None:
+            return await instead
+        task = self._begun(call)
         cancels_before = task.cancelling()
-        self.open[call.id] = call
-        self._tasks[call.id] = task
-        self.turn.call_began()
         try:
-            await self._answer(call)
+            try:  # here, not in a method: every agent waits inside of it
+                try:
+                    reply = self._stored(call) or await self._handled(call)
+                except Exception as error:  # noqa: BLE001 - told to the agent
+                    outcome = self._failure(call, error)
+                else:
+                    outcome = _outcome(call, reply)
+                if not call.closed:
+                    await self._close(call, self.turn.answered(call, outcome))
+            except asyncio.CancelledError:
+                self._unclaim(call)
+                raise
+            finally:
+                self._ended(call)
+            self.turn.calls_changed()
         except asyncio.CancelledError:
             if call.id not in self._cut or task.uncancel() > cancels_before:
                 raise
@@ -202,31 +223,29 @@ class TurnCalls(Struct, eq=False):
             await self.parts.journal.hold()
         return call.outcome or turn_over()
 
-    async def _answer(self, call: Call) -> None:
-        """Have a call handled and its answer stored; without one what it claimed goes back."""
-        try:
-            try:
-                reply: Reply | ToolOutcome | None = self._stored(call)
-                if reply is None:
-                    if self.parts.permits.watches_calls and not call.is_again:  # it was permitted
-                        await self._permit(call)
-                    reply = await self._handler(call)(call)
-            except Exception as error:  # noqa: BLE001 - told to the agent
-                outcome = self._failure(call, error)
-            else:
-                if isinstance(reply, ToolOutcome):
-                    outcome = reply
-                else:
-                    outcome = call.outcome or success(reply.data, ends_turn=reply.ends_turn)
-            if not call.closed:
-                await self._close(call, self.turn.answered(call, outcome))
-        except asyncio.CancelledError:
-            if not call.closed:  # a close on its way will consume them
-                self.parts.router.unclaim(self.life.record.agent_id, call.consumed)
-            raise
-        finally:
-            self._ended(call)
-        self.turn.calls_changed()
+    def _begun(self, call: Call) -> asyncio.Task[Any]:
+        """Count a call as open; return the task that it runs in."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a call needs a task")
+        call.task, self.open = task, (*self.open, call)
+        self.turn.call_began()
+        return task
+
+    def _handled(self, call: Call) -> Awaitable[Reply | ToolOutcome]:
+        """Return what awaits the handler's answer: the handler itself, unless it is watched."""
+        if self.parts.permits.watches_calls and not call.is_again:  # else it was permitted
+            return self._permitted(call)
+        return self._handler(call)(call)
+
+    async def _permitted(self, call: Call) -> Reply | ToolOutcome:
+        await self._permit(call)
+        return await self._handler(call)(call)
+
+    def _unclaim(self, call: Call) -> None:
+        """Give back what a call has claimed that was cut off."""
+        if not call.closed:  # a close on its way will consume it
+            self.parts.router.unclaim(self.life.record.agent_id, call.consumed)
 
     def _handler(self, call: Call) -> Handler:
         provider = self.life.record.descriptor.provider
@@ -240,9 +259,8 @@ class TurnCalls(Struct, eq=False):
         return self._going_on.take_stored(call.name, call.args)
 
     def _ended(self, call: Call) -> None:
-        self.open.pop(call.id, None)
-        del self._tasks[call.id]
-        if not self._tasks and self._let_go is not None and not self._let_go.done():
+        self.open = tuple([one for one in self.open if one is not call])
+        if not self.open and self._let_go is not None and not self._let_go.done():
             self._let_go.set_result(None)
         if self.is_left and call.outcome is None:
             self._left = (*self._left, call)
@@ -264,7 +282,7 @@ class TurnCalls(Struct, eq=False):
         for call in (unbegun or {}).values():
             self._finish_row(call)
         self._cancel()
-        if self._tasks:
+        if self.open:
             await self.let_go()
         if self.is_left:
             for call in self._left:
@@ -273,7 +291,7 @@ class TurnCalls(Struct, eq=False):
 
     async def let_go(self) -> None:
         """Wait until every call that was ended has let go of what it claimed."""
-        if self._tasks:
+        if self.open:
             if self._let_go is None or self._let_go.done():
                 self._let_go = asyncio.get_running_loop().create_future()
             await asyncio.wait({self._let_go})
@@ -284,10 +302,10 @@ class TurnCalls(Struct, eq=False):
 
     def _cancel(self, *, but: str | None = None) -> None:
         self._is_over = True
-        for call_id, task in self._tasks.items():
-            if call_id != but and call_id not in self._cut:
-                self._cut |= {call_id}
-                task.cancel()
+        for call in self.open:
+            if call.task is not None and call.id != but and call.id not in self._cut:
+                self._cut |= {call.id}
+                call.task.cancel()
 
     def unique_id(self, call_id: str | None) -> str:
         """Return the vendor's id of a call, or one like it that no call of the turn has."""
@@ -295,7 +313,8 @@ class TurnCalls(Struct, eq=False):
             return self.parts.ids.ulid()
         wanted: str = self.parts.journal.redact(call_id)
         number, unique = 1, wanted
-        while unique in self.rows or unique in self.open:  # some vendors use one twice in a turn
+        # Some vendors use one twice in a turn.
+        while unique in self.rows or self.opened(unique) is not None:
             number += 1
             unique = f"{wanted}#{number}"
         return unique
@@ -364,19 +383,27 @@ class TurnCalls(Struct, eq=False):
         return not has_effect and not self.turn.limits.is_used_up
 
     def _finish_row(self, call: Call) -> None:
-        outcome, at = call.outcome, self.now_ms()
+        outcome, at = call.outcome, self.parts.now_ms()
         if outcome is None:
             if call.opened:
-                self.cut_off.append(call)
-            self.rows[call.id] = call.row("failed", error=ENDED, completed_at=at)
+                self.cut_off = (*self.cut_off, call)
+            row = call.row("failed", error=ENDED, completed_at=at)
+            self.rows = put(self.rows, call.id, row)
             return
         text = outcome.text
-        self.rows[call.id] = call.row(
+        row = call.row(
             "failed" if outcome.is_error else "completed",
             result=None if outcome.is_error else text,
             error=text if outcome.is_error else None,
             completed_at=at,
         )
+        self.rows = put(self.rows, call.id, row)
+
+
+def _outcome(call: Call, reply: Reply | ToolOutcome) -> ToolOutcome:
+    if isinstance(reply, ToolOutcome):
+        return reply
+    return call.outcome or success(reply.data, ends_turn=reply.ends_turn)
 
 
 async def _given(outcome: ToolOutcome) -> ToolOutcome:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.sparing import NOTHING, drop, put
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prsm_core.config.schema import EngineSettings
     from prsm_core.interfaces.clock import Clock
+
+
+@lru_cache(maxsize=16)
+def _shared(*seconds: float) -> tuple[float, ...]:
+    """Return limits as one value for all turns that have the same."""
+    return seconds
 
 
 class TurnClock:
@@ -38,13 +49,13 @@ class TurnClock:
         used: float = 0.0,
     ) -> None:
         self._clock = clock
-        self._limits = (agent_seconds, idle_seconds, tool_seconds)
+        self._limits = _shared(agent_seconds, idle_seconds, tool_seconds)
         self._used = used
         self._since = clock.now()  # start of the present stretch without a tool
         self.last_event = self._since
         self._open = 0  # tool calls of any kind now running
         self._is_paused = False
-        self._vendor: dict[str, float] = {}  # vendor call -> start
+        self._vendor: Mapping[str, float] = NOTHING  # vendor call -> start
 
     @property
     def reasoning(self) -> float:
@@ -67,7 +78,7 @@ class TurnClock:
         if vendor_call is not None:
             if vendor_call in self._vendor:
                 return  # told twice: it ends only once
-            self._vendor[vendor_call] = self._clock.now()
+            self._vendor = put(self._vendor, vendor_call, self._clock.now())
         if not self._open:
             self._used = self.reasoning
         self._open += 1
@@ -75,7 +86,7 @@ class TurnClock:
 
     def tool_finished(self, vendor_call: str | None = None) -> None:
         """Let the reasoning clock go on once no tool runs."""
-        if vendor_call is not None and self._vendor.pop(vendor_call, None) is None:
+        if vendor_call is not None and drop(self._vendor, vendor_call) is None:
             return
         self._open -= 1
         if not self._open:

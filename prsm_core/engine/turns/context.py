@@ -46,6 +46,7 @@ _READER = """\
 You are asked for your judgement. Read what you need; change nothing. Call task_complete with \
 your answer."""
 
+_NO_ANSWERS: dict[str, ToolOutcome] = {}  # of nearly all agents: nobody changes it
 _GOES_ON = "You were cut off in the midst of your turn, which goes on. Of your calls:"
 
 _WRITERS = EDIT_TOOLS | {"Bash"}
@@ -57,7 +58,7 @@ _PROMPTS: Mapping[AgentRole, str] = {
 }
 
 
-class Prompt(Record, frozen=True, kw_only=True):
+class Prompt(Record, frozen=True, gc=False, kw_only=True):
     """What a turn begins with; text None goes on where the last turn stopped."""
 
     text: str | None
@@ -152,7 +153,7 @@ def assemble_context(
         tools=toolbox.specs,
         **model_config(descriptor, settings),
         token_budget=_budget(descriptor, settings, window, held, current, len(shown)),
-        timeout_ms=int(settings.engine.agent_timeout_seconds * 1000),
+        timeout_ms=_milliseconds(settings.engine.agent_timeout_seconds),
         abort_signal=abort_signal,
         run_id=run_id,
         session_label=record.label,
@@ -205,6 +206,12 @@ def room_of(descriptor: AgentDescriptor, settings: Settings, window: int | None)
         return None
     parameters = model_parameters(descriptor.provider, descriptor.model, settings)
     return Room.of(window, settings.context.fill, parameters.max_response_tokens)
+
+
+@lru_cache(maxsize=16)
+def _milliseconds(seconds: float) -> int:
+    """Return a time in milliseconds, one number for all agents with the same."""
+    return int(seconds * 1000)
 
 
 @lru_cache(maxsize=256)
@@ -312,7 +319,7 @@ def session_request(
         reasoning_effort=descriptor.reasoning_effort,
         mcp_servers=descriptor.mcp_servers,
         resume_token=record.resume_token,
-        answers={} if carried is None else _answers(carried),
+        answers=_NO_ANSWERS if carried is None else _answers(carried),
         carried=carried,
         timeout_s=settings.engine.agent_timeout_seconds,
         max_response_tokens=parameters.max_response_tokens,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
+from prsm_core.domain.sparing import NOTHING, push, put
 from prsm_core.domain.turns import (
     AgentError,
     AgentMessage,
@@ -32,7 +33,7 @@ from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.engine.guarded.failing import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.spending.prices import Price
@@ -52,8 +53,8 @@ class TurnFold(Struct, eq=False):
     new_id: Callable[[], str]
     now_ms: Callable[[], int]
     price: Price | None = None  # what the tokens cost, as long as nobody tells the cost
-    messages: list[AgentMessage] = field(default_factory=list)
-    calls: dict[str, AgentToolCall] = field(default_factory=dict)
+    messages: Sequence[AgentMessage] = ()
+    calls: Mapping[str, AgentToolCall] = NOTHING  # the vendor's
     usage: TokenUsage = _NOTHING_USED
     cost_usd: float | None = None
     usage_provenance: Provenance | None = None
@@ -62,10 +63,10 @@ class TurnFold(Struct, eq=False):
     thread_used: int | None = None  # tokens that the vendor says are in its thread now
     end: TurnEnded | None = None
     compaction: CompactionResult | None = None
-    permissions_used: list[str] = field(default_factory=list)
+    permissions_used: Sequence[str] = ()
     said: int = 0  # messages of the model
     responses: int = 0  # of the model that are whole
-    _partial: list[str] = field(default_factory=list)
+    _partial: Sequence[str] = ()
     _call_count: int = 0
 
     @property
@@ -88,9 +89,13 @@ class TurnFold(Struct, eq=False):
             thinking=thinking,
             again=again,
         )
-        self.messages.append(message)
-        self.said += role == "assistant"
+        self.take_message(message)
         return message
+
+    def take_message(self, message: AgentMessage) -> None:
+        """Append a message that there is already."""
+        self.messages = push(self.messages, message)
+        self.said += message.role == "assistant"
 
     def fold(self, event: ProviderEvent) -> None:
         """Take one provider event; what comes after the turn's end is ignored."""
@@ -100,9 +105,9 @@ class TurnFold(Struct, eq=False):
             case StepEnded():  # the first, since it ends every response
                 self.responses += 1
             case TextDelta(text):
-                self._partial.append(text)
+                self._partial = push(self._partial, text)
             case AssistantMessage(text, thinking):
-                self._partial.clear()
+                self._partial = ()
                 self.add_message("assistant", text, thinking)
             case ToolCallStarted():
                 self._call_started(event)
@@ -128,7 +133,7 @@ class TurnFold(Struct, eq=False):
         if not self._partial:
             return None
         message = self.add_message("assistant", "".join(self._partial))
-        self._partial.clear()
+        self._partial = ()
         return message
 
     def contradicts(self, event: ProviderEvent) -> bool:
@@ -183,7 +188,8 @@ class TurnFold(Struct, eq=False):
             replace(call, status="failed", error=why(call), completed_at=self.now_ms())
             for call in self.open_calls()
         ]
-        self.calls.update((call.id, call) for call in ended)
+        for call in ended:
+            self.take_call(call)
         return ended
 
     def result(self) -> TurnResult:
@@ -216,8 +222,16 @@ class TurnFold(Struct, eq=False):
             cost_provenance=None if spent.cost_usd is None else spent.cost_from,
         )
 
+    def permit(self, tool: str) -> None:
+        """Take note of a permission that was given."""
+        self.permissions_used = push(self.permissions_used, tool)
+
+    def take_call(self, call: AgentToolCall) -> None:
+        """Keep a vendor's call as it is now."""
+        self.calls = put(self.calls, call.id, call)
+
     def _call_started(self, event: ToolCallStarted) -> None:
-        self.calls[event.call_id] = AgentToolCall(
+        begun = AgentToolCall(
             id=event.call_id,
             tool_name=event.tool,
             params=event.arguments,
@@ -225,18 +239,20 @@ class TurnFold(Struct, eq=False):
             started_at=self.now_ms(),
             sequence=self.next_call_number(),
         )
+        self.take_call(begun)
 
     def _call_finished(self, event: ToolCallFinished) -> None:
         call = self.calls.get(event.call_id)
         if call is None:
             return
-        self.calls[event.call_id] = replace(
+        ended = replace(
             call,
             status=_CALL_STATUS.get(event.status, "failed"),
             result=None if event.result is None else cut_result(event.result),
             error=event.error or ("denied" if event.status == "denied" else None),
             completed_at=self.now_ms(),
         )
+        self.take_call(ended)
 
     def _usage(self, report: UsageReported) -> None:
         self.usage = self.usage + report.usage

@@ -14,6 +14,7 @@ stored one, once. A receive has none: its old answer would keep a new message ba
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -55,22 +56,22 @@ class NoSession(ProviderSession):
 class GoingOn:
     """What is known of a turn that goes on."""
 
-    __slots__ = ("_stored", "outcomes", "state")
+    __slots__ = ("_sent", "_stored", "outcomes", "state")
 
     def __init__(self, state: TurnState) -> None:
         self.state = state
         self.outcomes: Mapping[str, ToolOutcome] = {}  # given since, by call
         self._stored: dict[tuple[str, str], list[ToolOutcome]] = {}
+        self._sent = _sent_in(state)
 
     def fill(self, fold: TurnFold) -> None:
         """Let a turn be as far as it was."""
         state = self.state
         for message in state.messages:
-            fold.messages.append(message)
-            fold.said += message.role == "assistant"
+            fold.take_message(message)
         for one in state.calls:
             if not one.call.orchestration:
-                fold.calls[one.call.id] = one.call
+                fold.take_call(one.call)
         fold.end_calls(lambda call: why_cut_off(state, call.id))
         fold.responses = max((one.response for one in state.calls), default=-1) + 1
         fold.count_calls(len(state.calls))
@@ -121,7 +122,7 @@ class GoingOn:
     def carried(self, images: Callable[[Sequence[str]], tuple[Image, ...]]) -> Carried:
         """Return what the vendor's thread may lack; `images` returns those that texts cite."""
         calls = tuple(self._carried(one, heard, images) for one, heard in self._lately)
-        prompts = {message.id: message.content for message in self._sent()}
+        prompts = {message.id: message.content for message in self._sent}
         return Carried(turn_id=self.state.turn_id, prompts=prompts, calls=calls)
 
     def _carried(
@@ -146,23 +147,6 @@ class GoingOn:
             return ToolOutcome(text=WITHHELD, is_error=True)
         return given
 
-    def _sent(self) -> list[AgentMessage]:
-        """Return what the model was sent since it last said something, each text once.
-
-        What an earlier going on has told `again` is all that the thread lacked by then: prompts
-        before it are in it, or in the thread.
-        """
-        calls = [one.call.started_at for one in self.state.calls]
-        sent: list[AgentMessage] = []
-        for message in self.state.messages:
-            if message.role == "assistant" or message.again:
-                sent.clear()
-            if message.role != "assistant" and not any(
-                began >= message.created_at for began in calls
-            ):
-                sent.append(message)
-        return sent
-
     def untold(self, carried: Carried, taken: Collection[str] | None) -> str | None:
         """Return what the model must be told, since the vendor's thread does not hold it.
 
@@ -170,7 +154,7 @@ class GoingOn:
         calls that was told already where the turn went on before, and its model said nothing since.
         """
         held = _held(carried, taken)
-        calls = () if any(message.again for message in self._sent()) else carried.calls
+        calls = () if any(message.again for message in self._sent) else carried.calls
         rest = Untold(
             prompts=[text for key, text in carried.prompts.items() if key not in held],
             calls=[call for call in calls if call.call_id not in held],
@@ -208,6 +192,22 @@ class GoingOn:
         """Return the answer of a call that was made before, once."""
         found = self._stored.get(_key(name, arguments)) if self._stored else None
         return found.pop(0) if found else None
+
+
+def _sent_in(state: TurnState) -> list[AgentMessage]:
+    """Return what a turn's model was sent since it last said something, each text once.
+
+    What an earlier going on has told `again` is all that the thread lacked by then: prompts
+    before it are in it, or in the thread.
+    """
+    newest = max((one.call.started_at for one in state.calls), default=-math.inf)
+    sent: list[AgentMessage] = []
+    for message in state.messages:
+        if message.role == "assistant" or message.again:
+            sent.clear()
+        if message.role != "assistant" and message.created_at > newest:
+            sent.append(message)
+    return sent
 
 
 def _held(carried: Carried, taken: Collection[str] | None) -> Collection[str]:

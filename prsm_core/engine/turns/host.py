@@ -91,25 +91,38 @@ class SessionHost(Struct, eq=False):
         names = self._tools.names
         return vendor_name in names or _VENDOR_PREFIX.sub("", vendor_name, count=1) in names
 
-    async def call_tool(
+    def call_tool(
         self,
         name: str,
         arguments: Mapping[str, Any],
         *,
         call_id: str | None = None,
         patience_s: float | None = None,
-    ) -> ToolOutcome:
+    ) -> Coroutine[Any, Any, ToolOutcome]:
         """Run an orchestration tool of the running turn."""
         turn = self._life.turn
-        if turn is None and self._life.is_over:
-            return turn_over()
         if turn is None:
-            raise RuntimeError("call_tool outside a turn")
-        if name != "task_complete" and await turn.hold():
-            return turn_over()
+            return self._outside()
         name, arguments, call_id = sanitize(name), sanitize(arguments), sanitize(call_id)
         if patience_s is None:
-            return await turn.calls.run(name, arguments, call_id)
+            return turn.calls.run(name, arguments, call_id)
+        return self._long_call(turn, name, arguments, call_id, patience_s)
+
+    async def _outside(self) -> ToolOutcome:
+        if self._life.is_over:
+            return turn_over()
+        raise RuntimeError("call_tool outside a turn")
+
+    async def _long_call(
+        self,
+        turn: TurnRun,
+        name: str,
+        arguments: Mapping[str, Any],
+        call_id: str | None,
+        patience_s: float,
+    ) -> ToolOutcome:
+        if name != "task_complete" and await turn.hold():
+            return turn_over()
         outcome = await turn.earlier.run(name, arguments, call_id, patience_s)
         is_pending = not outcome.is_error and outcome.data.get("type") == "pending"
         if is_pending and turn.is_running:

@@ -99,6 +99,11 @@ class TurnLimits:
         """Whether a budget is used up."""
         return self._allowance is not None and self._allowance.error is not None
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether any budget limits the turn."""
+        return self._allowance is not None
+
     def use_up(self, error: BudgetExceededError) -> None:
         """Take note that a budget is used up: the turn ends at the model's next step.
 

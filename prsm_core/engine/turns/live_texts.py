@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
+from prsm_core.domain.sparing import NOTHING, drop, put
 from prsm_core.domain.turns import (
     RESULT_LIMIT,
     AssistantMessage,
@@ -19,6 +20,8 @@ from prsm_core.domain.turns import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.journal.spoken import LiveText
     from prsm_core.engine.journal.unit import Journal
@@ -38,10 +41,14 @@ class LiveTexts(Struct, eq=False):
     _journal: Journal
     _agent_id: str
     _fold: TurnFold
-    _texts: dict[type, LiveText] = field(default_factory=dict)
-    _outputs: dict[str, LiveText] = field(default_factory=dict)  # of calls that run
+    _texts: Mapping[type, LiveText] = NOTHING
+    _outputs: Mapping[str, LiveText] = NOTHING  # of calls that run
     _newest: type | None = None  # the kind of the last piece
     _number: int = 1  # of the message in its turn
+
+    def __post_init__(self) -> None:
+        """Begin with the message that the model is at."""
+        self._number = self._fold.said + 1
 
     def heed(self, event: ProviderEvent) -> None:
         """Tell a piece of text, and end the texts that go on no further."""
@@ -53,19 +60,22 @@ class LiveTexts(Struct, eq=False):
         elif kind in _STOPS:
             self.end()
             if kind is AssistantMessage:
-                self._texts.clear()
+                self._texts = NOTHING
                 self._number = self._fold.said + 1
         elif isinstance(event, ToolOutput):
             self._output(event)
-        elif isinstance(event, ToolCallFinished) and event.call_id in self._outputs:
-            self._outputs.pop(event.call_id).end()
+        elif isinstance(event, ToolCallFinished):
+            output = drop(self._outputs, event.call_id)
+            if output is not None:
+                output.end()
 
     def _output(self, event: ToolOutput) -> None:
         """Tell what a call writes, as much as its result may be long."""
         call = event.call_id
         if call not in self._outputs:
             of: dict[str, Any] = {"call": call, "limit": RESULT_LIMIT}
-            self._outputs[call] = self._journal.live_text("tool_output_delta", self._agent_id, **of)
+            output = self._journal.live_text("tool_output_delta", self._agent_id, **of)
+            self._outputs = put(self._outputs, call, output)
         self._outputs[call].feed(event.text)
 
     def _begin(self, kind: type) -> None:
@@ -74,7 +84,8 @@ class LiveTexts(Struct, eq=False):
         self._newest = kind
         if kind not in self._texts:
             of: dict[str, Any] = {"turn": self._fold.turn_id, "message": self._number}
-            self._texts[kind] = self._journal.live_text(_KINDS[kind], self._agent_id, **of)
+            text = self._journal.live_text(_KINDS[kind], self._agent_id, **of)
+            self._texts = put(self._texts, kind, text)
 
     def end(self) -> None:
         """Tell what is held back."""
@@ -87,4 +98,4 @@ class LiveTexts(Struct, eq=False):
         self.end()
         for output in self._outputs.values():
             output.end()
-        self._outputs.clear()
+        self._outputs = NOTHING

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.state import Wait
+from prsm_core.engine.turns.waits import WaitOf
 from prsm_core.errors import MessageRoutingError, OrchestrationError
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.outcomes import success
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prsm_core.domain.tools import ToolOutcome
+    from prsm_core.engine.ports import Wait
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.calls import TurnCalls
     from prsm_core.interfaces.clock import Clock
@@ -151,7 +152,7 @@ class LongCalls:
 
     async def _follow(self, follower: Call, call: _LongCall, seconds: float | None) -> bool:
         """Await a call from within another, which waits for just what that one waits for."""
-        leader = self._calls.open.get(call.token)
+        leader = self._calls.opened(call.token)
 
         def its_wait() -> Wait | None:
             return None if leader is None or leader.closed else leader.wait
@@ -166,7 +167,7 @@ class LongCalls:
 
         now = its_wait()
         state = AgentState.WAITING_FOR_CHILD if now is None else now.state
-        wait = Wait(state=state, on="an earlier call", targets=targets, ready=ready)
+        wait = WaitOf(state=state, on="an earlier call", targets=targets, ready=ready)
         return await follower.wait_while(wait, lambda: self._ended_within(call, None), seconds)
 
     def _give(self, call: _LongCall) -> ToolOutcome:

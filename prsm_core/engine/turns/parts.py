@@ -9,12 +9,10 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.turns import IMAGE_SCHEME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
-    from prsm_core.domain.ids import Ids
     from prsm_core.domain.images import Image
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.unit import Journal
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import CallParts, Toolbox
     from prsm_core.engine.turns.standing import Standing
+    from prsm_core.engine.turns.stop import Owner
     from prsm_core.engine.turns.stuck_watch import StuckWatch
     from prsm_core.engine.turns.watch import TurnWatch
     from prsm_core.interfaces.clock import Clock
@@ -72,7 +71,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
     workspace: Callable[[str], str]  # of the session, for who works in a folder
     system_prompt: Callable[[AgentDescriptor], str]  # as a model is given it now
     clock: Clock
-    ids: Ids
+    new_id: Callable[[], str]  # a ULID
     background: Background
     journal: Journal
     steps: Steps
@@ -95,11 +94,11 @@ class TurnSubject(Record, frozen=True, kw_only=True):
         tools: What its model may call.
         stuck: Sees whether the agent goes round in circles.
         is_external: Somebody outside the engine drives it: no clock of reasoning or silence runs.
-        give_up: Fails the agent, whose provider does not end a turn.
+        owner: Fails the agent, whose provider does not end a turn.
     """
 
     life: Life
     tools: Toolbox
     stuck: StuckWatch
     is_external: bool
-    give_up: Callable[[], Coroutine[Any, Any, None]]
+    owner: Owner

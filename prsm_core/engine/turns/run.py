@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.turns import (
@@ -18,17 +17,19 @@ from prsm_core.domain.turns import (
     ThinkingDelta,
     ToolCallFinished,
     ToolCallStarted,
+    ToolOutput,
     TurnEnded,
     UsageReported,
 )
 from prsm_core.engine.guarded.failing import describe
+from prsm_core.engine.guarded.provider import GuardedSession
 from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.clock import clock_of
-from prsm_core.engine.turns.limits import QUIET_SECONDS, TurnLimits
-from prsm_core.engine.turns.live_texts import LiveTexts
-from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
-from prsm_core.engine.turns.silence import Silence, silence_teller
+from prsm_core.engine.turns.limits import TurnLimits
+from prsm_core.engine.turns.phase import TurnPhase
+from prsm_core.engine.turns.resting import RestingTurn
+from prsm_core.engine.turns.silence import Silence
 from prsm_core.engine.turns.stop import TurnStop
 from prsm_core.engine.turns.vendor_calls import VendorCalls
 from prsm_core.engine.turns.written import (
@@ -43,20 +44,37 @@ from prsm_core.errors import PrsmError
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.domain.turns import AgentMessage, AssembledContext, ProviderEvent, TurnResult
+    from prsm_core.domain.turns import AgentMessage, ProviderEvent, TurnResult
+    from prsm_core.engine.guarded.provider import Events
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.context import Prompt
     from prsm_core.engine.turns.going_on import GoingOn
+    from prsm_core.engine.turns.live_texts import LiveTexts
     from prsm_core.engine.turns.long_calls import LongCalls
     from prsm_core.engine.turns.parts import TurnParts, TurnSubject
     from prsm_core.interfaces.provider import ProviderSession
 
 
-class TurnRun:
+class TurnRun(RestingTurn):
     """Owns the streaming state of one turn."""
+
+    __slots__ = (
+        "_earlier",
+        "_live",
+        "_parent_turn",
+        "_prompt",
+        "_provider",
+        "_record",
+        "_silence",
+        "_stuck",
+        "_vendor_calls",
+        "going_on",
+        "heard_from",
+        "is_external",
+        "stop",
+        "turn_id",
+    )
 
     def __init__(
         self,
@@ -71,23 +89,22 @@ class TurnRun:
         self._parts, self._provider, self._prompt = parts, provider, prompt
         self.going_on = going_on  # None: a new turn
         was = None if going_on is None else going_on.state
-        self.turn_id = parts.ids.ulid() if was is None else was.turn_id
+        self.turn_id = parts.new_id() if was is None else was.turn_id
         self.calls = TurnCalls(self, of.life, parts.calls, of.tools)
         self._earlier: LongCalls | None = None
-        self.fold = fold_of(record, parts, was, self.turn_id, self.calls.now_ms)
+        self.fold = fold_of(record, parts, was, self.turn_id)
         self._vendor_calls: VendorCalls | None = None
         self.is_external = of.is_external
         used, limits = record.reasoning_used, parts.settings.engine
         self.clock = clock_of(clock, limits, used=used, is_external=of.is_external)
-        tell = silence_teller(parts.journal, record.descriptor)
-        self._silence = Silence(clock, self.clock, self.fold, tell)
-        self.stop = TurnStop(parts.background, clock, provider, record.descriptor.name, of.give_up)
+        self._silence = Silence(clock, self.clock, self.fold, parts.journal, record.descriptor)
+        self.stop = TurnStop(parts.background, clock, provider, record.descriptor.name, of.owner)
         allowance = Allowance(clock) if parts.budgets.is_limited(record.agent_id) else None
         self.limits = TurnLimits(
             self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
         )
         self._phase, self.heard_from = TurnPhase.NEW, 0
-        self._live = LiveTexts(parts.journal, record.agent_id, self.fold)
+        self._live: LiveTexts | None = None  # made by the first piece of a text
         self._parent_turn = record.head_turn_id if was is None else was.parent_turn_id
         if going_on is not None:
             self.calls.take_up(going_on, self.fold)
@@ -112,18 +129,39 @@ class TurnRun:
         """Run the turn to its end and return what it produced; the ledger has it by then.
 
         None: it was parked. Its session is to be left now, before it is taken up and settled.
+
+        All that the provider streams is taken, unless somebody cancels that. Two may cancel the
+        task: the engine, when a turn that is to stop does not (`TurnStop` counts that one), and
+        whoever ends the agent, before or after; the provider may keep either to itself. So
+        `take_back` withdraws the engine's own and says whether it was the only one: then the turn
+        goes on to its orderly end, with the reason it was stopped for. Any other goes on to the
+        caller. A turn that was closed meanwhile, since nobody could wait any longer, ends like one
+        that was cancelled.
         """
         self.stop.begin(asyncio.current_task())
         try:
             if (end := self.stop.end()) is None:
-                context = await self._open()
-                self.limits.begin()
-                await self._stream(context)
+                stream = await self._open()
+                try:
+                    try:  # here and by hand: every agent waits inside, and keeps what it is made of
+                        async for event in stream:
+                            stream.checked(event)
+                            if not self._phase.is_live or await self._take_last(event):
+                                break
+                    except BaseException as error:
+                        stream.check_end(error)
+                        raise
+                    finally:
+                        await stream.aclose()
+                except asyncio.CancelledError:
+                    if not self.stop.take_back():
+                        raise
+                else:
+                    self.stop.take_back()  # the provider has kept it to itself
+                self._streamed()
             else:  # of a turn that goes on, before it had a session
                 self.fold.end = end
-            if self._phase is TurnPhase.PARKED:
-                keep_used(self._record, self._provider, self.fold, self.clock)
-                self.stop.pause()
+            if self._is_put_off():
                 return None
             await self._parts.steering.settled(self._record.agent_id)
             return await self._close()
@@ -131,9 +169,21 @@ class TurnRun:
             await self._break_off(error)
             raise
         finally:
-            self.limits.end()
-            if self._phase is not TurnPhase.PARKED:
-                self.stop.over()
+            self._let_go()
+
+    def _is_put_off(self) -> bool:
+        """Whether it is parked, and goes on in another session; then that is noted."""
+        if self.is_parked:
+            keep_used(self._record, self._provider, self.fold, self.clock)
+            self.stop.pause()
+        return self.is_parked
+
+    def _let_go(self) -> None:
+        """Take note that nothing of the turn runs any more, unless it is parked."""
+        self.limits.end()
+        if not self.is_parked:
+            self.stop.over()
+            self._parts.budgets.drop_turn(self.turn_id)  # it may not even have begun
 
     def forget(self) -> None:
         """Let go of what knows it: its agent has ended, and nobody asks for it any more."""
@@ -219,12 +269,6 @@ class TurnRun:
         self.calls.begin_anew()
         self.clock.go_on()
 
-    def _enter(self, phase: TurnPhase) -> None:
-        TURN_MACHINE.validate(self._phase, phase)
-        if self._phase.may_rest:  # its calls may still wait, yet it is in no knot
-            self._life.moved()
-        self._phase = phase
-
     @property
     def is_running(self) -> bool:
         """Whether the provider streams this turn, and what it says counts."""
@@ -234,12 +278,6 @@ class TurnRun:
     def is_open(self) -> bool:
         """Whether it goes on, with a session or without."""
         return self._phase.is_open and self.fold.end is None
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether its session does nothing: all that runs waits for other agents, or a person."""
-        no_other_tool = self.clock.open_tools == len(self.calls.open)
-        return self._phase is TurnPhase.RESTING and no_other_tool and self.calls.all_idle()
 
     def interrupt(self) -> None:
         """Let the turn end soon because a person wants it."""
@@ -259,15 +297,7 @@ class TurnRun:
         """Have the model told something with its next answer, or prompt."""
         self._stuck.tell(text)
 
-    def is_blocked(self, *, without: Call | None = None) -> bool:
-        """Whether the model's response is complete and all that runs waits for other agents."""
-        return self._phase.may_rest and self._only_waits(without)
-
-    def _only_waits(self, without: Call | None = None) -> bool:
-        no_other_tool = self.clock.open_tools == len(self.calls.open)
-        return no_other_tool and self.calls.all_wait(without=without)
-
-    async def _open(self) -> AssembledContext:
+    async def _open(self) -> Events:
         steps, phase, prompt = self._parts.steps, self._phase, self._prompt
         text, is_new = self._stuck.begin_turn(prompt.text), self.going_on is None
         beginning = TurnBeginning(
@@ -281,42 +311,34 @@ class TurnRun:
             if phase is TurnPhase.NEW:
                 self._enter(phase)
             raise
-        return context
+        self.limits.begin()
+        if not isinstance(self._provider, GuardedSession):
+            raise RuntimeError("a turn without a session cannot stream")  # noqa: TRY004 - no type is wrong
+        return self._provider.stream(context)
 
     async def _tell(self, message: AgentMessage) -> None:
         told = told_of(self.fold, message)
         await self._parts.journal.fact(told.kind, self._record.agent_id, **told.data)
 
-    async def _stream(self, context: AssembledContext) -> None:
-        """Take all that the provider streams, unless somebody cancels it.
-
-        Two may cancel the task that streams: the engine, when a turn that is to stop does not
-        (`TurnStop` counts that one), and whoever ends the agent, before or after; the provider
-        may keep either to itself. So `take_back` withdraws the engine's own and says whether it
-        was the only one: then the turn goes on to its orderly end, with the reason it was stopped
-        for. Any other goes on to the caller. A turn that was closed meanwhile, since nobody could
-        wait any longer, ends like one that was cancelled.
-        """
-        stream: AsyncGenerator[ProviderEvent, None] = self._provider.run_turn(context)  # type: ignore[assignment]
-        try:
-            try:  # here and by hand: every agent waits inside of it, and keeps what it is made of
-                async for event in stream:
-                    if not self._phase.is_live:
-                        break
-                    self.clock.touch()
-                    await self._take(sanitize(event))
-                    if isinstance(event, TurnEnded):
-                        break
-            finally:
-                await stream.aclose()
-        except asyncio.CancelledError:
-            if not self.stop.take_back():
-                raise
-        else:
-            self.stop.take_back()  # the provider has kept it to itself
+    def _streamed(self) -> None:
+        """Take note that the provider streams nothing more, unless the turn ends otherwise."""
         if not self._phase.is_live and not self.is_parked:
             raise asyncio.CancelledError  # this one too
         self.fold.end = self.stop.end() or self.fold.end
+
+    async def _take_last(self, event: ProviderEvent) -> bool:
+        """Take an event that the provider streams; whether it is the last one of the turn."""
+        self.clock.touch()
+        await self._take(sanitize(event))
+        return isinstance(event, TurnEnded)
+
+    def _tell_live(self, event: ProviderEvent) -> None:
+        if self._live is None and isinstance(event, (TextDelta, ThinkingDelta, ToolOutput)):
+            from prsm_core.engine.turns.live_texts import LiveTexts  # once a text streams
+
+            self._live = LiveTexts(self._parts.journal, self._record.agent_id, self.fold)
+        if self._live is not None:
+            self._live.heed(event)
 
     async def _take(self, event: ProviderEvent) -> None:
         if self.fold.contradicts(event):
@@ -324,7 +346,7 @@ class TurnRun:
         journal, agent = self._parts.journal, self._record.agent_id
         self.fold.fold(event)
         self._silence.heard(event)
-        self._live.heed(event)
+        self._tell_live(event)
         match event:
             case StepEnded():  # the first, since it ends every response
                 self._rest(self.has_open_call)  # else the next response streams already
@@ -350,80 +372,22 @@ class TurnRun:
                 await self._vendors.planned(event)
         self.limits.heed(event)
 
-    def call_began(self) -> None:
-        """Stop the reasoning clock; until the call waits, the agent moves."""
-        self._life.moved()
-        self.clock.tool_started()
-
-    def call_ended(self) -> None:
-        """Let the reasoning clock go on."""
-        self.clock.tool_finished()
-        self.call_closed()
-
-    def calls_changed(self) -> None:
-        """Let the agent wait, if everything that it does is waiting."""
-        life, is_blocked = self._life, self.is_blocked()
-        may_change = is_blocked or life.is_blocked or self.calls.asking
-        if not may_change or life.turn is not self or life.is_over:
-            return
-        if is_blocked:
-            life.blocked(self.calls.waits())
-            return
-        life.moved()
-        if self.calls.asking and self.is_idle:
-            life.idles()
-
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""
         return self._stuck.answered(call, outcome)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its budget ends the turn."""
+        return self.stop.over_budget is not None
 
     async def hold(self) -> bool:
         """Wait for the end of a turn that its budget ends; False, at once, for every other one."""
         return self.stop.over_budget is not None and await self.stop.hold()
 
-    def pause(self) -> None:
-        """Count as running a tool: while a person decides nobody reasons or is silent."""
-        self.call_began()
-
-    def go_on(self) -> None:
-        """Count as running no tool."""
-        self.clock.tool_finished()
-        self.calls_changed()
-
     def permitted(self, tool: str) -> None:
         """Take note of a permission that was given."""
-        self.fold.permissions_used.append(tool)
-
-    def call_closed(self) -> None:
-        """Take note that a call was answered: after the last one the model streams again."""
-        if self.has_open_call or self._phase is TurnPhase.PARKED:
-            return
-        self._stream_goes_on()
-        self.limits.answered()
-
-    @property
-    def has_open_call(self) -> bool:
-        """Whether a call, the vendor's or ours, has not been answered."""
-        if self.calls.open or not self.fold.calls:
-            return bool(self.calls.open)
-        return any(call.completed_at is None for call in self.fold.calls.values())
-
-    async def model_speaks(self) -> None:
-        """Take note that the model streams, although a call may still wait."""
-        if self._phase is TurnPhase.RESTING:
-            self._stream_goes_on()
-            await self._life.runs_again(self.is_blocked)
-
-    def _rest(self, resting: bool) -> None:
-        """Take note that the model's response is complete, or that another streams."""
-        phase = TurnPhase.RESTING if resting else TurnPhase.STREAMING
-        if self._phase.is_live and self._phase is not phase:
-            self._enter(phase)
-
-    def _stream_goes_on(self) -> None:
-        self._rest(False)
-        self.clock.touch()  # silence counts from now
-        self.limits.hurry()
+        self.fold.permit(tool)
 
     async def _vendor_call(self, event: ToolCallStarted) -> None:
         self.clock.tool_started(event.call_id)
@@ -436,29 +400,6 @@ class TurnRun:
         self.call_closed()
         await self._vendors.ended(event)
         self.calls_changed()
-
-    @property
-    def calls_begun(self) -> int:
-        """How many calls, the vendor's and ours, have begun so far."""
-        return self.fold.calls_begun
-
-    @property
-    def is_completing(self) -> bool:
-        """Whether task_complete was accepted, or is about to be."""
-        return self.calls.is_completing
-
-    def fall_quiet(self) -> None:
-        """Take it that the model's response is complete."""
-        self._rest(True)
-        self.calls_changed()
-
-    def quiet_in(self) -> float:
-        """Return the seconds until silence means that the model's stream has ended."""
-        if self._phase is not TurnPhase.STREAMING:
-            return math.inf
-        if not self._only_waits():
-            return QUIET_SECONDS
-        return self.clock.last_event + QUIET_SECONDS - self._parts.clock.now()
 
     async def abandon(self) -> None:
         """Close a turn in the ledger whose provider does not let go although it was cancelled."""

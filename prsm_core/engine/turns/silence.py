@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.turns import Notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.journal.unit import Journal
@@ -24,26 +22,7 @@ if TYPE_CHECKING:
 
 FIRST_ANSWER_SECONDS = 10.0  # of a turn
 LATER_SECONDS = 30.0
-
-
-def silence_teller(journal: Journal, agent: AgentDescriptor) -> Callable[[str], None]:
-    """Return what tells, as a warning of the agent, what its model does."""
-    return _Teller(journal, agent)
-
-
-class _Teller:
-    """Smaller than a function that knows the agent: every turn that runs has one."""
-
-    __slots__ = ("_agent", "_journal")
-
-    def __init__(self, journal: Journal, agent: AgentDescriptor) -> None:
-        self._journal = journal
-        self._agent = agent
-
-    def __call__(self, what: str) -> None:
-        agent = self._agent
-        text = f"{agent.provider}/{agent.model} {what}"
-        self._journal.note("notice", agent.agent_id, level="warning", text=text)
+NEVER = -math.inf
 
 
 class Silence:
@@ -54,12 +33,13 @@ class Silence:
     """
 
     __slots__ = (
+        "_agent",
         "_asked",
         "_begun",
         "_clock",
         "_fold",
         "_has_spoken",
-        "_tell",
+        "_journal",
         "_told",
         "_turn",
     )
@@ -69,7 +49,8 @@ class Silence:
         clock: Clock,
         turn: TurnClock,
         fold: TurnFold,
-        tell: Callable[[str], None],
+        journal: Journal,
+        agent: AgentDescriptor,
     ) -> None:
         """Begin with the turn.
 
@@ -77,15 +58,17 @@ class Silence:
             clock: Tells the time.
             turn: Knows when the provider was heard last, and whether a tool runs.
             fold: Knows how many calls, the vendor's and ours, the turn has begun.
-            tell: Takes what is to be told, without the name of the agent's model.
+            journal: Tells of a silence, as a warning of the agent.
+            agent: Whose turn it is.
         """
         self._clock = clock
         self._turn = turn
         self._fold = fold
-        self._tell = tell
+        self._journal = journal
+        self._agent = agent
         self._has_spoken = False
         self._begun = self._asked = clock.now()
-        self._told = -math.inf  # the beginning of the last silence that was told
+        self._told = NEVER  # the beginning of the last silence that was told
 
     def heard(self, event: ProviderEvent) -> None:
         """Heed an event: a notice is no answer, but one that warns has just said how it stands."""
@@ -117,6 +100,11 @@ class Silence:
             else f"has not answered yet, after {now - self._begun:.0f} s"
         )
         self._tell(f"{what}; it is waited for {self._turn.remaining():.0f} s more at most")
+
+    def _tell(self, what: str) -> None:
+        agent = self._agent
+        text = f"{agent.provider}/{agent.model} {what}"
+        self._journal.note("notice", agent.agent_id, level="warning", text=text)
 
     @property
     def _is_answered(self) -> bool:

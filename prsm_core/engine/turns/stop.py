@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded
 from prsm_core.errors import AgentTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from prsm_core.errors import BudgetExceededError
     from prsm_core.interfaces.clock import Clock
@@ -29,6 +29,14 @@ _EXPIRED = {
 }
 
 
+class Owner(Protocol):
+    """Whose turn it is."""
+
+    def give_up(self) -> Coroutine[Any, Any, None]:
+        """Fail the agent, whose provider does not end a turn."""
+        ...
+
+
 class TurnStop(Struct, eq=False):
     """Owns why one turn is to end, and sees to it that it does.
 
@@ -41,7 +49,7 @@ class TurnStop(Struct, eq=False):
     _clock: Clock
     _provider: ProviderSession
     _name: str  # of the agent
-    _give_up: Callable[[], Coroutine[Any, Any, None]]
+    _owner: Owner
     expired: AgentTimeoutError | None = None
     is_by_person: bool = False
     over_budget: BudgetExceededError | None = None
@@ -95,7 +103,7 @@ class TurnStop(Struct, eq=False):
             self._task.cancel()
             await self._clock.sleep(LET_GO_SECONDS)
             # In a task of its own: it closes the turn, which ends this one.
-            self._background.launch(self._give_up(), name=f"giving up {self._name}")
+            self._background.launch(self._owner.give_up(), name=f"giving up {self._name}")
 
     def take_back(self) -> bool:
         """Take the engine's own cancellation back; whether the turn was cancelled by it alone."""

@@ -47,10 +47,12 @@ class StuckWatch:
     __slots__ = (
         "_acts",
         "_background",
-        "_detector",
         "_journal",
         "_life",
+        "_limits",
+        "_made",
         "_notice",
+        "_prompt",
     )
 
     def __init__(
@@ -66,8 +68,18 @@ class StuckWatch:
         self._acts = acts
         self._background = background
         self._journal = journal
-        self._detector = StuckDetector(limits) if limits is not None and limits.enabled else None
+        self._limits = limits if limits is not None and limits.enabled else None
+        self._prompt: str | None = None  # of the present turn
+        self._made: StuckDetector | None = None  # by the agent's first act
         self._notice: str | None = None
+
+    @property
+    def _detector(self) -> StuckDetector | None:
+        if self._made is None and self._limits is not None:
+            self._made = StuckDetector(self._limits)
+            self._made.turn_began(None if self._prompt is None else hash(self._prompt))
+            self._prompt = None
+        return self._made
 
     def go_on(self, turn: TurnState) -> None:
         """Count what the agent did in a turn before its engine died; what that tells was told."""
@@ -88,8 +100,10 @@ class StuckWatch:
 
     def begin_turn(self, prompt: str | None) -> str | None:
         """Take note of a turn; return its prompt, with what the agent has to be told."""
-        if self._detector is not None:
-            self._detector.turn_began(None if prompt is None else hash(prompt))
+        if self._made is not None:
+            self._made.turn_began(None if prompt is None else hash(prompt))
+        else:
+            self._prompt = prompt if prompt is not None else self._prompt
         if prompt is None or self._notice is None:
             return prompt
         notice, self._notice = self._notice, None

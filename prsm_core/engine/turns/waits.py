@@ -1,13 +1,18 @@
-"""The wait for any message: of the parent, of a live child, or of a person."""
+"""Waits: for any message, of the parent, of a live child, or of a person; and for what else."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from prsm_core.domain.agents import AgentState
-from prsm_core.engine.state import Wait
+from prsm_core.domain.record import Record
+from prsm_core.messaging.waits import WaitFor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.engine.ports import Wait
     from prsm_core.engine.state import AgentRecord
     from prsm_core.messaging.router import MessageRouter
 
@@ -17,28 +22,54 @@ def has_news(record: AgentRecord, router: MessageRouter) -> bool:
     return router.has_unread(record.agent_id, record.is_prompted_by) or record.waits_in_vain()
 
 
-def any_message(record: AgentRecord, router: MessageRouter, *, timed: bool = False) -> Wait:
+def any_message(record: AgentRecord, router: MessageRouter, *, timed: bool = False) -> AnyMessage:
     """Return the wait for any message; one that is `timed` ends by itself."""
-    return Wait(
-        state=AgentState.WAITING_FOR_CHILD,
-        on="a message",
-        targets=record.senders,
-        ready=_at_once if timed else _News(record, router),
-    )
+    return AnyMessage(record, router, timed)
 
 
-class _News:
-    """Asks for news of one agent; smaller than a function that knows it, and many agents wait."""
+class AnyMessage(Record, frozen=True, eq=False):
+    """A MessageWait; smaller than one that is made of functions, and many agents wait like this."""
 
-    __slots__ = ("_record", "_router")
+    state: ClassVar[AgentState] = AgentState.WAITING_FOR_CHILD
+    on: ClassVar[str] = "a message"
 
-    def __init__(self, record: AgentRecord, router: MessageRouter) -> None:
-        self._record = record
-        self._router = router
+    _record: AgentRecord
+    _router: MessageRouter
+    _is_timed: bool
 
-    def __call__(self) -> bool:
-        return has_news(self._record, self._router)
+    def targets(self) -> tuple[str, ...]:
+        """Return who can end it."""
+        return self._record.senders()
+
+    def ready(self) -> bool:
+        """Whether something ends it now, or will in any case."""
+        return self._is_timed or has_news(self._record, self._router)
+
+    def fits(self, message: RoutedMessage) -> bool:
+        """Whether a message ends it."""
+        return self._record.is_prompted_by(message)
+
+    def is_vain(self) -> bool:
+        """Whether it is over without one."""
+        return self._record.waits_in_vain()
 
 
-def _at_once() -> bool:
-    return True
+class WaitOf(Record, frozen=True, kw_only=True, eq=False):
+    """A wait that is made of functions."""
+
+    state: AgentState
+    on: str
+    targets: Callable[[], tuple[str, ...]]
+    ready: Callable[[], bool]
+
+
+class MessageWaitOf(WaitOf, frozen=True, kw_only=True, eq=False):
+    """One that a message ends."""
+
+    fits: Callable[[RoutedMessage], bool]
+    is_vain: Callable[[], bool]
+
+
+def edge_of(wait: Wait) -> WaitFor:
+    """Return a wait as the wait graph knows it."""
+    return WaitFor(wait.targets(), key=wait)

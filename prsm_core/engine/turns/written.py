@@ -17,7 +17,7 @@ from prsm_core.kit.quotation import encode_data
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.steps import Step
@@ -94,16 +94,15 @@ def fold_of(
     parts: TurnParts,
     was: TurnState | None,
     turn_id: str,
-    now_ms: Callable[[], int],
 ) -> TurnFold:
     """Return what a turn's events are added up in: a new one, or one as far as it `was`."""
     agent = record.descriptor
     return TurnFold(
         turn_id=turn_id,
         number=record.next_turn if was is None else was.number,
-        started_at_ms=now_ms() if was is None else was.started_at,
-        new_id=parts.ids.ulid,
-        now_ms=now_ms,
+        started_at_ms=parts.calls.now_ms() if was is None else was.started_at,
+        new_id=parts.new_id,
+        now_ms=parts.calls.now_ms,
         price=price_of(parts.settings.budgets.prices, agent.provider, agent.model),
     )
 
@@ -207,7 +206,7 @@ class TurnEnding:
         parts: TurnParts,
         fold: TurnFold,
         calls: TurnCalls,
-        live: LiveTexts,
+        live: LiveTexts | None,
         *,
         parent_turn: str | None,
     ) -> None:
@@ -218,7 +217,7 @@ class TurnEnding:
             parts: What all turns use.
             fold: What it has produced.
             calls: Its calls of the engine's own tools.
-            live: What of its texts is being told.
+            live: What of its texts is being told, if any streamed.
             parent_turn: The one before it.
         """
         self._record = record
@@ -267,7 +266,7 @@ class TurnEnding:
             parent_turn_id=self._parent_turn,
             session_label=record.label,
             result=result,
-            completed_at_ms=self._calls.now_ms(),
+            completed_at_ms=self._parts.calls.now_ms(),
             resume_token=record.resume_token,
             window=describe_window(fold.context, self._known_window),
         )
@@ -290,7 +289,8 @@ class TurnEnding:
 
     def _cut_off(self) -> list[Told]:
         """Return what tells of the message and the calls that the turn's end has cut off."""
-        self._live.end_all()
+        if self._live is not None:
+            self._live.end_all()
         partial = self._fold.end_partial()
         told = [] if partial is None else [told_of(self._fold, partial)]
         told += [call.cut_off() for call in self._calls.cut_off]

@@ -67,10 +67,10 @@ async def test_another_agents_step_does_not_carry_it(desk):
 
 
 async def test_several_acts_land_as_one_step(desk):
-    acts = [desk.stage("a", text) for text in "123"]
+    names = [desk.stage("a", text).step.step_id for text in "123"]
     await desk.journal.land(desk.steps.agent("a"))
     assert await desk.texts("a") == ["1", "2", "3"]
-    assert [step.step_id for step in desk.store.commits] == [acts[-1].step.step_id]
+    assert [step.step_id for step in desk.store.commits] == names[-1:]
     await desk.journal.land(desk.steps.agent("a"))
     assert len(desk.store.commits) == 1
 

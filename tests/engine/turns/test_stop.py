@@ -41,9 +41,12 @@ class Interrupted(ProviderSession):
         self.asked.set()
 
 
-async def never() -> None:
-    """What gives an agent up that does not let go."""
-    pytest.fail("its turn has ended")
+class Owner:
+    """Whose turn ends by itself."""
+
+    async def give_up(self) -> None:
+        """Is for one that does not let go."""
+        pytest.fail("its turn has ended")
 
 
 @pytest.mark.requirement("E38")
@@ -59,7 +62,7 @@ async def test_a_clock_that_runs_out_is_an_error_that_names_what_allows_more(whi
     session = Interrupted()
     failed: list[tuple[str, Exception]] = []
     async with Background(lambda *error: failed.append(error), FakeClock()) as background:
-        stop = TurnStop(background, FakeClock(), session, "w1", never)
+        stop = TurnStop(background, FakeClock(), session, "w1", Owner())
         stop.begin(asyncio.current_task())
         assert stop.end() is None
         stop.expire(which)

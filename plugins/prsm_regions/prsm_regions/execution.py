@@ -135,18 +135,11 @@ class Execution:
         return str(data_of(await self._team.call(key, "spawn_child", made))["agent_id"])
 
     async def _spawn_of(self, one: Subtask, failure: str) -> dict[str, Any]:
-        effort = self._at.config.effort
-        outline, interfaces = "", ""
-        checks: tuple[str, ...] = ()
-        if effort is not Richness.LOW:
-            outline = await self._at.oracle.outline(self._at.workspace, one.region)
-        if effort is Richness.HIGH:
-            needs = [self.plan.subtasks[need].region for need in one.depends_on]
-            found = [await self._at.oracle.outline(self._at.workspace, need) for need in needs]
-            interfaces, checks = "\n".join(filter(None, found)), one.checks
+        is_rich = self._at.config.effort is Richness.HIGH
+        outline, interfaces = await self._known_of(one)
         given = PromptBuild(
             intent=self._at.intent,
-            subtask=_draft(one, checks),
+            subtask=_draft(one, one.checks if is_rich else ()),
             outline=outline,
             interfaces=interfaces,
             failure=failure,
@@ -166,6 +159,22 @@ class Execution:
         if self._at.config.worktrees:
             arguments["worktree"] = True
         return arguments
+
+    async def _known_of(self, one: Subtask) -> tuple[str, str]:
+        """Return the outline of a region and the interfaces of what it builds on, by the effort."""
+        oracle, effort = self._at.oracle, self._at.config.effort
+        outline, interfaces = "", ""
+        try:
+            if effort is not Richness.LOW:
+                outline = await oracle.outline(self._at.workspace, one.region)
+            if effort is Richness.HIGH:
+                needs = [self.plan.subtasks[need].region for need in one.depends_on]
+                found = [await oracle.interface(self._at.workspace, need) for need in needs]
+                interfaces = "\n".join(filter(None, found))
+        except TimeoutError as error:
+            text = f"{one.name} is not told what its region and others hold: {error}"
+            await self._team.tell(Notice("warning", text))
+        return outline, interfaces
 
     def _others(self, one: Subtask) -> tuple[str, ...]:
         return tuple(other.region for other in self.plan.subtasks if other != one)

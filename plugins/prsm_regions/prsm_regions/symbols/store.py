@@ -71,10 +71,15 @@ class Store:
             self._db = None
 
     def using(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do some work on the index; where it is found torn, once more on a new one."""
+        """Do some work on the index; where it is found torn, once more on a new one.
+
+        Raises TimeoutError where another process holds it for too long.
+        """
         try:
             return work(self._opened())
         except sqlite3.OperationalError as error:
+            if _is_held(error):
+                raise TimeoutError("another process holds the index of symbols") from error
             if not _is_torn(error):
                 raise
             self._remake()
@@ -99,7 +104,9 @@ class Store:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 self._db = self._connect()
-            except sqlite3.DatabaseError:
+            except sqlite3.DatabaseError as error:
+                if isinstance(error, sqlite3.OperationalError) and _is_held(error):
+                    raise
                 self._remake()
                 self._db = self._connect()
             self.opened += 1
@@ -152,6 +159,11 @@ class Store:
             return False
         finally:
             db.close()
+
+
+def _is_held(error: sqlite3.OperationalError) -> bool:
+    """Return whether another process holds it, by the primary code of what SQLite said."""
+    return error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def _is_torn(error: sqlite3.OperationalError) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.inbox import Inbox
-from prsm_core.engine.agents.labelling import Labelling
+from prsm_core.engine.agents.labelling import Kin, Labelling
 from prsm_core.engine.agents.life import LifeParts
 from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
@@ -314,6 +314,7 @@ class Assembly:
     def _session_parts(self) -> SessionParts:
         config, settings = self._config, self._config.settings
         tools = config.tools.handled_by(self._handlers())
+        kin = Kin(self.labelling, self.manager, self._roster, config.store)
         return SessionParts(
             acts=self.manager,
             steps=self._steps,
@@ -336,9 +337,7 @@ class Assembly:
             sources=self._sources(),
             tools=lambda agent: tools.for_agent(agent, settings),
             is_external=self.providers.is_external,
-            host=HostParts(
-                permits=self._permits, family=self.labelling, open_endpoint=config.open_endpoint
-            ),
+            host=HostParts(permits=self._permits, family=kin, open_endpoint=config.open_endpoint),
             budgets=self.budgets,
             stuck=settings.stuck,
             journal=self._journal,

@@ -49,7 +49,8 @@ class Planner:
         left = await self._tokens_left()
 
         async def each() -> int:
-            return tokens_each(self._team.host.children())
+            host = self._team.host
+            return tokens_each(await host.spent_with_label("regions/role", "subtask"))
 
         self.tokens_each = await self._team.notes.once("each", each)
         limits = Limits(model_problem=self._problem, tokens_left=left, tokens_each=self.tokens_each)

@@ -34,6 +34,12 @@ class Owner:
         self.asked: list[tuple[str, int]] = []
         self.gate.set()
         self.begun = asyncio.Event()
+        self.given_up: list[str] = []
+        self.used: int | None = 70
+
+    async def give_up(self, owner: str) -> int | None:
+        self.given_up.append(owner)
+        return self.used
 
     async def __call__(self, owner: str, question: str, max_tokens: int) -> OwnerReply:
         self.asked.append((owner, max_tokens))
@@ -146,16 +152,21 @@ async def test_one_who_gives_up_does_not_take_the_answer_from_the_other(scene):
     assert other.result() == "struct Later { x: u8 }"
 
 
-async def test_an_owner_that_is_silent_is_waited_for_no_longer_than_its_time(tmp_path):
+@pytest.mark.requirement("R29")
+@pytest.mark.parametrize("used", [70, None])
+async def test_an_owner_that_is_silent_is_waited_for_no_longer_and_ends(tmp_path, used):
     async with Oracle(tmp_path / "state/index") as oracle:
         clock = FakeClock(autojump=False)
         scene = Scene(tmp_path / "tree", oracle, clock)
         scene.owner.gate.clear()
+        scene.owner.used = used
         async with asyncio.TaskGroup() as group:
             asked = group.create_task(scene.router.resolve("a", "Later", LATER))
             await scene.owner.begun.wait()
             await clock.advance(121)
         assert "b was not heard: it did not answer in time" in asked.result()
+        assert scene.owner.given_up == ["b"]
+        assert scene.router.tokens == (OWNER_TOKENS if used is None else used)
 
 
 async def test_tokens_for_owners_are_limited_over_all_questions(scene):
@@ -169,10 +180,11 @@ async def test_tokens_for_owners_are_limited_over_all_questions(scene):
 
 
 async def test_an_owner_that_cannot_be_asked_is_told(scene):
-    async def fails(owner: str, question: str, max_tokens: int) -> OwnerReply:
-        raise ProviderNotAvailableError("it has no thread")
+    class Fails(Owner):
+        async def __call__(self, owner: str, question: str, max_tokens: int) -> OwnerReply:
+            raise ProviderNotAvailableError("it has no thread")
 
-    router = A2ARouter(str(scene.root), scene.oracle, services=scene.services, ask_owner=fails)
+    router = A2ARouter(str(scene.root), scene.oracle, services=scene.services, ask_owner=Fails())
     router.register_agent("core", "b")
     assert "b was not heard: it has no thread" in await router.resolve("a", "Later", LATER)
 

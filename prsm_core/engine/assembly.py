@@ -479,7 +479,7 @@ class Assembly:
             settings=self._config.settings,
             listings=self.listings,
             workforce=self.workforce,
-            refused=self.enforcement.refused,
+            enforcement=self.enforcement,
             scorers=self._config.scorers,
             journal=self._journal,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from prsm_regions.lifecycle import TaskState
 
 from plugins.prsm_regions.tests.conftest import (
     FAILS_ONCE,
@@ -116,7 +117,7 @@ def test_what_the_last_words_of_an_agent_ask_for_is_in_its_next_prompt(prsm):
     assert spawned(prsm.events()) == ["0"]
 
 
-AT = ("decomposing", "confirming", "spawning", "running", "done", "retrying", "completed")
+AT = [state.value for state in TaskState if state is not TaskState.CANCELLED]
 
 
 @pytest.mark.requirement("R17")
@@ -139,6 +140,19 @@ def test_killed_in_any_state_a_resume_spawns_no_subtask_twice(prsm, state):
     states = states_of(events)
     assert states[-1] == "completed"
     assert len(states) - len(set(states)) == states.count("running") - 1
+
+
+@pytest.mark.requirement("R17")
+def test_killed_when_it_was_cancelled_a_resume_spawns_nothing_and_asks_nothing_again(prsm):
+    prsm.play(STORY)
+    prsm.killed_at("cancelled", on_ask="deny")
+    told = prsm.run("resume", "--on-ask", "allow")
+    assert told.returncode == 0, told.stderr
+    assert "nothing was begun" in told.stdout
+    events = prsm.events()
+    assert spawned(events) == []
+    assert states_of(events) == ["decomposing", "confirming", "cancelled"]
+    assert len(of_type(events, "question_asked")) == 1
 
 
 @pytest.mark.requirement("R28")

@@ -171,6 +171,15 @@ class Enforcement:
         await self._learn(wanted)
         return [name for name in wanted if name not in self.refused and self._is_there(name)]
 
+    async def look_around(self, seconds: float) -> None:
+        """Return once it is known which providers can start agents, after `seconds` at the latest.
+
+        A run that is begun has looked at them; one that is gone on with has not.
+        """
+        looks = self._looking(self._providers.offered & self._providers.names)
+        if looks:
+            await first_of(self._clock, seconds, lambda: asyncio.wait(looks))
+
     def _is_there(self, name: str) -> bool:
         status = self._known.get(name)
         return status is not None and status.available and status.logged_in is not False

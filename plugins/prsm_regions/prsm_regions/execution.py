@@ -315,7 +315,8 @@ class Execution:
 
 
 def _draft(one: Subtask, checks: tuple[str, ...]) -> Draft:
-    return Draft(name=one.name, description=one.description, region=one.region, checks=checks)
+    region = one.region if one.is_file else f"{one.region}/"
+    return Draft(name=one.name, description=one.description, region=region, checks=checks)
 
 
 def chosen(text: str, among: Sequence[int]) -> tuple[int, ...]:

@@ -54,7 +54,11 @@ def test_a_prompt_says_where_the_region_ends_and_holds_what_it_is_given():
     )
     assert all(text in prompt for text in ("the page", "class A", "it broke", "pytest ui"))
     assert rules.shown_region(Draft(name="a", description="b", region="ui/app.py")) == "/ui/app.py"
-    assert rules.shown_region(Draft(name="a", description="b", region=".")) == "/**"
+    for region, shown in (
+        *((".", "/**"), ("./", "/**"), ("Makefile", "/Makefile"), ("src", "/src/**")),
+        *(("conf.d/", "/conf.d/**"), ("conf.d", "/conf.d"), (".github", "/.github/**")),
+    ):
+        assert rules.shown_region(Draft(name="a", description="b", region=region)) == shown
 
 
 @pytest.mark.requirement("R31")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import ProcessError
+from prsm_core.kit.filenames import names_file
 from prsm_core.permissions.within import is_within
 
 if TYPE_CHECKING:
@@ -92,10 +93,10 @@ def _between(area: str, folder: str) -> list[str]:
 
 
 def is_file(path: str) -> bool:
-    """Return whether a region is a file; one that is missing is one if its name has a suffix."""
+    """Return whether a region is a file; one that is missing is one by its name."""
     if os.path.lexists(path):
         return not os.path.isdir(path)  # noqa: PTH112 - as the other
-    return bool(Path(path).suffix)
+    return names_file(path)
 
 
 def _make(folder: str) -> None:

@@ -1,8 +1,8 @@
 """The contract of every Store, as a pytest class to subclass.
 
-    class TestMyStore(StoreContract):
-        async def open_store(self, tmp_path: Path) -> Store:  # again: with what was kept there
-            return await MyStore.open(tmp_path / "data")
+class TestMyStore(StoreContract):
+    async def open_store(self, tmp_path: Path) -> Store:  # again: with what was kept there
+        return await MyStore.open(tmp_path / "data")
 """
 # ruff: noqa: S101 - these are tests; a plugin author runs them
 

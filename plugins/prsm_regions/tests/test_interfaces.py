@@ -12,7 +12,8 @@ from prsm_regions.symbols.outlines import outline
 SAMPLES = {
     "a.py": (
         "_SECRET = 1\nLIMIT = 3\nclass Store:\n    size: int = 0\n    def __init__(self): pass\n"
-        "    def get(self, key: str) -> bytes:\n        def inner(): pass\n    def _put(self): pass\n"
+        "    def get(self, key: str) -> bytes:\n        def inner(): pass\n"
+        "    def _put(self): pass\n"
         "class _Own:\n    def get(self): pass\ndef open_store() -> Store: pass\n",
         "LIMIT = 3\nclass Store:\n  size: int = 0\n  def __init__(self):\n"
         "  def get(self, key: str) -> bytes:\ndef open_store() -> Store:",

@@ -36,6 +36,7 @@ class Planner:
         self.model = model or ""
         self.tokens_each = PRIOR_TOKENS
         self.models: tuple[str, ...] = ()
+        self.beyond: dict[str, str] = {}  # providers whose agents no region holds, and why
         self._asked = 0
 
     async def plan(self, intent: str) -> Plan:
@@ -74,7 +75,9 @@ class Planner:
 
     async def _choose(self) -> None:
         task = "split a task into parts"
-        found = data_of(await self._team.say("models", "recommend_model", task_description=task))
+        asked = {"task_description": task, "regions": True}
+        found = data_of(await self._team.say("models", "recommend_model", **asked))
+        self.beyond = dict(found.get("beyond_regions", {}))
         usable = [one["model"] for one in found.get("usable", ())]
         best = [one["model"] for one in found.get("models", ())]
         self.models = tuple(dict.fromkeys(name for name in usable if not _is_own(name)))

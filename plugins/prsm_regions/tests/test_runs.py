@@ -89,7 +89,11 @@ def test_a_planner_is_sent_back_twice_with_what_is_wrong_then_the_run_fails(prsm
 def test_of_six_subtasks_five_are_at_work_and_the_sixth_waits_for_its_place(prsm):
     names = ("a", "b", "c", "d", "e", "f")
     rows = [{"name": name, "description": "it", "region": name} for name in names]
-    lanes = {name: lane(name, {"delay": 0.3, **done("made")}) for name in names}
+    five = "for i in $(seq 600); do set -- */begun; [ $# -ge 5 ] && break; sleep 0.05; done"
+    lanes = {
+        name: lane(name, {"shell": f"mkdir -p {name} && touch {name}/begun; {five}"}, done("made"))
+        for name in names
+    }
     prsm.play({"planner": planner(json.dumps(rows)), **lanes})
     assert prsm.regions("--on-ask", "allow").returncode == 0
     at_work, most = set(), 0
@@ -171,3 +175,22 @@ def test_a_model_judges_where_a_setting_names_one_and_the_rules_where_it_says_no
     events = prsm.events()
     assert "PARTIAL - no test" in of_type(events, "question_asked")[1]["question"]
     assert any("the rules decide" in one["text"] for one in of_type(events, "notice"))
+
+
+@pytest.mark.requirement("R2", "R5")
+@pytest.mark.parametrize("worktrees", [False, True])
+def test_a_vendor_that_no_region_holds_is_told_with_the_plan(prsm, worktrees):
+    prsm.play(STORY, worktrees=worktrees)  # the script asks for what is dangerous alone
+    told = prsm.regions()
+    (asked,) = of_type(prsm.events(), "question_asked")
+    notes = [line for line in asked["question"].splitlines() if line.startswith("Note: ")]
+    if worktrees:
+        assert notes == asked["data"]["warnings"] == []
+        return
+    assert notes == [
+        "Note: ui, core, lib: nobody is asked when an agent of script writes beside its region: it "
+        "asks for what it takes for dangerous, and the rest runs unasked; set "
+        "providers.regions.worktrees, so that its region alone lands"
+    ]
+    assert spawned(prsm.events()) == []
+    assert "nothing was begun" in told.stdout

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.providers.levels import (
     HINT,
+    beyond_regions,
     check_level,
     describe_shortfall,
     needed_level,
@@ -160,6 +161,16 @@ class Enforcement:
                 name for name in self._known if name not in self.refused and self._is_there(name)
             )
         return self._usable
+
+    @property
+    def beyond_regions(self) -> dict[str, str]:
+        """The providers that can start agents which may write beside a region unasked, and why."""
+        found = {
+            name: beyond_regions(self._providers.capabilities(name))
+            for name in sorted(self.usable_now & self._providers.names)
+            if not self._providers.is_external(name)
+        }
+        return {name: why for name, why in found.items() if why}
 
     def is_gone(self, name: str) -> bool:
         """Whether a provider was looked at and starts no agent, whatever the policy says of it."""

@@ -67,6 +67,8 @@ class Recommendation(Record, frozen=True, kw_only=True):
                 member.to_dict() for member in self.workforce().members(own, caller.grant.models)
             ],
         }
+        if call.args.get("regions"):  # asked by programs
+            told["beyond_regions"] = self.enforcement.beyond_regions
         if not told["models"]:
             told["hint"] = "no model is known that fits; without one the child gets yours"
         return Reply(told)

@@ -245,9 +245,10 @@ async def _end_of(run: RunHandle, led: Led) -> int:
 def _alone(broken: BaseExceptionGroup) -> BaseException:
     """Return the first of the problems that can be told, the whole where there is another one."""
     told, others = broken.split(PrsmError)
-    while isinstance(told, BaseExceptionGroup) and others is None:
-        told = told.exceptions[0]
-    return broken if told is None or others is not None else told
+    if told is None or others is not None:
+        return broken
+    first = told.exceptions[0]
+    return _alone(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _id(command: Approve) -> str:

@@ -44,6 +44,7 @@ PRIVATE_VALUES = {
     "prsm_core.kit.background",
     "prsm_core.kit.clocks",
     "prsm_core.kit.local_socket",
+    "prsm_core.kit.regular",
     "prsm_core.kit.stream_fold",
 }
 

@@ -55,8 +55,8 @@ def unheld(plan: Plan, models: Sequence[str], beyond: Mapping[str, str]) -> list
     for one, model in zip(plan.subtasks, models, strict=True):
         by_provider.setdefault(model.partition("/")[0], []).append(one.name)
     return [
-        f"{', '.join(names)}: nobody is asked when an agent of {provider} writes beside its region: "
-        f"{beyond[provider]}; set providers.regions.worktrees, so that its region alone lands"
+        f"{', '.join(names)}: nobody is asked when an agent of {provider} writes beside its region:"
+        f" {beyond[provider]}; set providers.regions.worktrees, so that its region alone lands"
         for provider, names in by_provider.items()
         if provider in beyond
     ]

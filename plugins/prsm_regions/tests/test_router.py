@@ -90,7 +90,7 @@ ASKED = "import { AuthValidator } from '../../core/src/auth'"
 LATER = "from core.src.auth import Later"
 
 
-@pytest.mark.requirement("R9", "R10")
+@pytest.mark.requirement("F7", "R9", "R10")
 async def test_a_symbol_of_the_tree_costs_no_token(scene):
     text = await scene.router.resolve("a", "AuthValidator", ASKED)
     assert text.splitlines()[0] == "struct AuthValidator (core/src/auth.rs:1-1)"

@@ -71,7 +71,9 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self._workspace = folder / "workspace"
-        self._env = {**os.environ, "PRSM_HOME": str(folder / "home")}
+        # Alone: what other plugins take for their start is in both, and would hide the rest.
+        alone = {"PRSM_HOME": str(folder / "home"), "PRSM_PLUGINS": "regions"}
+        self._env = {**os.environ, **alone}
         for name in NAMES:
             (self._workspace / name).mkdir(parents=True)
             (self._workspace / name / "code.py").write_text(_TEXT)

@@ -68,6 +68,7 @@ class Execution:
         self._attempts = [0] * len(plan.subtasks)
         self._rounds = [0] * len(plan.subtasks)
         self._steps = 0
+        self._has_looked = False  # at the tree, since some began
         self._told: set[ForeignRead] = set()
 
     @property
@@ -77,6 +78,7 @@ class Execution:
 
     async def begin(self) -> None:
         """Begin what is ready, as far as there is room."""
+        self._has_looked = False
         while not self._room.locked() and (one := self._queue.pop()) is not None:
             await self._room.acquire()
             await self._begin(one)
@@ -164,9 +166,13 @@ class Execution:
         """Return the outline of a region and the interfaces of what it builds on, by the effort."""
         oracle, effort = self._at.oracle, self._at.config.effort
         outline, interfaces = "", ""
+        if effort is Richness.LOW:
+            return outline, interfaces
         try:
-            if effort is not Richness.LOW:
-                outline = await oracle.outline(self._at.workspace, one.region)
+            if not self._has_looked:  # once for all that begin together
+                await oracle.refresh(self._at.workspace)
+                self._has_looked = True
+            outline = await oracle.outline(self._at.workspace, one.region)
             if effort is Richness.HIGH:
                 needs = [self.plan.subtasks[need].region for need in one.depends_on]
                 found = [await oracle.interface(self._at.workspace, need) for need in needs]

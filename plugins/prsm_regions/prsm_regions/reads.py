@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from prsm_core import Deny
-from prsm_core.shell import read_script
 from prsm_regions.symbols.listing import repository_of
 from prsm_regions.symbols.oracle import is_below
 from prsm_regions.symbols.outlines import outline_of_file
@@ -155,6 +154,8 @@ def reads_of(tool: str, command: str | None, paths: Iterable[str]) -> list[tuple
 
 def _shell_reads(command: str) -> list[tuple[str, bool]]:
     """Return what a text reads under bash; what is only known when it runs is not known."""
+    from prsm_core.shell import read_script  # with the first command: it loads a grammar
+
     script = read_script(command)
     found: list[tuple[str, bool]] = []
     for one in script.commands:

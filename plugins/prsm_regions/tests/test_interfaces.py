@@ -75,6 +75,7 @@ async def test_that_of_a_region_is_of_its_files_alone(tmp_path):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
         (tree / path).write_text(f"def {path[0]}_open(): pass\n", encoding="utf-8")
     async with Oracle(tmp_path / "state" / "index") as oracle:
+        await oracle.refresh(str(tree))
         assert await oracle.interface(str(tree), "core") == (
             "core/_own.py\ndef c_open():\ncore/auth.py\ndef c_open():"
         )

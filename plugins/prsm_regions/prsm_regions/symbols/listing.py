@@ -27,6 +27,8 @@ def lister(services: ProviderServices) -> Callable[[str], Awaitable[list[str] | 
     """Return what lists the files of a tree by git; it gives None where git cannot."""
 
     async def list_files(root: str) -> list[str] | None:
+        if not is_in_repository(root):
+            return None
         try:
             process = await services.start_process(_ARGV, name="git", cwd=root, env=_ENV)
         except ProviderNotAvailableError:  # no git: the tree is walked
@@ -57,6 +59,12 @@ def index_of(folder: Path, root: str) -> Path:
     """
     name = hashlib.sha256(os.fsencode(repository_of(root))).hexdigest()[:24]
     return folder / "symbols" / name
+
+
+def is_in_repository(root: str) -> bool:
+    """Return whether git may know of a folder, without a process that says it does not."""
+    folder = Path(root).resolve()
+    return any(os.path.lexists(place / ".git") for place in (folder, *folder.parents))
 
 
 def repository_of(root: str) -> str:

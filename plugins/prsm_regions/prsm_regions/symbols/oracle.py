@@ -114,8 +114,7 @@ class Oracle:
         return await self._run(lambda _: outline_of_file(root, path, time.time_ns()))
 
     async def outline(self, root: str, region: str) -> str:
-        """Look at the tree and return the outline of a region; blank where it defines nothing."""
-        await self.refresh(root)
+        """Return the outline of a region as of the last look; blank where it defines nothing."""
         root = os.path.realpath(root)  # noqa: ASYNC240
         stamps = await self.stamps(root, region)
         return await self._run(
@@ -126,8 +125,7 @@ class Oracle:
         )
 
     async def interface(self, root: str, region: str) -> str:
-        """Look at the tree and return what a region offers others; blank where that is nothing."""
-        await self.refresh(root)
+        """Return what a region offers others as of the last look; blank where that is nothing."""
         root = os.path.realpath(root)  # noqa: ASYNC240
         stamps = await self.stamps(root, region)
         return await self._run(

@@ -24,7 +24,7 @@ CONTRACTS = {
 }
 # What a record says of itself, and the contracts of which it then has to pass one: a program has no
 # vendor's model to play, and a frontend of many sessions is a person's or a client's.
-VARIANTS = {
+VARIANTS: dict[tuple[object, ...], set[str]] = {
     ("ProviderSpec", "program", True): {"ProgramProviderContract"},
     ("FrontendSpec", "scope", "hub"): {"HubFrontendContract", "ClientFrontendContract"},
 }

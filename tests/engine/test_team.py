@@ -432,7 +432,8 @@ def test_what_agents_are_told_is_made_anew_once_something_new_is_known():
 async def test_who_goes_on_after_a_death_and_asks_for_a_model_is_told_of_all_that_can_be_used(
     opened,
 ):
-    given, seen = specs(Vendor("codex")), []
+    given = specs(Vendor("codex"))
+    seen: list[str] = []
 
     async def first(agent):
         await die(team)

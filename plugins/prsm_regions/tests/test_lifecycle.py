@@ -123,7 +123,8 @@ def test_any_other_change_is_refused_with_what_may_follow_and_changes_nothing(st
     for other in type(state):
         if (state.value, other.value) in listed:
             continue
-        life, told = Lifecycle(machine, state), []
+        told: list[object] = []
+        life = Lifecycle(machine, state)
         life.on_state_change.append(lambda *change, told=told: told.append(change))
         with pytest.raises(InvalidTransitionError, match=state.value):
             life.go(other, "because")

@@ -264,11 +264,12 @@ def test_the_symbols_of_a_question_are_found(question, symbols):
 
 @pytest.mark.requirement("R29")
 async def test_what_an_owner_that_failed_has_used_is_counted(scene):
-    async def fails(owner: str, question: str, max_tokens: int) -> OwnerReply:
-        return OwnerReply("", max_tokens, "its budget is used up")
+    class Fails(Owner):
+        async def __call__(self, owner: str, question: str, max_tokens: int) -> OwnerReply:
+            return OwnerReply("", max_tokens, "its budget is used up")
 
     router = A2ARouter(
-        str(scene.root), scene.oracle, services=scene.services, ask_owner=fails,
+        str(scene.root), scene.oracle, services=scene.services, ask_owner=Fails(),
         limits=Limits(tokens=50),
     )  # fmt: skip
     router.register_agent("core", "b")

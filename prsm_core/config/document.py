@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -10,7 +11,6 @@ import yaml
 from prsm_core.config.paths import cannot_be_read
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
-from prsm_core.kit.regular import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,6 +83,10 @@ def parse_value(text: str, *, origin: str) -> Document:
 
 def _read_bytes(path: Path) -> bytes:
     # A repository could hold a named pipe where a file is expected.
+    if not os.path.lexists(path):  # most are not there
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    from prsm_core.kit.regular import read_regular
+
     try:
         return read_regular(path, MAX_BYTES + 1)
     except OSError as error:

@@ -41,6 +41,8 @@ def read_regular(path: str | Path, limit: int = -1) -> bytes:
 def read_whole(path: str | Path, limit: int) -> bytes:
     """Return all that a regular file holds. Raises OSError as `open_file`, and for a larger one."""
     with open_file(path) as file:
+        if os.fstat(file.fileno()).st_size > limit:
+            raise _too_large(limit)
         return read_within(file, limit)
 
 
@@ -48,8 +50,12 @@ def read_within(stream: BinaryIO, limit: int) -> bytes:
     """Return all that a stream gives, which may be a pipe. Raises OSError for more than `limit`."""
     data = stream.read(limit + 1)
     if len(data) > limit:
-        raise OSError(errno.EFBIG, f"it is larger than {limit // _MIB} MiB")
+        raise _too_large(limit)
     return data
+
+
+def _too_large(limit: int) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {limit // _MIB} MiB")
 
 
 def _check(mode: int) -> None:

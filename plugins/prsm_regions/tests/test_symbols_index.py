@@ -270,10 +270,9 @@ def test_two_worktrees_and_two_processes_have_one_index_and_find_all_at_once(tmp
     assert index_of(state, str(tmp_path)) != index_of(state, str(main))
 
 
-def test_an_index_that_another_holds_is_told_as_late_and_not_made_anew(index, root, monkeypatch):
+def test_an_index_that_another_holds_is_told_as_late_and_not_made_anew(root, tmp_path):
+    index = Index(tmp_path / "state" / "index", busy_s=0.05)
     assert _kinds(index, root) == ["class"]
-    monkeypatch.setattr("prsm_regions.symbols.store._BUSY_S", 0.05)
-    index.close()
     with contextlib.closing(sqlite3.connect(index.path, isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")
         _write(Path(root), "new.py", "def new(): pass\n")
@@ -282,3 +281,4 @@ def test_an_index_that_another_holds_is_told_as_late_and_not_made_anew(index, ro
         db.execute("ROLLBACK")
     index.refresh(root, [*FILES, "new.py"])
     assert index.with_name(root, "new", 9)
+    index.close()

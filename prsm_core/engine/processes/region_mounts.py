@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import ProcessError
-from prsm_core.kit.filenames import names_file
 from prsm_core.permissions.within import is_within
 
 if TYPE_CHECKING:
@@ -96,6 +95,8 @@ def is_file(path: str) -> bool:
     """Return whether a region is a file; one that is missing is one by its name."""
     if os.path.lexists(path):
         return not os.path.isdir(path)  # noqa: PTH112 - as the other
+    from prsm_core.kit.filenames import names_file  # few regions are not there yet
+
     return names_file(path)
 
 

@@ -31,8 +31,9 @@ class StoppedError(Exception):
 class Index:
     """Owns the store of one repository; it belongs to one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._store = store.Store(path)
+    def __init__(self, path: Path, *, busy_s: float | None = None) -> None:
+        """Begin with its place; others are waited for so many seconds, 10 unless it is said."""
+        self._store = store.Store(path) if busy_s is None else store.Store(path, busy_s)
         self._known: dict[int, tuple[_Version, store.Known]] = {}  # by tree
         self._trees: dict[tuple[int, str], int] = {}  # by root, in which file
         self._pruned = False

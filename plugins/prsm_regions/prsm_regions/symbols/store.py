@@ -53,7 +53,8 @@ Known = dict[str, tuple["Stamp", int]]  # path: its stamp, and the blob it held
 class Store:
     """Owns the connection; it belongs to one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, busy_s: float = _BUSY_S) -> None:
+        self._busy_s = busy_s
         self._path = path.with_name(f"{path.name}-v{VERSION}.sqlite3")
         self._name = str(self._path)  # looked at before each use
         self._db: sqlite3.Connection | None = None
@@ -114,7 +115,7 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(
-            self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            self._path, timeout=self._busy_s, isolation_level=None, check_same_thread=False
         )
         try:
             db.execute("PRAGMA journal_mode=WAL")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from benchmarks.harness import Finding
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.permissions import CommandPolicyStore, CommandSetting
-from prsm_core.shell import forget_scripts
+from prsm_core.shell.reading import forget_scripts
 
 if TYPE_CHECKING:
     from benchmarks.harness import Plan

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import prsm_core
-from prsm_core import PrsmError, hookspecs, kit, testing
+from prsm_core import PrsmError, hookspecs, kit, shell, testing
 from prsm_core.domain.events import EVENT_FIELDS
 
 GOLDEN = Path(__file__).parent / "data" / "contract.json"
@@ -94,6 +94,7 @@ def describe() -> dict[str, Any]:
         "hooks": hooks(),
         "names": {name: _shape(getattr(prsm_core, name)) for name in prsm_core.__all__},
         "kit": {name: _shape(getattr(kit, name)) for name in kit.__all__},
+        "shell": {name: _shape(getattr(shell, name)) for name in shell.__all__},
         "testing": {name: _shape(getattr(testing, name)) for name in testing.__all__},
         "events": {name: ", ".join(fields) for name, fields in sorted(EVENT_FIELDS.items())},
     }

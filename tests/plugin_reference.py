@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import prsm_core
 import prsm_core.kit
+import prsm_core.shell
 import prsm_core.testing
 from prsm_core.domain import events
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
@@ -94,6 +95,7 @@ def plugin_parts() -> dict[str, str]:
         "turn-session": _turn_session(),
         "tool-call": _tool_call(),
         "kit-names": _names(prsm_core.kit),
+        "shell-names": _names(prsm_core.shell),
         "testing-names": _names(prsm_core.testing),
     }
 

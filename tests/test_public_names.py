@@ -1,4 +1,4 @@
-"""What prsm_core, its kit and its testing export: complete, sorted, seen by type checkers."""
+"""What prsm_core, its kit, shell and testing export: complete, sorted, seen by type checkers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 import prsm_core
 import prsm_core.kit
+import prsm_core.shell
 import prsm_core.testing
 from tests.sources import CORE, PLUGINS, package_files, parsed, where
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-PACKAGES = (prsm_core, prsm_core.kit, prsm_core.testing)
+PACKAGES = (prsm_core, prsm_core.kit, prsm_core.shell, prsm_core.testing)
 each_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 
 # Where the classes of a public room are to be had.
@@ -43,6 +44,7 @@ PRIVATE_VALUES = {
     "prsm_core.kit.background",
     "prsm_core.kit.clocks",
     "prsm_core.kit.local_socket",
+    "prsm_core.kit.regular",
     "prsm_core.kit.stream_fold",
 }
 
@@ -147,7 +149,8 @@ def _imports_of_the_core(path: Path) -> Iterator[tuple[ast.stmt, str, str]]:
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
 def test_a_plugin_takes_nothing_but_the_public_names_of_the_core(plugin):
     """Also for type checkers: what ours need, those of others get, wherever it lives."""
-    public = {"prsm_core": prsm_core.__all__, "prsm_core.kit": prsm_core.kit.__all__}
+    rooms = (prsm_core, prsm_core.kit, prsm_core.shell)
+    public = {room.__name__: room.__all__ for room in rooms}
     strange = [
         f"{where(path, node)} {module}:{name}"
         for path in sorted((plugin / plugin.name).rglob("*.py"))
@@ -207,7 +210,9 @@ def _described(module: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("package", [prsm_core, prsm_core.kit], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "package", [prsm_core, prsm_core.kit, prsm_core.shell], ids=lambda each: each.__name__
+)
 def test_every_public_name_says_what_it_is(package):
     homes = _homes(package)
     assert not [name for name, home in homes.items() if name not in _described(home)]

@@ -135,7 +135,7 @@ def test_import_linter_knows_every_plugin():
 
 
 def test_import_linter_forbids_plugins_every_room_of_the_core():
-    """But for the names of the kit: of that room it forbids the modules."""
+    """But for the names of the kit and of the shell: of those it forbids the modules."""
     rooms = {
         path.stem
         for path in CORE.iterdir()

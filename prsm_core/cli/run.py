@@ -26,11 +26,20 @@ if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
 
 
+MOST_BYTES = 8 << 20  # of a task
+
+
 def _read_stdin() -> str:
     if sys.stdin is None:
         raise click.UsageError("there is no stdin to read the task from")
+    from prsm_core.errors import ConfigError  # most tasks are words
+    from prsm_core.kit.regular import read_within
+
     try:
-        return sys.stdin.buffer.read().decode()
+        return read_within(sys.stdin.buffer, MOST_BYTES).decode()
+    except OSError as error:
+        cure = "keep it in a file of the workspace, and name that as @PATH in the task"
+        raise ConfigError(f"the task on stdin: {error.strerror}", hint=cure) from error
     except UnicodeDecodeError as error:
         raise click.UsageError("what stdin holds is not UTF-8 text") from error
 

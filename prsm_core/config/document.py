@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -62,7 +62,8 @@ def read_text(path: Path) -> str | None:
 def decode(data: bytes, path: Path) -> str:
     """Return the bytes of a file of moderate size as text. Raises ConfigError."""
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"{path}: is larger than {MAX_BYTES >> 20} MiB")
+        hint = "keep what is long in a file of its own"
+        raise ConfigError(f"{path}: is larger than {MAX_BYTES >> 20} MiB", hint=hint)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -81,15 +82,18 @@ def parse_value(text: str, *, origin: str) -> Document:
 
 
 def _read_bytes(path: Path) -> bytes:
-    # Not blocking: a repository could hold a named pipe where a file is expected.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    # A repository could hold a named pipe where a file is expected.
+    if not os.path.lexists(path):  # most are not there
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    from prsm_core.kit.regular import read_regular
+
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ConfigError(f"{path}: is not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_BYTES + 1)
-    finally:
-        os.close(descriptor)
+        return read_regular(path, MAX_BYTES + 1)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.EISDIR}:
+            raise
+        hint = "put a file of text in its place, or move it away"
+        raise ConfigError(f"{path}: is not a regular file", hint=hint) from error
 
 
 class _Loader(yaml.SafeLoader):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prsm_core.config.document import MAX_BYTES
 from prsm_core.config.policy_edit import (
     add_rule,
     holds_allow_rules,
@@ -18,6 +19,7 @@ from prsm_core.config.policy_file import user_policy_path, workspace_policy_path
 from prsm_core.config.trust import change_file, is_trusted, locked
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
+from prsm_core.kit.regular import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,7 +114,7 @@ def _is_alone(paths: Paths) -> bool:
     try:
         if any(entry != path for entry in folder.iterdir()):
             return False
-        return not holds_allow_rules(_text(path.read_bytes(), path), path)
+        return not holds_allow_rules(_text(read_regular(path, MAX_BYTES + 1), path), path)
     except FileNotFoundError:
         return True
     except (OSError, ConfigError):  # nobody can tell what it allows

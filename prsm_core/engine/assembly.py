@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.inbox import Inbox
-from prsm_core.engine.agents.labelling import Labelling
+from prsm_core.engine.agents.labelling import Kin, Labelling
 from prsm_core.engine.agents.life import LifeParts
 from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
@@ -316,6 +316,7 @@ class Assembly:
             requests=self.requests,
             window=self.providers.context_window,
         )
+        kin = Kin(self.labelling, self.manager, self._roster, config.store)
         return SessionParts(
             acts=self.manager,
             steps=self._steps,
@@ -338,9 +339,7 @@ class Assembly:
             inbox=Inbox(self._roster, self.router, self._steps, self.peers),
             tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
             is_external=self.providers.is_external,
-            host=HostParts(
-                permits=self._permits, family=self.labelling, open_endpoint=config.open_endpoint
-            ),
+            host=HostParts(permits=self._permits, family=kin, open_endpoint=config.open_endpoint),
             budgets=self.budgets,
             stuck=settings.stuck,
             journal=self._journal,
@@ -483,7 +482,7 @@ class Assembly:
             settings=self._config.settings,
             listings=self.listings,
             workforce=self.workforce,
-            refused=self.enforcement.refused,
+            enforcement=self.enforcement,
             scorers=self._config.scorers,
             journal=self._journal,
         )

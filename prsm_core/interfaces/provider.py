@@ -316,6 +316,23 @@ class AgentHost(Protocol):
         """Return all children that the agent ever had, ended ones too, in order of their birth."""
         ...
 
+    async def end_child(self, agent: str, reason: str) -> None:
+        """Kill a child, by id or name, and all below it; one that has ended stays as it is.
+
+        Its result is told as that of any child. Raises OrchestrationError where the provider is no
+        program, MessageRoutingError for an agent that is no child.
+        """
+        ...
+
+    async def spent_with_label(self, label: str, text: str) -> Sequence[Spent]:
+        """Return what agents with such a label have used that have ended, by the newest sessions.
+
+        Those of the whole ledger count, of its newest 20 sessions that have any; each with all
+        below it, which is not counted for itself where it has inherited the label. Raises
+        OrchestrationError where the provider is no program.
+        """
+        ...
+
     def mcp_endpoint(
         self, *, patience_s: float | None = None
     ) -> AbstractAsyncContextManager[McpEndpoint]:

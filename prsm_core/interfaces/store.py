@@ -226,6 +226,20 @@ class Store(ABC):
     async def sessions(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
 
+    async def sessions_with(self, label: str, text: str, *, limit: int) -> Sequence[str]:
+        """Return the newest `limit` sessions in which an agent has this label, newest first.
+
+        This one looks through all of them; a store that can look for it overrides it.
+        """
+        found: list[str] = []
+        for info in await self.sessions():
+            if len(found) == limit:
+                break
+            rows = await self.agents(info.session_id)
+            if any(row.descriptor.labels.get(label) == text for row in rows):
+                found.append(info.session_id)
+        return found
+
     @abstractmethod
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""

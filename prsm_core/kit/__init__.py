@@ -19,14 +19,15 @@ deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
 streams       one agent's stream, and a run's, for programs  stream_events  … what is told of it
 results       how agents have ended, for programs
+filenames     what a name says of a file; how a file system compares names, for the rooms above
 local_socket  sockets in private folders, and who is at their other end
 quotation     what others have said, as text that cannot be taken for the system's
 
 Of no name here, for the rooms above:
 
 background    the tasks of an engine      clocks    the system's clock
+regular       files that a person names, and nothing that waits or acts
 sanitize      what can be kept            outcomes  answers to calls
-filenames     how a file system compares names
 stream_fold   what an event says of an agent's stream
 """
 
@@ -37,6 +38,7 @@ TYPE_CHECKING = False  # importing typing would cost more than everything else h
 if TYPE_CHECKING:
     from prsm_core.kit.deadlines import deadline
     from prsm_core.kit.endings import Ending, ended_how, wait_for_exit, was_killed
+    from prsm_core.kit.filenames import names_file
     from prsm_core.kit.homes import link_login, make_private, write_private
     from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
     from prsm_core.kit.images import SeenImages, read_base64, read_urls
@@ -126,6 +128,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "link_login",
     "make_private",
     "model_of_keys",
+    "names_file",
     "numbers_of",
     "one_line",
     "open_execution",
@@ -162,6 +165,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
 
 _HOMES = {
     "prsm_core.kit.deadlines": ("deadline",),
+    "prsm_core.kit.filenames": ("names_file",),
     "prsm_core.kit.hook_gate": ("HOOK_COMMAND", "HookAsker", "HookGate"),
     "prsm_core.kit.programs": ("runnable",),
     "prsm_core.kit.quotation": ("quote_conversation",),

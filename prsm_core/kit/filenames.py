@@ -1,4 +1,7 @@
-"""How a file system compares names: whether `A` and `a` are one file, or é written in two ways."""
+"""Names of files: how a file system compares them, and which are a file's before there is one.
+
+A file system may say that `A` and `a` are one file, or é written in two ways.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,44 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# What is a file's by convention, without a suffix. A word that may as well be a folder's is one
+# in capitals alone: `LICENSE`, and not `license`.
+_FILES = frozenset(
+    (
+        *("makefile", "gnumakefile", "bsdmakefile", "dockerfile", "containerfile", "jenkinsfile"),
+        *("vagrantfile", "gemfile", "rakefile", "guardfile", "podfile", "fastfile", "brewfile"),
+        *("procfile", "justfile", "pipfile", "tiltfile", "earthfile", "caddyfile", "snakefile"),
+        *("codeowners", "gradlew", "mvnw", "kbuild", "kconfig", "sconstruct", "sconscript"),
+        *(".env", ".envrc", ".gitignore", ".gitattributes", ".gitmodules", ".gitkeep", ".mailmap"),
+        *(".dockerignore", ".npmignore", ".npmrc", ".nvmrc", ".editorconfig", ".prettierrc"),
+        *(".prettierignore", ".eslintrc", ".eslintignore", ".babelrc", ".flake8", ".pylintrc"),
+        *(".coveragerc", ".clang-format", ".clang-tidy", ".python-version", ".tool-versions"),
+        *(".bashrc", ".profile", ".htaccess", ".browserslistrc", ".stylelintrc", ".luacheckrc"),
+    )
+)
+_FILES_IN_CAPITALS = frozenset(
+    (
+        *("LICENSE", "LICENCE", "COPYING", "NOTICE", "PATENTS", "AUTHORS", "CONTRIBUTORS"),
+        *("MAINTAINERS", "OWNERS", "README", "CHANGELOG", "CHANGES", "NEWS", "HISTORY", "TODO"),
+        *("VERSION", "INSTALL", "MANIFEST", "WORKSPACE", "BUILD", "UNLICENSE"),
+    )
+)
+
 Fold = Callable[[str], str]
 """Makes a path what it is compared by: two that lead to one file become the same text."""
 
 _FOLDERS = 20  # below a folder, of which one tells how it compares names
 _NORMALISES = sys.platform == "darwin"  # its file systems do, whether they know case or not
+
+
+def names_file(path: str) -> bool:
+    """Return whether what is not there yet is a file by its name: it has a suffix, or is known.
+
+    One that ends with a slash is a folder, and so is one of any other name.
+    """
+    name = path.rpartition("/")[2]
+    has_suffix = "." in name.strip(".")
+    return has_suffix or name.lower() in _FILES or name in _FILES_IN_CAPITALS
 
 
 def exact(path: str) -> str:

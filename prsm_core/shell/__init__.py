@@ -19,27 +19,28 @@ may_contain        whether a text that cannot be read may contain words
 tree, structure    the structure of a text; a syntax tree as such a structure
 children           the nodes in a node
 
-Its names are imported when they are used: who reads no text needs no grammar.
+Plugins may use the names of this module, which the other rooms use too: a permission check that
+reads what a command does asks `read_script`, and nothing of its own. Its names are imported when
+they are used: who reads no text needs no grammar.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # importing typing would cost more than everything else here
 
 if TYPE_CHECKING:
-    from prsm_core.shell.reading import forget_scripts, read_script
-    from prsm_core.shell.script import Command, Script
+    from prsm_core.shell.reading import read_script
+    from prsm_core.shell.script import Assignment, Command, Script
     from prsm_core.shell.words import Word
 
-__all__ = ["Command", "Script", "Word", "forget_scripts", "read_script"]
+__all__ = ["Assignment", "Command", "Script", "Word", "read_script"]
 
-_HOME_OF = {
-    "Command": "prsm_core.shell.script",
-    "Script": "prsm_core.shell.script",
-    "Word": "prsm_core.shell.words",
-    "forget_scripts": "prsm_core.shell.reading",
-    "read_script": "prsm_core.shell.reading",
+_HOMES = {
+    "prsm_core.shell.reading": ("read_script",),
+    "prsm_core.shell.script": ("Assignment", "Command", "Script"),
+    "prsm_core.shell.words": ("Word",),
 }
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 if not TYPE_CHECKING:  # else a type checker would believe in every misspelt name
@@ -53,3 +54,7 @@ if not TYPE_CHECKING:  # else a type checker would believe in every misspelt nam
         value = getattr(importlib.import_module(module), name)
         globals()[name] = value
         return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -49,6 +49,18 @@ def read_sessions(conn: sqlite3.Connection) -> list[SessionInfo]:
     return [_info(*row) for row in rows]
 
 
+def read_sessions_with(conn: sqlite3.Connection, label: str, text: str, limit: int) -> list[str]:
+    """Return the newest sessions in which an agent has this label, newest first."""
+    rows = conn.execute(
+        "SELECT s.session_id FROM meta AS s WHERE EXISTS (SELECT 1 FROM agents AS a"
+        " JOIN agent_specs AS p USING (agent_id), json_each(p.labels) AS l"
+        " WHERE a.session_id = s.session_id AND p.labels IS NOT NULL"
+        " AND l.key = ? AND l.value = ?) ORDER BY s.came DESC, s.rowid DESC LIMIT ?",
+        (label, text, limit),
+    )
+    return [str(session) for (session,) in rows]
+
+
 def _info(
     session_id: str,
     run_id: str | None,

@@ -169,6 +169,10 @@ class SqliteStore(Store):
         """Return all sessions, newest first."""
         return await self._read(runs.read_sessions)
 
+    async def sessions_with(self, label: str, text: str, *, limit: int) -> Sequence[str]:
+        """Return the newest `limit` sessions in which an agent has this label, newest first."""
+        return await self._read(runs.read_sessions_with, label, text, limit)
+
     async def copy(self, session_id: str) -> Mapping[str, Any]:
         """Return all rows of a session by table, as JSON values; see store.copies."""
         from prsm_core.store.copies import read_copy  # no run needs it

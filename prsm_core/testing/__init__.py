@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prsm_core.testing.app_contract import AppContract, AppScene
     from prsm_core.testing.app_double import ScriptedApp, ScriptedRun, settle
     from prsm_core.testing.check_contract import PermissionCheckContract
+    from prsm_core.testing.client_contract import ClientFrontendContract
     from prsm_core.testing.doubles import (
         LocalServices,
         RecordedCall,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from prsm_core.testing.misbehaviour import Misbehaviour
     from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, each, fake_command
     from prsm_core.testing.model_server import ModelServer
+    from prsm_core.testing.program_contract import ProgramHost, ProgramProviderContract
     from prsm_core.testing.provider_contract import ProviderContract
     from prsm_core.testing.provider_scene import (
         Scene,
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AppContract",
     "AppScene",
+    "ClientFrontendContract",
     "EventSinkContract",
     "FakeClock",
     "FrontendContract",
@@ -94,6 +97,8 @@ __all__ = [
     "ModelServer",
     "Outcome",
     "PermissionCheckContract",
+    "ProgramHost",
+    "ProgramProviderContract",
     "ProviderContract",
     "RecordedCall",
     "RecordingHost",
@@ -141,6 +146,7 @@ _HOMES = {
     "prsm_core.testing.app_contract": ("AppContract", "AppScene"),
     "prsm_core.testing.app_double": ("ScriptedApp", "ScriptedRun", "settle"),
     "prsm_core.testing.check_contract": ("PermissionCheckContract",),
+    "prsm_core.testing.client_contract": ("ClientFrontendContract",),
     "prsm_core.testing.doubles": (
         "LocalServices",
         "RecordedCall",
@@ -168,6 +174,7 @@ _HOMES = {
     "prsm_core.testing.misbehaviour_contract": ("MisbehaviourContract", "each", "fake_command"),
     "prsm_core.testing.model_server": ("ModelServer",),
     "prsm_core.testing.misbehaving_team": ("MisbehavingTeam", "Outcome"),
+    "prsm_core.testing.program_contract": ("ProgramHost", "ProgramProviderContract"),
     "prsm_core.testing.provider_contract": ("ProviderContract",),
     "prsm_core.testing.provider_scene": (
         "Scene",

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
 from prsm_core.domain.permissions import Allow, Answer
 from prsm_core.domain.tools import NATIVE_TOOLS, ToolOutcome, ToolSpec
 from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnEnded
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import Deny, PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint
     from prsm_core.domain.turns import ProviderEvent
+    from prsm_core.domain.usage import Spent
     from prsm_core.engine.processes.child import ChildProcess
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import BackgroundTask, ChildNow, ProviderSession
@@ -170,7 +171,8 @@ class RecordingHost:
 
     `handlers` are the orchestration tools, by name: each gets the call's arguments by keyword.
     `verdict` answers every permission request (default: Allow), `answer` every question. `labels`
-    are the agent's, `known` its children: a program reads both, and changes them by `relabel`.
+    are the agent's, `known` its children: a program reads both, and changes them by `relabel` and
+    `end_child`. `past` are agents of other sessions.
     """
 
     def __init__(
@@ -180,6 +182,7 @@ class RecordingHost:
         answer: Answer | None = None,
         labels: Mapping[str, str] | None = None,
         known: Sequence[ChildNow] = (),
+        past: Sequence[ChildNow] = (),
         **handlers: Handler,
     ) -> None:
         self.tools: Sequence[ToolSpec] = [tool_spec(name, text="string") for name in handlers]
@@ -188,6 +191,7 @@ class RecordingHost:
         self.questions: list[Question] = []
         self.labels: Mapping[str, str] = dict(labels or {})
         self.known = list(known)
+        self.past = tuple(past)
         self._handlers = handlers
         self._verdict = verdict or (lambda _: Allow())
         self._answer = answer or Answer(text="no human is attached")
@@ -237,11 +241,35 @@ class RecordingHost:
         """Return the children that are known."""
         return tuple(self.known)
 
+    async def end_child(self, agent: str, reason: str) -> None:
+        """Have a child be killed, if it has not ended."""
+        for place, child in enumerate(self.known):
+            if agent in {child.agent_id, child.name}:
+                if not child.state.is_terminal:
+                    self.known[place] = _killed(child, reason)
+                return
+        raise MessageRoutingError(f"{agent!r} is no child of yours", code="unknown_agent")
+
+    async def spent_with_label(self, label: str, text: str) -> Sequence[Spent]:
+        """Return what the known children with a label have used, and those of `past`."""
+        return [
+            child.spent
+            for child in (*self.past, *self.known)
+            if child.labels.get(label) == text and child.state.is_terminal
+        ]
+
     def mcp_endpoint(
         self, *, patience_s: float | None = None
     ) -> AbstractAsyncContextManager[McpEndpoint]:
         """Serve the handlers by MCP over the engine's own bridge, until left."""
         return _endpoint(_Served(self), patience_s)
+
+
+def _killed(child: ChildNow, reason: str) -> ChildNow:
+    result = AgentResult(
+        agent_id=child.agent_id, success=False, summary="", error=reason, error_kind="killed"
+    )
+    return replace(child, state=AgentState.KILLED, result=result)
 
 
 def _laid(labels: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -1,10 +1,8 @@
 """The contract of every Store, as a pytest class to subclass.
 
-    class TestMyStore(StoreContract):
-        async def open_store(self, tmp_path: Path) -> Store:
-            return await MyStore.open(tmp_path / "data")
-
-`open_store` is called again with the same path to see what was kept.
+class TestMyStore(StoreContract):
+    async def open_store(self, tmp_path: Path) -> Store:  # again: with what was kept there
+        return await MyStore.open(tmp_path / "data")
 """
 # ruff: noqa: S101 - these are tests; a plugin author runs them
 
@@ -34,6 +32,7 @@ from prsm_core.domain.writes import (
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.testing.change_rules import ChangeRules
 from prsm_core.testing.fork_rules import ForkRules
+from prsm_core.testing.label_rules import LabelRules
 from prsm_core.testing.moment_rules import MomentRules
 from prsm_core.testing.state_rules import StateRules
 from prsm_core.testing.steps import Steps
@@ -68,7 +67,7 @@ async def one_agent(store: Store, session: str, name: str) -> AgentRow:
 
 
 @pytest.mark.asyncio
-class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, ABC):
+class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules, ABC):
     """What every Store does; each test's docstring is the rule."""
 
     @abstractmethod

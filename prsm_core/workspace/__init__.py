@@ -2,7 +2,6 @@
 
 identity    which repository a folder belongs to
 artifacts   whether files are there, and changed
-files       opens what a person names, and nothing that waits or acts
 references  what a person refers to by `@path`, and what is there
 images      images of prompts, kept by what they hold, and the marks that cite them
 rationale   why a change was made, by what its agent said

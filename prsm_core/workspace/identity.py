@@ -96,6 +96,6 @@ def _linked(dot_git: Path) -> tuple[Path, Path] | None:
 
 
 def _read_pointer(path: Path) -> str:
-    from prsm_core.workspace.files import read_regular  # of worktrees and submodules alone
+    from prsm_core.kit.regular import read_regular  # of worktrees and submodules alone
 
     return os.fsdecode(read_regular(path, _POINTER_LIMIT)).rstrip("\r\n")

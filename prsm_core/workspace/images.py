@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.images import Image
 from prsm_core.domain.turns import IMAGE_SCHEME
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.files import open_file
+from prsm_core.kit.regular import open_file
 
 if TYPE_CHECKING:
     from collections.abc import (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from prsm_core.kit.quotation import REFERENCED, quote, quote_word
-from prsm_core.workspace.files import open_file
+from prsm_core.kit.regular import open_file
 from prsm_core.workspace.images import kind_of
 
 if TYPE_CHECKING:

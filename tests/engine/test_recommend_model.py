@@ -6,7 +6,8 @@ import pytest
 
 from prsm_core.builtin.plugin import prsm_model_scorers
 from prsm_core.domain.agents import SpawnRequest
-from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.engine.providers.levels import LEVELS, beyond_regions
+from prsm_core.interfaces.provider import ProviderCapabilities, ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 
 BUILTIN = tuple(prsm_model_scorers())
@@ -163,3 +164,32 @@ async def test_a_task_must_be_given(as_master):
         assert await agent.refused("recommend_model") == "invalid_arguments"
 
     await as_master(script)
+
+
+async def test_a_program_is_told_whose_agents_no_region_holds_and_a_model_may_not_ask(opened):
+    asked = {"task_description": CODING, "regions": True}
+
+    async def program(agent):
+        answer = await agent.call("recommend_model", **asked)
+        assert set(answer["beyond_regions"]) == {"script"}
+        assert "its own tools run as it likes" in answer["beyond_regions"]["script"]
+        plain = await agent.call("recommend_model", task_description=CODING)
+        assert "beyond_regions" not in plain
+        await agent.complete()
+
+    async def model(agent):
+        assert await agent.refused("recommend_model", **asked) == "invalid_arguments"
+        await agent.complete()
+
+    for is_program, master in ((True, program), (False, model)):
+        async with opened(is_program=is_program) as team:
+            team.provider.capabilities = ProviderCapabilities(enforcement="sandbox")
+            assert (await team.run("do it", master=master)).status == "completed"
+
+
+@pytest.mark.parametrize("level", [*LEVELS, "odd"])
+def test_a_region_holds_who_asks_before_each_tool_or_for_each_edit(level):
+    for asks_edits in (False, True):
+        given = ProviderCapabilities(enforcement=level, asks_edits=asks_edits)
+        holds = level == "pre_tool" or (level == "approval" and asks_edits)
+        assert (beyond_regions(given) == "") is holds

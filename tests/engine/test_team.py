@@ -13,9 +13,10 @@ from prsm_core.domain.models import ModelInfo
 from prsm_core.engine.providers.model_choice import ModelChoice
 from prsm_core.engine.providers.model_names import Listing, ModelNames
 from prsm_core.engine.providers.team import TEAM_BYTES, Member, WorkforceNow, describe_members
-from prsm_core.errors import ConfigError, ModelNotAvailableError
+from prsm_core.errors import ConfigError, ModelNotAvailableError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
 from prsm_core.testing.fake_clock import FakeClock
+from tests.engine.deaths import DIED, die, go_on
 from tests.engine.harness import ScriptedProvider, complete
 
 HEAD = "For spawn_child's model, usable now:"
@@ -425,3 +426,26 @@ def test_what_agents_are_told_is_made_anew_once_something_new_is_known():
     listed["one"] = Listing(models=())  # another list, though with the same models
     assert len({id(one) for one in (first, second, third, now())}) == 4
     assert now() is now()
+
+
+@pytest.mark.requirement("E61")
+async def test_who_goes_on_after_a_death_and_asks_for_a_model_is_told_of_all_that_can_be_used(
+    opened,
+):
+    given = specs(Vendor("codex"))
+    seen: list[str] = []
+
+    async def first(agent):
+        await die(team)
+
+    async def goes_on(agent):
+        answer = await agent.call("recommend_model", task_description="write a parser")
+        seen.extend(one["model"] for one in answer["usable"])
+        await agent.complete()
+
+    async with opened(check=False, **given) as team:
+        with pytest.raises(StoreError, match=DIED):
+            await team.run("do it", {"provider": "script"}, master=first)
+    async with opened(**given) as again:
+        await go_on(again, master=goes_on)
+    assert "codex" in {name.partition("/")[0] for name in seen}

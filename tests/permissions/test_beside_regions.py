@@ -135,3 +135,35 @@ async def test_what_surely_stays_in_an_agents_own_worktree_is_not_asked_about(ap
 @pytest.mark.parametrize("command", MAY_LEAVE)
 async def test_what_may_leave_an_agents_own_worktree_is_asked_about(apart, command):
     assert isinstance(await broker().decide(shell(command), apart), Ask)
+
+
+ALL = (*STAYS, "make", "pytest", "python3 build.py", "cargo check", "rm a", "ls", "unknown-tool")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_in_every_mode_what_stays_in_an_own_worktree_is_judged_as_if_there_were_no_region(
+    apart, mode
+):
+    """The region asks nothing of its own: what the mode allows runs, what it asks about it asks."""
+    for command in STAYS:
+        mine = await broker().decide(shell(command), replace(apart, mode=mode))
+        free = await broker().decide(
+            shell(command), replace(apart, mode=mode, region=None, apart=False)
+        )
+        assert mine == free, command
+        allowing = broker(CommandPolicyStore(allow=[command.split()[0], "tee", "cd", "mkdir"]))
+        if mode is not PLAN and ";" not in command and "&&" not in command:
+            verdict = await allowing.decide(shell(command), replace(apart, mode=mode))
+            assert isinstance(verdict, Allow), command
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_in_every_mode_the_sandbox_is_judged_as_if_there_were_no_region(context, mode):
+    for command in ALL:
+        free = replace(context, mode=mode, sandboxed=True)
+        held = replace(free, **OWN, **OTHERS)
+        assert await broker().decide(shell(command), held) == await broker().decide(
+            shell(command), free
+        ), command
+        beside = await broker().decide(shell(command), replace(held, sandboxed=False))
+        assert isinstance(beside, Allow if command == "ls" else Ask | Deny), command

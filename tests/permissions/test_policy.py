@@ -9,7 +9,7 @@ import pytest
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Ask
 from prsm_core.permissions import CommandPolicyStore
-from prsm_core.shell import forget_scripts
+from prsm_core.shell.reading import forget_scripts
 from tests.permissions.judging import decide, decide_row, judge, lines, rows, setting
 
 ROWS = rows("commands_sample.jsonl")

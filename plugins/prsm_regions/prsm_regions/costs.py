@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prsm_core import ChildNow
+    from prsm_core import ChildNow, Spent
     from prsm_regions.plan import Plan
 
 PRIOR_TOKENS = 15_000  # that a subtask takes, where no other one is known
 
 
-def tokens_each(children: Sequence[ChildNow]) -> int:
-    """Return the tokens that a subtask takes: the mean of those that have ended, else a prior."""
-    known = [
-        tokens
-        for one in children
-        if one.labels.get("regions/role") == "subtask" and one.result is not None
-        if (tokens := one.spent.usage.known_total)
-    ]
+def tokens_each(past: Sequence[Spent]) -> int:
+    """Return the tokens that a subtask takes: the mean of those that were, else a prior."""
+    known = [tokens for one in past if (tokens := one.usage.known_total)]
     return round(sum(known) / len(known)) if known else PRIOR_TOKENS
 
 

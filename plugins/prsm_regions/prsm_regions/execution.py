@@ -68,6 +68,7 @@ class Execution:
         self._attempts = [0] * len(plan.subtasks)
         self._rounds = [0] * len(plan.subtasks)
         self._steps = 0
+        self._has_looked = False  # at the tree, since some began
         self._told: set[ForeignRead] = set()
 
     @property
@@ -77,6 +78,7 @@ class Execution:
 
     async def begin(self) -> None:
         """Begin what is ready, as far as there is room."""
+        self._has_looked = False
         while not self._room.locked() and (one := self._queue.pop()) is not None:
             await self._room.acquire()
             await self._begin(one)
@@ -135,18 +137,11 @@ class Execution:
         return str(data_of(await self._team.call(key, "spawn_child", made))["agent_id"])
 
     async def _spawn_of(self, one: Subtask, failure: str) -> dict[str, Any]:
-        effort = self._at.config.effort
-        outline, interfaces = "", ""
-        checks: tuple[str, ...] = ()
-        if effort is not Richness.LOW:
-            outline = await self._at.oracle.outline(self._at.workspace, one.region)
-        if effort is Richness.HIGH:
-            needs = [self.plan.subtasks[need].region for need in one.depends_on]
-            found = [await self._at.oracle.outline(self._at.workspace, need) for need in needs]
-            interfaces, checks = "\n".join(filter(None, found)), one.checks
+        is_rich = self._at.config.effort is Richness.HIGH
+        outline, interfaces = await self._known_of(one)
         given = PromptBuild(
             intent=self._at.intent,
-            subtask=_draft(one, checks),
+            subtask=_draft(one, one.checks if is_rich else ()),
             outline=outline,
             interfaces=interfaces,
             failure=failure,
@@ -166,6 +161,26 @@ class Execution:
         if self._at.config.worktrees:
             arguments["worktree"] = True
         return arguments
+
+    async def _known_of(self, one: Subtask) -> tuple[str, str]:
+        """Return the outline of a region and the interfaces of what it builds on, by the effort."""
+        oracle, effort = self._at.oracle, self._at.config.effort
+        outline, interfaces = "", ""
+        if effort is Richness.LOW:
+            return outline, interfaces
+        try:
+            if not self._has_looked:  # once for all that begin together
+                await oracle.refresh(self._at.workspace)
+                self._has_looked = True
+            outline = await oracle.outline(self._at.workspace, one.region)
+            if effort is Richness.HIGH:
+                needs = [self.plan.subtasks[need].region for need in one.depends_on]
+                found = [await oracle.interface(self._at.workspace, need) for need in needs]
+                interfaces = "\n".join(filter(None, found))
+        except TimeoutError as error:
+            text = f"{one.name} is not told what its region and others hold: {error}"
+            await self._team.tell(Notice("warning", text))
+        return outline, interfaces
 
     def _others(self, one: Subtask) -> tuple[str, ...]:
         return tuple(other.region for other in self.plan.subtasks if other != one)
@@ -306,7 +321,8 @@ class Execution:
 
 
 def _draft(one: Subtask, checks: tuple[str, ...]) -> Draft:
-    return Draft(name=one.name, description=one.description, region=one.region, checks=checks)
+    region = one.region if one.is_file else f"{one.region}/"
+    return Draft(name=one.name, description=one.description, region=region, checks=checks)
 
 
 def chosen(text: str, among: Sequence[int]) -> tuple[int, ...]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from prsm_core.kit import names_file
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,11 +20,19 @@ _GLOBS = ("/**", "/*")  # of a folder: it says all below it by itself
 class Ground:
     """The workspace that is divided.
 
-    `real` follows links, as os.path.realpath does, also of what is not there yet.
+    `real` follows links, as os.path.realpath does, also of what is not there yet; `is_there` and
+    `is_folder` are asked about paths that it gave.
     """
 
     root: str
     real: Callable[[str], str] = os.path.realpath
+    is_there: Callable[[str], bool] = os.path.lexists
+    is_folder: Callable[[str], bool] = os.path.isdir
+
+    def holds_file(self, place: str) -> bool:
+        """Return whether a region is a file: one that is not there yet is one by its name."""
+        path = str(PurePosixPath(self.real(self.root)) / place)
+        return not self.is_folder(path) if self.is_there(path) else names_file(place)
 
     def place(self, region: str) -> str:
         """Return a region as a path below the root; raise ValueError, with the cure, for others."""
@@ -38,7 +48,18 @@ class Ground:
             raise ValueError(f"region {region!r} goes up: name a folder or file without `..`")
         if ".git" in path.parts:
             raise ValueError(f"region {region!r} is git's own: name a folder or file of the work")
-        return self._below(region, path)
+        place = self._below(region, path)
+        if text.strip() != region.strip() or text.endswith("/"):
+            self._check_folder(region, place)
+        return place
+
+    def _check_folder(self, region: str, place: str) -> None:
+        """Raise ValueError for what is said to be a folder, and is or would be taken for a file."""
+        if place != _WHOLE and self.holds_file(place):
+            raise ValueError(
+                f"region {region!r} is said to be a folder, and {place} is a file, or is taken for "
+                "one by its name as long as it is not there: name the folder above it"
+            )
 
     def _below(self, region: str, path: PurePosixPath) -> str:
         root = self.real(self.root)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from prsm_core import ChildNow
     from prsm_regions.team import Team
 
+_OF = "regions/answers_for"  # label: the owner whose conversation it continues
+_ROLE = {"regions/state": None, "regions/role": "owner"}
+_LATE = "its answer was not there in time"
 _TURNS = 2  # one to answer in, and one for who forgets to complete its task
 _HOW = "Complete your task with the answer alone."
 _NO_QUESTIONS = "Nobody can say more. Answer from what you know, or say that you do not know it."
@@ -44,7 +47,7 @@ class Owners:
                 "depth": 0,
                 "model": f"{asked.provider}/{asked.model}",
                 "budget": {"tokens": max_tokens, "turns": _TURNS},
-                "labels": {"regions/state": None, "regions/role": "owner"},
+                "labels": {**_ROLE, _OF: owner},
             }
 
         child = data_of(await self._team.call(key, "spawn_child", made))
@@ -56,6 +59,18 @@ class Owners:
             return OwnerReply(str(message.get("summary", "")), tokens)
         why = message.get("error") or message.get("summary") or "it ended without an answer"
         return OwnerReply("", tokens, str(why))
+
+    async def give_up(self, owner: str) -> int | None:
+        """End whoever answers for an owner; return the tokens that it has used, as far as known."""
+        late = [
+            one.agent_id
+            for one in self._team.host.children()
+            if one.labels.get(_OF) == owner and one.result is None
+        ]
+        for agent in late:
+            await self._team.host.end_child(agent, _LATE)
+        used = [self._child(agent).spent.usage.known_total for agent in late]
+        return sum(filter(None, used)) if late and None not in used else None
 
     async def _result(self, key: str, agent: str) -> Mapping[str, Any]:
         number = 0

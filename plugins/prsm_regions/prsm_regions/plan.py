@@ -33,6 +33,7 @@ class Subtask:
     depends_on: tuple[int, ...] = ()
     model: str | None = None
     checks: tuple[str, ...] = ()
+    is_file: bool = False  # its region
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ def compile_plan(
             depends_on=tuple(sorted(kept[place])),
             model=model,
             checks=draft.checks,
+            is_file=region is not None and ground.holds_file(region),
         )
         for place, (draft, region, model) in enumerate(zip(drafts, regions, asked, strict=True))
     )

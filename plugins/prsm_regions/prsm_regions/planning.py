@@ -36,6 +36,7 @@ class Planner:
         self.model = model or ""
         self.tokens_each = PRIOR_TOKENS
         self.models: tuple[str, ...] = ()
+        self.beyond: dict[str, str] = {}  # providers whose agents no region holds, and why
         self._asked = 0
 
     async def plan(self, intent: str) -> Plan:
@@ -49,7 +50,8 @@ class Planner:
         left = await self._tokens_left()
 
         async def each() -> int:
-            return tokens_each(self._team.host.children())
+            host = self._team.host
+            return tokens_each(await host.spent_with_label("regions/role", "subtask"))
 
         self.tokens_each = await self._team.notes.once("each", each)
         limits = Limits(model_problem=self._problem, tokens_left=left, tokens_each=self.tokens_each)
@@ -73,7 +75,9 @@ class Planner:
 
     async def _choose(self) -> None:
         task = "split a task into parts"
-        found = data_of(await self._team.say("models", "recommend_model", task_description=task))
+        asked = {"task_description": task, "regions": True}
+        found = data_of(await self._team.say("models", "recommend_model", **asked))
+        self.beyond = dict(found.get("beyond_regions", {}))
         usable = [one["model"] for one in found.get("usable", ())]
         best = [one["model"] for one in found.get("models", ())]
         self.models = tuple(dict.fromkeys(name for name in usable if not _is_own(name)))

@@ -9,7 +9,7 @@ from prsm_regions.costs import costs_text
 from prsm_regions.drafts import Draft, PlanError
 from prsm_regions.execution import Execution, Workplace, chosen
 from prsm_regions.lifecycle import SubtaskState, TaskState, task_lifecycle
-from prsm_regions.report import plan_data, plan_text, results_text
+from prsm_regions.report import plan_data, plan_text, results_text, unheld
 from prsm_regions.signatures import AgentSelect
 
 if TYPE_CHECKING:
@@ -68,9 +68,10 @@ class Program:
 
     async def _confirm(self, plan: Plan, models: Sequence[str]) -> str | None:
         """Return None where the plan is to be carried out, else why it is not."""
-        data = plan_data(
-            plan, models, self._at.planner.tokens_each * len(plan.subtasks), estimated=True
-        )
+        cost = self._at.planner.tokens_each * len(plan.subtasks)
+        data = plan_data(plan, models, cost, estimated=True)
+        if not self._at.config.worktrees:  # from one its region alone is merged
+            data["warnings"] += unheld(plan, models, self._at.planner.beyond)
         text = plan_text(plan, data)
         if self._mode is PermissionMode.PLAN:
             return f"{text}\nNothing was begun: the mode is plan."

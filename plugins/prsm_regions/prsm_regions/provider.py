@@ -28,6 +28,7 @@ from prsm_regions.owners import Owners
 from prsm_regions.planning import Planner
 from prsm_regions.program import Program
 from prsm_regions.router import A2ARouter
+from prsm_regions.symbols.listing import index_of, lister
 from prsm_regions.symbols.oracle import Oracle
 from prsm_regions.team import Team
 
@@ -81,8 +82,8 @@ class RegionsProvider(Provider):
         self, request: SessionRequest, host: AgentHost
     ) -> AsyncIterator[RegionsSession]:
         """Open an agent's session; see Provider."""
-        folder = self._services.state_dir
-        async with Oracle(folder / f"{request.agent_id}.index.db") as oracle:
+        index = index_of(self._services.state_dir, request.workspace or request.cwd)
+        async with Oracle(index, list_files=lister(self._services)) as oracle:
             session = RegionsSession(request, host, self._config, self._services, oracle)
             try:
                 yield session

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shlex
 import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -22,9 +21,10 @@ from prsm_regions.symbols.oracle import is_below
 from prsm_regions.symbols.outlines import outline_of_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from prsm_core import PermissionContext, PermissionRequest
+    from prsm_core.shell import Command, Word
 
 NAMED = 4000  # characters of a label that names regions
 
@@ -44,10 +44,10 @@ _SHOWS = frozenset(
 _SEARCHES = frozenset({"rg", "ag", "ack"})  # these go into folders by themselves
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--(?:dereference-)?recursive")
 _GIT_SHOWS = frozenset({"show", "diff", "blame", "grep", "cat-file", "log"})
-_ENDS = frozenset(";&|()\n")
+_GREPS = frozenset({"grep", "egrep", "fgrep"})
 _GLOB = re.compile(r"[*?\[]")
-_MAX_WORDS = 2000
-_MAX_NESTED = 3
+_WORDS = re.compile(r"[^\s;&|()<>'\"`$={}]+")  # of a text that bash would not read, or not in time
+_MAX_TEXT = 20_000
 
 
 class Regions(msgspec.Struct, frozen=True):
@@ -152,65 +152,61 @@ def reads_of(tool: str, command: str | None, paths: Iterable[str]) -> list[tuple
     return [(path, tool == "Grep") for path in paths] if tool in _FILE_TOOLS else []
 
 
-def _shell_reads(command: str, depth: int = 0) -> list[tuple[str, bool]]:
-    """Return what the words of a command say it reads; what a shell would compute is not known."""
+def _shell_reads(command: str) -> list[tuple[str, bool]]:
+    """Return what a text reads under bash; what is only known when it runs is not known."""
+    from prsm_core.shell import read_script  # with the first command: it loads a grammar
+
+    script = read_script(command)
     found: list[tuple[str, bool]] = []
-    for words in _simple_commands(command):
-        for before, word in zip(("", *words), words, strict=False):
-            if before == "<":
-                found.append((word, False))
-            if any(letter.isspace() for letter in word) and depth < _MAX_NESTED:
-                found += _shell_reads(word, depth + 1)
-        found += _program_reads(words)
+    for one in script.commands:
+        found += [_path_of(word, is_tree=False) for word in one.reads if word.text]
+        found += _program_reads(one)
+    for text in script.opaque:
+        found += _words_read(text)
     return found
 
 
-def _simple_commands(command: str) -> list[list[str]]:
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=";&|()<>")
-    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
-    words: list[str] = []
-    try:
-        words = [word for word, _ in zip(lexer, range(_MAX_WORDS), strict=False)]
-    except ValueError:  # a quote that nobody closed
-        words = [word.strip("'\"") for word in command.split()[:_MAX_WORDS]]
-    commands: list[list[str]] = [[]]
-    for word in (part for each in words for part in _lines_apart(each)):
-        if word and set(word) <= _ENDS:
-            commands.append([])
-        else:
-            commands[-1].append(word)
-    return [each for each in commands if each]
+def _path_of(word: Word, *, is_tree: bool) -> tuple[str, bool]:
+    """Return what a word names; of one that is known in part, all of the folder it begins in."""
+    if not word.exact:
+        return os.path.dirname(word.text) or ".", True  # noqa: PTH120 - a path, not an object
+    return word.text, is_tree
 
 
-def _lines_apart(word: str) -> list[str]:
-    """Return a word that stands at the end of a line as two: the lexer keeps line ends in it."""
-    if "\n" not in word or " " in word:
-        return [word]
-    parts: list[str] = []
-    for part in word.split("\n"):
-        parts += [part, "\n"] if part else ["\n"]
-    return parts[:-1] if not word.endswith("\n") else parts
-
-
-def _program_reads(words: Sequence[str]) -> list[tuple[str, bool]]:
-    program = words[0].rpartition("/")[2]
-    if program == "cd" and len(words) > 1:
-        return [(words[1], False)]
-    if program not in _SHOWS:
+def _program_reads(one: Command) -> list[tuple[str, bool]]:
+    if one.name == "cd":
+        return [_path_of(word, is_tree=False) for word in one.words[1:2] if word.text]
+    if one.name not in _SHOWS:
         return []
-    rest = list(words[1:])
-    if program == "git":
-        if not rest or rest[0] not in _GIT_SHOWS:
+    words = one.words[1:]
+    texts = [word.text for word in words]
+    if one.name == "git":
+        if not texts or texts[0] not in _GIT_SHOWS:
             return []
-        is_tree = rest[0] == "grep"
-        rest = [word.rpartition(":")[2] for word in rest[1:]]
+        is_tree, words = texts[0] == "grep", words[1:]
+        words = tuple(word.told(word.text.rpartition(":")[2]) for word in words)
     else:
-        is_tree = program in _SEARCHES or any(_RECURSIVE.fullmatch(word) for word in rest)
-        is_tree = is_tree and program in {*_SEARCHES, "grep", "egrep", "fgrep"}
-    named = [word.partition("=")[2] if word.startswith("-") else word for word in rest]
-    paths = [word for word in named if word]
-    places = [word for word in paths if "/" in word or "." in word]
-    return [(word, is_tree) for word in (*paths, *(["."] if is_tree and not places else []))]
+        is_recursive = one.name in _GREPS and any(map(_RECURSIVE.fullmatch, texts))
+        is_tree = one.name in _SEARCHES or is_recursive
+    named = [_operand(word) for word in words]
+    paths = [_path_of(word, is_tree=is_tree) for word in named if word.text]
+    has_place = any("/" in path or "." in path for path, _ in paths)
+    return [*paths, *([(".", True)] if is_tree and not has_place else [])]
+
+
+def _operand(word: Word) -> Word:
+    """Return what an option names, `--file=x`; any other word is what it is."""
+    if not word.text.startswith("-"):
+        return word
+    return word.told(word.text.partition("=")[2])
+
+
+def _words_read(text: str) -> list[tuple[str, bool]]:
+    """Return the words of a text that could not be read, if one of them is a program that shows."""
+    words = _WORDS.findall(text[:_MAX_TEXT])
+    if not any(word.rpartition("/")[2] in _SHOWS for word in words):
+        return []
+    return [(word, False) for word in words]
 
 
 def _foreign(

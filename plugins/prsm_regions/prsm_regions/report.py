@@ -49,6 +49,19 @@ def plan_data(plan: Plan, models: Sequence[str], cost: int, *, estimated: bool) 
     }
 
 
+def unheld(plan: Plan, models: Sequence[str], beyond: Mapping[str, str]) -> list[str]:
+    """Return what is to be known before a run of providers whose agents no region holds."""
+    by_provider: dict[str, list[str]] = {}
+    for one, model in zip(plan.subtasks, models, strict=True):
+        by_provider.setdefault(model.partition("/")[0], []).append(one.name)
+    return [
+        f"{', '.join(names)}: nobody is asked when an agent of {provider} writes beside its region:"
+        f" {beyond[provider]}; set providers.regions.worktrees, so that its region alone lands"
+        for provider, names in by_provider.items()
+        if provider in beyond
+    ]
+
+
 def plan_text(plan: Plan, data: Mapping[str, Any]) -> str:
     """Return the plan for a person: its batches, who does what where, and what it may cost."""
     models = {one["subtask_index"]: one["model"] for one in data["assignments"]}
@@ -63,7 +76,7 @@ def plan_text(plan: Plan, data: Mapping[str, Any]) -> str:
             )
     mark = " (estimated)" if data["estimated"] else ""
     lines.append(f"Cost: about {data['estimated_cost']} tokens{mark}")
-    lines += [f"Note: {warning}" for warning in plan.warnings]
+    lines += [f"Note: {warning}" for warning in data["warnings"]]
     return "\n".join(lines)
 
 

@@ -49,6 +49,13 @@ class AskOwner(Protocol):
         """Return its answer; may raise TimeoutError, or PrsmError where it cannot be asked."""
         ...
 
+    async def give_up(self, owner: str) -> int | None:
+        """End who was answering for an owner, whose time is over.
+
+        Returns the tokens that it has used, None where nobody knows.
+        """
+        ...
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long each way may take in seconds, and the tokens that owners may use in all."""
@@ -217,7 +224,8 @@ class A2ARouter:
             async with deadline(self._services, self._limits.owner_s):
                 reply = await self._ask_owner(owner, _question(name, context), room)
         except TimeoutError:
-            self.tokens += room  # as much as it may have used, and still may
+            used = await self._ask_owner.give_up(owner)
+            self.tokens += room if used is None else used
             self._unanswered[key] = "it did not answer in time"
             return None
         except PrsmError as error:

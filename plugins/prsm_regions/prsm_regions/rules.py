@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prsm_core.kit import names_file
 from prsm_regions.signatures import (
     AgentSelect,
     Evaluation,
@@ -60,10 +61,9 @@ def with_boundary(built: Prompt, subtask: Draft) -> Prompt:
 def shown_region(subtask: Draft) -> str:
     """Return a region as agents are told of it: /ui/** is a folder, /ui/app.py a file."""
     region = subtask.region.strip("/")
-    name = region.rpartition("/")[2]
     if region in {"", "."}:
         return "/**"
-    return f"/{region}" if "." in name.strip(".") else f"/{region}/**"
+    return f"/{region}" if names_file(subtask.region) else f"/{region}/**"
 
 
 def judge(given: ProgressEval) -> Evaluation:

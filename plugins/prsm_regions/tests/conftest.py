@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from prsm_regions.lifecycle import TaskState
 
 from tests.live.conftest import Prsm
 
@@ -83,18 +84,23 @@ class Regions(Prsm):
         told = self.run("events", "--json").stdout
         return [json.loads(line) for line in told.splitlines()]
 
-    def killed_at(self, state):
-        """Run until the task says that it is in a state, and kill it there."""
-        argv = self.argv(
-            "run", "--provider", "regions", "--json", "--on-ask", "allow", "build auth"
-        )
+    def killed_at(self, state, on_ask="allow"):
+        """Run until the task says that it is in a state, and kill it there.
+
+        One that is born and has said nothing yet is idle.
+        """
+        argv = self.argv("run", "--provider", "regions", "--json", "--on-ask", on_ask, "build auth")
         with subprocess.Popen(
             argv, cwd=self.workspace, env=self.env, stdout=subprocess.PIPE, text=True
         ) as engine:
             for line in engine.stdout or ():
                 event = json.loads(line)
                 labels = event.get("labels") or {}
-                if labels.get("regions/state") == state and "regions/role" not in labels:
+                is_of_task = "regions/role" not in labels
+                now = labels.get("regions/state")
+                if event["type"] == "agent_spawned" and is_of_task:
+                    now = TaskState.IDLE
+                if now == state and is_of_task:
                     os.kill(engine.pid, signal.SIGKILL)
                     return
 

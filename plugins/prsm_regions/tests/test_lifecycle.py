@@ -9,6 +9,7 @@ from prsm_regions.lifecycle import (
     FINISHED,
     SUBTASK_MACHINE,
     TASK_MACHINE,
+    Lifecycle,
     SubtaskState,
     TaskState,
     subtask_lifecycle,
@@ -89,3 +90,42 @@ def test_a_subtask_that_failed_is_retried_and_its_reason_goes_with_that():
     life.go(SubtaskState.COMPLETED)
     with pytest.raises(InvalidTransitionError):
         life.go(SubtaskState.RETRYING)
+
+
+@pytest.mark.requirement("R17", "R19")
+@pytest.mark.parametrize(("old", "new"), sorted(LISTED | CANCELS))
+def test_a_listed_change_of_a_task_is_made_and_told_once(old, new):
+    life, told = Lifecycle(TASK_MACHINE, TaskState(old)), []
+    life.on_state_change += [lambda *change: told.append(change)] * 2
+    life.go(TaskState(new), "because" if new == "cancelled" else None)
+    assert (life.state, life.error) == (new, "because" if new == "cancelled" else None)
+    assert told == [(old, new)] * 2
+
+
+@pytest.mark.requirement("R18", "R19")
+@pytest.mark.parametrize(("old", "new"), sorted(OF_SUBTASKS))
+def test_a_listed_change_of_a_subtask_is_made_and_told_once(old, new):
+    life, told = Lifecycle(SUBTASK_MACHINE, SubtaskState(old)), []
+    life.on_state_change.append(lambda *change: told.append(change))
+    life.go(SubtaskState(new))
+    assert (life.state, told) == (new, [(old, new)])
+
+
+@pytest.mark.requirement("R19")
+@pytest.mark.parametrize(
+    "state", [*TaskState, *SubtaskState], ids=lambda one: f"{type(one).__name__}-{one}"
+)
+def test_any_other_change_is_refused_with_what_may_follow_and_changes_nothing(state):
+    of_task = isinstance(state, TaskState)
+    machine, listed = (
+        (TASK_MACHINE, LISTED | CANCELS) if of_task else (SUBTASK_MACHINE, OF_SUBTASKS)
+    )
+    for other in type(state):
+        if (state.value, other.value) in listed:
+            continue
+        told: list[object] = []
+        life = Lifecycle(machine, state)
+        life.on_state_change.append(lambda *change, told=told: told.append(change))
+        with pytest.raises(InvalidTransitionError, match=state.value):
+            life.go(other, "because")
+        assert (life.state, life.error, told) == (state, None, [])

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from prsm_regions.notes import Notes
+from prsm_regions.owners import Owners
+from prsm_regions.team import Team
 
 from plugins.prsm_regions.tests.conftest import asks, done, lane, of_type, planner, spawned
+from prsm_core import AgentResult, AgentRole, AgentState, ChildNow, Spent, TokenUsage
+from prsm_core.testing import RecordingHost
+
+if TYPE_CHECKING:
+    from prsm_core import ProviderEvent
 
 TWO = [
     {"name": "ui", "description": "the page", "region": "ui"},
@@ -57,3 +65,39 @@ def test_what_is_in_no_file_yet_one_that_continues_the_owner_answers(prsm):
     (owner,) = [one for one in born if one["labels"].get("regions/role") == "owner"]
     assert (owner["continues"], owner["mode"]) == (core, "plan")
     assert "  question r2: 42 tokens" in told.stdout
+
+
+def child(agent: str, **changes: Any) -> ChildNow:
+    given: dict[str, Any] = {
+        "agent_id": agent, "name": agent, "role": AgentRole.REVIEWER, "state": AgentState.RUNNING,
+        "incarnation": 1, "provider": "codex", "model": "m", "cwd": "/", "region": None,
+        "labels": {"regions/role": "owner", "regions/answers_for": "core"},
+        "spent": Spent(usage=TokenUsage(total_tokens=42)),
+    }  # fmt: skip
+    return ChildNow(**{**given, **changes})
+
+
+@pytest.mark.requirement("R11", "R29")
+async def test_who_answers_too_late_is_killed_and_what_it_used_is_told(tmp_path):
+    over = AgentResult(agent_id="before", success=True, summary="x")
+    known = [
+        child("before", state=AgentState.COMPLETED, result=over),
+        child("late"),
+        child("other", labels={"regions/role": "owner", "regions/answers_for": "ui"}),
+        child("core", labels={"regions/role": "subtask"}),
+    ]
+    host = RecordingHost(known=known)
+
+    async def tell(event: ProviderEvent) -> None:
+        pytest.fail(f"nothing is told: {event}")
+
+    owners = Owners(Team(host, Notes(tmp_path / "notes.json", lambda value: value), tell))
+    assert await owners.give_up("core") == 42
+    states = {one.agent_id: one.state for one in host.children()}
+    assert states == {
+        "before": AgentState.COMPLETED,
+        "late": AgentState.KILLED,
+        "other": AgentState.RUNNING,
+        "core": AgentState.RUNNING,
+    }
+    assert await owners.give_up("core") is None, "nobody was left to end: nobody knows its tokens"

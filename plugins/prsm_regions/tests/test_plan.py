@@ -153,6 +153,21 @@ def test_a_region_that_a_link_leads_out_of_the_workspace_is_refused(tmp_path):
     assert compile_plan(text(row("a", "also")), ground).subtasks[0].region == "src"
 
 
+@pytest.mark.requirement("R5")
+def test_a_region_is_a_file_or_a_folder_as_it_is_there_else_by_its_name(tmp_path):
+    root = tmp_path / "work"
+    (root / "conf.d").mkdir(parents=True)
+    (root / "run").touch()
+    ground = Ground(str(root))
+    named = ("Makefile", "conf.d", "conf.d/", "run", "src", "src/**", "new.py", ".gitignore", ".")
+    are_files = [ground.holds_file(ground.place(region)) for region in named]
+    assert are_files == [True, False, False, True, False, False, True, True, False]
+    (one,) = compile_plan(text(row("a", "Makefile")), ground).subtasks
+    assert (one.region, one.is_file) == ("Makefile", True)
+    for wrong in ("Makefile/", "new.d/**", "run/"):
+        assert "name the folder above it" in problems(text(row("a", wrong)), ground=ground)[0]
+
+
 def test_a_model_that_nobody_has_is_a_problem_and_so_is_a_budget_that_is_too_small():
     def wrong(name):
         return None if name == "codex" else f"there is no model {name!r}"

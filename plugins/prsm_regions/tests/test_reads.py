@@ -61,6 +61,11 @@ async def test_a_body_of_anothers_region_is_denied_and_its_header_shown(tree, pa
         "grep -rn check .", "rg check", "rg check src", "cat src/core/*.py", "cat src/*/auth.py",
         "bash -c 'cat src/core/auth.py'", "git show HEAD:src/core/auth.py", "git grep check",
         "cat src/ui/link.py", "ls\ncat lib/one.py", "cat 'src/core/auth.py", "/bin/cat lib/one.py",
+        "env A=1 timeout 5 cat lib/one.py", "sh -c \"sh -c 'cat lib/one.py'\"",
+        "X=$(cat lib/one.py)", "echo `head lib/one.py`", "cat <<E\n$(cat lib/one.py)\nE",
+        "cat src/core/$NAME", "for f in a; do cat lib/one.py; done", 'ca"t" lib/one.py',
+        "find . -exec cat src/core/auth.py {} +", "if true; then head lib/one.py; fi",
+        "f() { cat lib/one.py; }; f", "grep --file=lib/one.py x a",
     ],
 )  # fmt: skip
 async def test_a_command_that_shows_it_is_denied(tree, command):
@@ -73,7 +78,10 @@ async def test_a_command_that_shows_it_is_denied(tree, command):
         "cat src/ui/app.py", "rg check src/ui", "grep -rn x src/ui", "pytest src/core",
         "ls src/core",
         "python -m build", "cat README.md", "git status", "echo src/core/auth.py", "cat /etc/hosts",
-        "", "rg x src/ui/app.py",
+        "", "rg x src/ui/app.py", "echo 'cat src/core/auth.py'",
+        "cat src/ui/$NAME",
+        "# cat lib/one.py",
+        "echo x > src/ui/out; cat <<'E'\ncat lib/one.py\nE",
     ],
 )  # fmt: skip
 async def test_other_commands_go_on(tree, command):

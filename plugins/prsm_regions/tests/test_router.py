@@ -34,6 +34,12 @@ class Owner:
         self.asked: list[tuple[str, int]] = []
         self.gate.set()
         self.begun = asyncio.Event()
+        self.given_up: list[str] = []
+        self.used: int | None = 70
+
+    async def give_up(self, owner: str) -> int | None:
+        self.given_up.append(owner)
+        return self.used
 
     async def __call__(self, owner: str, question: str, max_tokens: int) -> OwnerReply:
         self.asked.append((owner, max_tokens))
@@ -84,7 +90,7 @@ ASKED = "import { AuthValidator } from '../../core/src/auth'"
 LATER = "from core.src.auth import Later"
 
 
-@pytest.mark.requirement("R9", "R10")
+@pytest.mark.requirement("F7", "R9", "R10")
 async def test_a_symbol_of_the_tree_costs_no_token(scene):
     text = await scene.router.resolve("a", "AuthValidator", ASKED)
     assert text.splitlines()[0] == "struct AuthValidator (core/src/auth.rs:1-1)"
@@ -146,16 +152,21 @@ async def test_one_who_gives_up_does_not_take_the_answer_from_the_other(scene):
     assert other.result() == "struct Later { x: u8 }"
 
 
-async def test_an_owner_that_is_silent_is_waited_for_no_longer_than_its_time(tmp_path):
+@pytest.mark.requirement("R29")
+@pytest.mark.parametrize("used", [70, None])
+async def test_an_owner_that_is_silent_is_waited_for_no_longer_and_ends(tmp_path, used):
     async with Oracle(tmp_path / "state/index") as oracle:
         clock = FakeClock(autojump=False)
         scene = Scene(tmp_path / "tree", oracle, clock)
         scene.owner.gate.clear()
+        scene.owner.used = used
         async with asyncio.TaskGroup() as group:
             asked = group.create_task(scene.router.resolve("a", "Later", LATER))
             await scene.owner.begun.wait()
             await clock.advance(121)
         assert "b was not heard: it did not answer in time" in asked.result()
+        assert scene.owner.given_up == ["b"]
+        assert scene.router.tokens == (OWNER_TOKENS if used is None else used)
 
 
 async def test_tokens_for_owners_are_limited_over_all_questions(scene):
@@ -169,10 +180,11 @@ async def test_tokens_for_owners_are_limited_over_all_questions(scene):
 
 
 async def test_an_owner_that_cannot_be_asked_is_told(scene):
-    async def fails(owner: str, question: str, max_tokens: int) -> OwnerReply:
-        raise ProviderNotAvailableError("it has no thread")
+    class Fails(Owner):
+        async def __call__(self, owner: str, question: str, max_tokens: int) -> OwnerReply:
+            raise ProviderNotAvailableError("it has no thread")
 
-    router = A2ARouter(str(scene.root), scene.oracle, services=scene.services, ask_owner=fails)
+    router = A2ARouter(str(scene.root), scene.oracle, services=scene.services, ask_owner=Fails())
     router.register_agent("core", "b")
     assert "b was not heard: it has no thread" in await router.resolve("a", "Later", LATER)
 
@@ -252,11 +264,12 @@ def test_the_symbols_of_a_question_are_found(question, symbols):
 
 @pytest.mark.requirement("R29")
 async def test_what_an_owner_that_failed_has_used_is_counted(scene):
-    async def fails(owner: str, question: str, max_tokens: int) -> OwnerReply:
-        return OwnerReply("", max_tokens, "its budget is used up")
+    class Fails(Owner):
+        async def __call__(self, owner: str, question: str, max_tokens: int) -> OwnerReply:
+            return OwnerReply("", max_tokens, "its budget is used up")
 
     router = A2ARouter(
-        str(scene.root), scene.oracle, services=scene.services, ask_owner=fails,
+        str(scene.root), scene.oracle, services=scene.services, ask_owner=Fails(),
         limits=Limits(tokens=50),
     )  # fmt: skip
     router.register_agent("core", "b")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from prsm_regions.lifecycle import TaskState
 
 from plugins.prsm_regions.tests.conftest import (
     FAILS_ONCE,
@@ -88,7 +89,11 @@ def test_a_planner_is_sent_back_twice_with_what_is_wrong_then_the_run_fails(prsm
 def test_of_six_subtasks_five_are_at_work_and_the_sixth_waits_for_its_place(prsm):
     names = ("a", "b", "c", "d", "e", "f")
     rows = [{"name": name, "description": "it", "region": name} for name in names]
-    lanes = {name: lane(name, {"delay": 0.3, **done("made")}) for name in names}
+    five = "for i in $(seq 600); do set -- */begun; [ $# -ge 5 ] && break; sleep 0.05; done"
+    lanes = {
+        name: lane(name, {"shell": f"mkdir -p {name} && touch {name}/begun; {five}"}, done("made"))
+        for name in names
+    }
     prsm.play({"planner": planner(json.dumps(rows)), **lanes})
     assert prsm.regions("--on-ask", "allow").returncode == 0
     at_work, most = set(), 0
@@ -116,7 +121,7 @@ def test_what_the_last_words_of_an_agent_ask_for_is_in_its_next_prompt(prsm):
     assert spawned(prsm.events()) == ["0"]
 
 
-AT = ("decomposing", "confirming", "spawning", "running", "done", "retrying", "completed")
+AT = [state.value for state in TaskState if state is not TaskState.CANCELLED]
 
 
 @pytest.mark.requirement("R17")
@@ -141,6 +146,19 @@ def test_killed_in_any_state_a_resume_spawns_no_subtask_twice(prsm, state):
     assert len(states) - len(set(states)) == states.count("running") - 1
 
 
+@pytest.mark.requirement("R17")
+def test_killed_when_it_was_cancelled_a_resume_spawns_nothing_and_asks_nothing_again(prsm):
+    prsm.play(STORY)
+    prsm.killed_at("cancelled", on_ask="deny")
+    told = prsm.run("resume", "--on-ask", "allow")
+    assert told.returncode == 0, told.stderr
+    assert "nothing was begun" in told.stdout
+    events = prsm.events()
+    assert spawned(events) == []
+    assert states_of(events) == ["decomposing", "confirming", "cancelled"]
+    assert len(of_type(events, "question_asked")) == 1
+
+
 @pytest.mark.requirement("R28")
 def test_a_model_judges_where_a_setting_names_one_and_the_rules_where_it_says_nothing_of_use(prsm):
     rows = [{"name": "ui", "description": "the page", "region": "ui"}]
@@ -157,3 +175,22 @@ def test_a_model_judges_where_a_setting_names_one_and_the_rules_where_it_says_no
     events = prsm.events()
     assert "PARTIAL - no test" in of_type(events, "question_asked")[1]["question"]
     assert any("the rules decide" in one["text"] for one in of_type(events, "notice"))
+
+
+@pytest.mark.requirement("R2", "R5")
+@pytest.mark.parametrize("worktrees", [False, True])
+def test_a_vendor_that_no_region_holds_is_told_with_the_plan(prsm, worktrees):
+    prsm.play(STORY, worktrees=worktrees)  # the script asks for what is dangerous alone
+    told = prsm.regions()
+    (asked,) = of_type(prsm.events(), "question_asked")
+    notes = [line for line in asked["question"].splitlines() if line.startswith("Note: ")]
+    if worktrees:
+        assert notes == asked["data"]["warnings"] == []
+        return
+    assert notes == [
+        "Note: ui, core, lib: nobody is asked when an agent of script writes beside its region: it "
+        "asks for what it takes for dangerous, and the rest runs unasked; set "
+        "providers.regions.worktrees, so that its region alone lands"
+    ]
+    assert spawned(prsm.events()) == []
+    assert "nothing was begun" in told.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any, Literal
 
 import jsonschema
 import msgspec
@@ -53,7 +54,11 @@ def test_a_prompt_says_where_the_region_ends_and_holds_what_it_is_given():
     )
     assert all(text in prompt for text in ("the page", "class A", "it broke", "pytest ui"))
     assert rules.shown_region(Draft(name="a", description="b", region="ui/app.py")) == "/ui/app.py"
-    assert rules.shown_region(Draft(name="a", description="b", region=".")) == "/**"
+    for region, shown in (
+        *((".", "/**"), ("./", "/**"), ("Makefile", "/Makefile"), ("src", "/src/**")),
+        *(("conf.d/", "/conf.d/**"), ("conf.d", "/conf.d"), (".github", "/.github/**")),
+    ):
+        assert rules.shown_region(Draft(name="a", description="b", region=region)) == shown
 
 
 @pytest.mark.requirement("R31")
@@ -75,11 +80,44 @@ def test_evidence_judges_and_not_the_claim(told, state):
     assert bool(found.reason) is (state != "completed")
 
 
+KINDS = {"string": str, "array": list, "object": dict, "boolean": bool}
+ANSWERS: dict[str, dict[str, Any]] = {
+    "TaskDecompose": {"subtasks": [{"name": "ui", "description": "the page", "region": "ui"}]},
+    "AgentSelect": {"model": "codex", "reason": "it is quick"},
+    "PromptBuild": {"prompt": "Make the page."},
+    "ProgressEval": {"state": "partial", "reason": "no test"},
+}
+
+
+def kind_of(schema: dict[str, Any]) -> Any:
+    """Return the Python type that a part of a schema stands for."""
+    if "enum" in schema:
+        return Literal[tuple(schema["enum"])]
+    if "anyOf" in schema:
+        (kind,) = [kind_of(one) for one in schema["anyOf"] if one["type"] != "null"]
+        return kind | None
+    return KINDS[schema["type"]]
+
+
 @pytest.mark.requirement("R28")
-@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda kind: kind.__name__)
-def test_dspy_takes_each_as_a_signature_of_its_own(signature):
+@pytest.mark.parametrize("given", GIVEN, ids=lambda given: type(given).__name__)
+@pytest.mark.parametrize("way", ["Predict", "ChainOfThought"])
+def test_dspy_takes_each_as_a_signature_of_its_own_and_its_answer_is_ours(given, way):
     dspy = pytest.importorskip("dspy", reason="dspy is not installed")
-    fields = {name: (str, dspy.InputField()) for name in input_schema(signature)["properties"]}
-    fields |= {name: (str, dspy.OutputField()) for name in output_schema(signature)["properties"]}
+    utils = pytest.importorskip("dspy.utils")
+    signature = type(given)
+    assert signature in SIGNATURES
+    ins, outs = input_schema(signature)["properties"], output_schema(signature)["properties"]
+    fields = {name: (kind_of(each), dspy.InputField()) for name, each in ins.items()}
+    fields |= {name: (kind_of(each), dspy.OutputField()) for name, each in outs.items()}
     built = dspy.Signature(fields, signature.instructions)
-    assert set(built.fields) == set(fields)
+    assert (set(built.input_fields), set(built.output_fields)) == (set(ins), set(outs))
+    answer = ANSWERS[signature.__name__]
+    said = {"reasoning": "so it is"} | {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in answer.items()
+    }
+    with dspy.context(lm=utils.DummyLM([said])):
+        found = getattr(dspy, way)(built)(**msgspec.to_builtins(given))
+    text = json.dumps({name: found[name] for name in outs})
+    assert read_answer(signature, text) == msgspec.convert(answer, signature.output)

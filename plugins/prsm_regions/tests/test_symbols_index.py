@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import sqlite3
 import subprocess
@@ -18,7 +19,7 @@ from prsm_regions.symbols.definitions import definitions
 from prsm_regions.symbols.files import MAX_SIZE
 from prsm_regions.symbols.grammars import grammar_of
 from prsm_regions.symbols.index import Index, StoppedError
-from prsm_regions.symbols.listing import lister, repository_of
+from prsm_regions.symbols.listing import index_of, lister, repository_of
 from prsm_regions.symbols.oracle import Oracle
 
 from prsm_core.testing import open_services
@@ -214,3 +215,70 @@ async def test_files_are_listed_by_git_ignored_ones_left_out(tmp_path, root):
         assert sorted(found or ()) == [".gitignore", "core/auth.py", "neu é.py"]
         assert await lister(given)(str(tmp_path)) is None
     assert repository_of(f"{root}/core") == str(Path(root, ".git"))
+
+
+LOOKER = """
+import asyncio, json, pathlib, sys
+from prsm_core.testing import open_services
+from prsm_regions.symbols.listing import index_of, lister
+from prsm_regions.symbols.oracle import Oracle
+
+async def main(state, root, rounds):
+    index = index_of(pathlib.Path(state), root)
+    async with open_services(pathlib.Path(state)) as services:
+        async with Oracle(index, list_files=lister(services)) as oracle:
+            told = []
+            for n in range(rounds):
+                pathlib.Path(root, f"own{n}.py").write_text(f"def own{n}(): pass\\n")
+                found = await oracle.lookup(root, f"own{n}")
+                told.append((found or "").splitlines()[0])
+            print(json.dumps([told, await oracle.lookup(root, "shared7"), oracle.parsed]))
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+def test_two_worktrees_and_two_processes_have_one_index_and_find_all_at_once(tmp_path):
+    rounds, shared = 6, 20
+    main, other = tmp_path / "main", tmp_path / "other"
+    for number in range(shared):
+        _write(main, f"m{number}.py", f"def shared{number}(): pass\n")
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost"]
+    for argv in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"],
+                 ["worktree", "add", "-q", str(other)]):  # fmt: skip
+        subprocess.run([*git, *argv], cwd=main, check=True)
+    state = tmp_path / "state"
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", LOOKER, str(state), str(root), str(rounds)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for root in (main, other)
+    ]
+    said = [one.communicate() for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    parsed = 0
+    for out, _ in said:
+        told, common, count = json.loads(out)
+        assert told == [f"function own{n} (own{n}.py:1-1)" for n in range(rounds)]
+        assert common.startswith("function shared7 (m7.py:1-1)")
+        parsed += count
+    assert len(list((state / "symbols").glob("*.sqlite3"))) == 1
+    assert parsed == shared + rounds, "a text that both have is parsed by one of them"
+    assert index_of(state, str(main)) == index_of(state, str(other))
+    assert index_of(state, str(tmp_path)) != index_of(state, str(main))
+
+
+def test_an_index_that_another_holds_is_told_as_late_and_not_made_anew(root, tmp_path):
+    index = Index(tmp_path / "state" / "index", busy_s=0.05)
+    assert _kinds(index, root) == ["class"]
+    with contextlib.closing(sqlite3.connect(index.path, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        _write(Path(root), "new.py", "def new(): pass\n")
+        with pytest.raises(TimeoutError, match="another process"):
+            index.refresh(root, [*FILES, "new.py"])
+        db.execute("ROLLBACK")
+    index.refresh(root, [*FILES, "new.py"])
+    assert index.with_name(root, "new", 9)
+    index.close()

@@ -15,6 +15,7 @@ from prsm_regions.symbols.definitions import MAX_TEXT, definitions
 from prsm_regions.symbols.grammars import GRAMMARS, Grammar, grammar_of
 from prsm_regions.symbols.outlines import SHARE, outline
 
+from tests.conftest import report  # noqa: F401 - a fixture
 from tests.sources import ROOT, package_files, suite_files
 
 SAMPLES = {
@@ -207,7 +208,7 @@ def test_names_of_this_repository_are_those_of_ctags(step):
 
 
 @pytest.mark.long
-def test_names_of_the_interpreters_library_are_those_of_ctags(report):
+def test_names_of_the_interpreters_library_are_those_of_ctags(report):  # noqa: F811
     library = Path(sysconfig.get_path("stdlib"))
     paths = [path for path in sorted(library.rglob("*.py")) if "site-packages" not in path.parts]
     share, apart = _agreement(paths)

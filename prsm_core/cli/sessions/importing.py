@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +18,7 @@ from prsm_core.cli.sessions.transcripts import Transcript, read_transcript
 from prsm_core.config import private_dir
 from prsm_core.domain.ids import Ids
 from prsm_core.errors import ConfigError
+from prsm_core.kit.regular import read_whole, read_within
 from prsm_core.store import SqliteStore
 from prsm_core.store.migrations import load_migrations
 from prsm_core.store.session_rows import TABLES
@@ -26,6 +26,7 @@ from prsm_core.store.session_rows import TABLES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+MOST_BYTES = 512 << 20  # of a file that is taken in: it is held whole, some times over
 _CURE = "export it with `prsm export SESSION --format json`"
 _ROLES = {"manager": "master", "unified": "master"}  # as the specification once called them
 
@@ -57,7 +58,10 @@ async def import_session(workspace: str, file: str, *, as_json: bool) -> None:
 def _read(file: str) -> Any:
     """Return the JSON of a file; "-" is stdin."""
     try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        if file == "-":
+            data = read_within(sys.stdin.buffer, MOST_BYTES)
+        else:
+            data = read_whole(file, MOST_BYTES)
     except OSError as error:
         where = "name a file that you may read, or - for what another command writes"
         raise ConfigError(f"{file}: cannot be read: {error.strerror}", hint=where) from error

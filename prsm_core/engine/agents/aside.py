@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.permissions import PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint, ToolSpec
     from prsm_core.domain.turns import ProviderEvent
+    from prsm_core.domain.usage import Spent
     from prsm_core.engine.agents.opening import ContextParts
     from prsm_core.engine.guarded.provider import GuardedProvider, Opener
     from prsm_core.engine.providers.model_choice import ModelChoice
@@ -74,6 +75,14 @@ class NoTools:
     def children(self) -> Sequence[ChildNow]:
         """Return none."""
         return ()
+
+    async def end_child(self, agent: str, reason: str) -> None:
+        """Raise OrchestrationError: there is no child."""
+        raise OrchestrationError(_NO_TOOLS)
+
+    async def spent_with_label(self, label: str, text: str) -> Sequence[Spent]:
+        """Raise OrchestrationError: who only writes is no program."""
+        raise OrchestrationError(_NO_TOOLS)
 
 
 class Purpose(Record, frozen=True, kw_only=True, gc=False):

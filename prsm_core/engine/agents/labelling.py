@@ -1,10 +1,14 @@
-"""What is said of agents: who may say it, and that it is in the ledger before anybody is told."""
+"""What is said of agents: who may say it, and that it is in the ledger before anybody is told.
+
+What else a program may do that no model may is in `Kin`: end a child, and ask what others used.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.writes import AgentRelabelled
@@ -14,14 +18,18 @@ from prsm_core.interfaces.provider import ChildNow
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from typing import Any
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.usage import Spent
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Life, Steps
+    from prsm_core.engine.ports import Acts, Life, Steps
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.errors import PrsmError
+    from prsm_core.interfaces.store import AgentRow, Store
+
+_PAST_SESSIONS = 20  # whose agents are asked what they used
 
 
 class Labelling:
@@ -88,7 +96,7 @@ class Labelling:
         """
         if given is None:
             return parent.labels
-        owner = self._owner(parent, AgentSpawnError)
+        owner = self.owner_of(parent, AgentSpawnError)
         return self._laid(parent.labels, given, owner, AgentSpawnError)
 
     def of_tool(
@@ -119,7 +127,10 @@ class Labelling:
         fit = self._journal.redact(sanitize(changes))
         return relabelled(known, fit, owner=owner, error=error)
 
-    def _owner(self, agent: AgentDescriptor, error: type[OrchestrationError]) -> str:
+    def owner_of(
+        self, agent: AgentDescriptor, error: type[OrchestrationError] = OrchestrationError
+    ) -> str:
+        """Return the program that an agent's provider is; raise `error` where it is none."""
         owner = self.program_of(agent.provider)
         if owner is None:
             raise error(
@@ -136,7 +147,7 @@ class Labelling:
         record = life.record
         if life.is_over:
             raise OrchestrationError(f"{record.descriptor.name} has ended", code="agent_ended")
-        owner = self._owner(record.descriptor, OrchestrationError)
+        owner = self.owner_of(record.descriptor)
         target = record if agent is None else self._own(record, agent)
         known = target.descriptor.labels
         labels = self._laid(known, changes, owner, OrchestrationError)
@@ -163,6 +174,60 @@ class Labelling:
         return tuple(
             _child(self._roster.get(child), self._spent_by(child)) for child in record.children
         )
+
+
+class Kin(Struct):
+    """What a program says of its agents, ends of them, and asks of those that were."""
+
+    labelling: Labelling
+    acts: Acts
+    roster: Roster
+    store: Store
+
+    def program_of(self, provider: str) -> str | None:
+        """Return the program that a provider is; None where models call its tools."""
+        return self.labelling.program_of(provider)
+
+    def relabel(
+        self, life: Life, changes: Mapping[str, str | None], agent: str | None
+    ) -> Coroutine[Any, Any, Mapping[str, str]]:
+        """Change labels of an agent, or of a child of it."""
+        return self.labelling.relabel(life, changes, agent)
+
+    def children(self, record: AgentRecord) -> Sequence[ChildNow]:
+        """Return an agent's children, oldest first."""
+        return self.labelling.children(record)
+
+    async def end_child(self, life: Life, agent: str, reason: str) -> None:
+        """Kill a child of an agent, and all below it; see AgentHost."""
+        self.labelling.owner_of(life.record.descriptor)
+        child = self.roster.resolve(agent, life.record.children)
+        if not child.state.is_terminal:
+            await self.acts.kill_tree(child, reason)
+
+    async def spent_with_label(self, life: Life, label: str, text: str) -> Sequence[Spent]:
+        """Return what agents with a label have used that have ended; see AgentHost."""
+        self.labelling.owner_of(life.record.descriptor)
+        found: list[Spent] = []
+        for session in await self.store.sessions_with(label, text, limit=_PAST_SESSIONS):
+            found += _spent_by_tops(await self.store.agents(session), label, text)
+        return found
+
+
+def _spent_by_tops(rows: Sequence[AgentRow], label: str, text: str) -> Iterator[Spent]:
+    """Yield what those with a label used whose parent has it not, with all below them."""
+    below: dict[str | None, list[AgentRow]] = {}
+    for row in rows:
+        below.setdefault(row.descriptor.parent_id, []).append(row)
+    having = {row.descriptor.agent_id for row in rows if row.descriptor.labels.get(label) == text}
+
+    def whole(row: AgentRow) -> Spent:
+        return sum(map(whole, below.get(row.descriptor.agent_id, ())), row.spent)
+
+    for row in rows:
+        agent = row.descriptor
+        if agent.agent_id in having and agent.parent_id not in having and agent.state.is_terminal:
+            yield whole(row)
 
 
 def _child(record: AgentRecord, spent: Spent) -> ChildNow:

@@ -92,10 +92,12 @@ def _between(area: str, folder: str) -> list[str]:
 
 
 def is_file(path: str) -> bool:
-    """Return whether a region is a file; one that is missing is one if its name has a suffix."""
+    """Return whether a region is a file; one that is missing is one by its name."""
     if os.path.lexists(path):
         return not os.path.isdir(path)  # noqa: PTH112 - as the other
-    return bool(Path(path).suffix)
+    from prsm_core.kit.filenames import names_file  # few regions are not there yet
+
+    return names_file(path)
 
 
 def _make(folder: str) -> None:

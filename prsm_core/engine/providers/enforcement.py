@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.engine.providers.levels import (
     HINT,
+    beyond_regions,
     check_level,
     describe_shortfall,
     needed_level,
@@ -162,6 +163,16 @@ class Enforcement:
             )
         return self._usable
 
+    @property
+    def beyond_regions(self) -> dict[str, str]:
+        """The providers that can start agents which may write beside a region unasked, and why."""
+        found = {
+            name: beyond_regions(self._providers.capabilities(name))
+            for name in sorted(self.usable_now & self._providers.names)
+            if not self._providers.is_external(name)
+        }
+        return {name: why for name, why in found.items() if why}
+
     def is_gone(self, name: str) -> bool:
         """Whether a provider was looked at and starts no agent, whatever the policy says of it."""
         return name in self._known and not self._is_there(name)
@@ -171,6 +182,15 @@ class Enforcement:
         wanted = sorted(set(names))
         await self._learn(wanted)
         return [name for name in wanted if name not in self.refused and self._is_there(name)]
+
+    async def look_around(self, seconds: float) -> None:
+        """Return once it is known which providers can start agents, after `seconds` at the latest.
+
+        A run that is begun has looked at them; one that is gone on with has not.
+        """
+        looks = self._looking(self._providers.offered & self._providers.names)
+        if looks:
+            await first_of(self._clock, seconds, lambda: asyncio.wait(looks))
 
     def _is_there(self, name: str) -> bool:
         status = self._known.get(name)

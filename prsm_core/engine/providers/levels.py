@@ -59,6 +59,17 @@ def describe_shortfall(
     return "; ".join(problems)
 
 
+def beyond_regions(capabilities: ProviderCapabilities) -> str:
+    """Return why agents of a provider can write beside their region unasked; blank if they cannot.
+
+    Who asks before each tool is held to it, and so is who asks for commands and for each edit.
+    """
+    asks = reaches(capabilities, "approval") and capabilities.asks_edits
+    if asks or reaches(capabilities, "pre_tool"):
+        return ""
+    return _REACH.get(capabilities.enforcement, _REACH["none"])
+
+
 def check_level(
     name: str,
     permissions: PermissionSettings,

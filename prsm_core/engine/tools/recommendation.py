@@ -17,12 +17,13 @@ from prsm_core.engine.turns.call import Reply
 from prsm_core.errors import AgentSpawnError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.models import ModelCapability
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.team import Workforce
     from prsm_core.engine.turns.call import Call
@@ -37,7 +38,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     settings: Settings
     listings: Listings
     workforce: Callable[[], Workforce]
-    refused: Mapping[str, str]  # providers that start no agent, and why
+    enforcement: Enforcement
     scorers: Sequence[ModelScorerSpec]
     journal: Journal
 
@@ -51,6 +52,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
             category=categorize(description),
             complexity=call.args.get("complexity"),
         )
+        await self.enforcement.look_around(LISTING_SECONDS)
         caller, workforce = call.record.descriptor, self.workforce()
         ranking = rank_models(self._usable_models(caller), task, self.scorers)
         for problem in ranking.problems:
@@ -65,6 +67,8 @@ class Recommendation(Record, frozen=True, kw_only=True):
                 member.to_dict() for member in self.workforce().members(own, caller.grant.models)
             ],
         }
+        if call.args.get("regions"):  # asked by programs
+            told["beyond_regions"] = self.enforcement.beyond_regions
         if not told["models"]:
             told["hint"] = "no model is known that fits; without one the child gets yours"
         return Reply(told)
@@ -89,4 +93,4 @@ class Recommendation(Record, frozen=True, kw_only=True):
     def _usable_models(self, caller: AgentDescriptor) -> list[ModelCapability]:
         names = self.listings.names
         own = inherited_model(caller, names)
-        return find_recommendable(own, names, caller.grant.models, self.refused)
+        return find_recommendable(own, names, caller.grant.models, self.enforcement.refused)

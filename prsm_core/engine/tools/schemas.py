@@ -179,6 +179,11 @@ PROGRAM_SCHEMAS: dict[str, dict[str, Any]] = {
     "get_child_history": _object(
         ("child_id",), child_id=_STR, detail_level={"enum": ["full", "summary", "calls"]}
     ),
+    "recommend_model": _object(
+        ("task_description",),
+        **SCHEMAS["recommend_model"][1]["properties"],
+        regions={"type": "boolean"},
+    ),
     "spawn_child": _widened(SCHEMAS["spawn_child"][1]),
     "spawn_children_parallel": _all_widened(SCHEMAS["spawn_children_parallel"][1]),
 }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
+    from prsm_core.domain.usage import Spent
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.permits import Permits
@@ -63,6 +64,14 @@ class Family(Protocol):
 
     def children(self, record: AgentRecord) -> Sequence[ChildNow]:
         """Return an agent's children, oldest first."""
+        ...
+
+    async def end_child(self, life: Life, agent: str, reason: str) -> None:
+        """Kill a child of an agent, and all below it."""
+        ...
+
+    async def spent_with_label(self, life: Life, label: str, text: str) -> Sequence[Spent]:
+        """Return what agents with a label have used that have ended, of the whole ledger."""
         ...
 
 
@@ -160,6 +169,14 @@ class SessionHost(Struct, eq=False):
     def children(self) -> Sequence[ChildNow]:
         """Return the agent's children, oldest first."""
         return self._parts.family.children(self._life.record)
+
+    def end_child(self, agent: str, reason: str) -> Coroutine[Any, Any, None]:
+        """Kill a child of the agent, and all below it."""
+        return self._parts.family.end_child(self._life, agent, reason)
+
+    def spent_with_label(self, label: str, text: str) -> Coroutine[Any, Any, Sequence[Spent]]:
+        """Return what agents with a label have used that have ended, of the whole ledger."""
+        return self._parts.family.spent_with_label(self._life, label, text)
 
 
 class ModelsHost(SessionHost, eq=False):

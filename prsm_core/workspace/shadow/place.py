@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.files import read_regular
+from prsm_core.kit.regular import read_regular
 from prsm_core.workspace.identity import find_git_dir
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.files import read_regular
+from prsm_core.kit.regular import read_regular
 from prsm_core.workspace.shadow.files import is_reachable, put, put_if_new, status
 from prsm_core.workspace.shadow.git import (
     ContentGoneError,

@@ -31,7 +31,7 @@ from tests.engine.harness import open_team
 from tests.engine.sandboxes import needs_bwrap
 
 pytestmark = [
-    pytest.mark.requirement("E24", "U12"),
+    pytest.mark.requirement("E24", "F7", "U12"),
     pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
     pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed"),
 ]

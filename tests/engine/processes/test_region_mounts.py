@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.engine.processes.region_mounts import is_reached_from_outside
+from prsm_core.engine.processes.region_mounts import is_file, is_reached_from_outside
+from prsm_core.kit import names_file
 
 NAMES = ("in/a", "in/b", "in/deep/a", "out/a", "out/b")
 
@@ -55,3 +57,20 @@ def test_a_region_too_large_to_tell_counts_as_reached(tmp_path):
         (tmp_path / str(number)).write_text("x")
     assert not is_reached_from_outside(os.fspath(tmp_path), limit=4)  # itself, and three
     assert is_reached_from_outside(os.fspath(tmp_path), limit=3)
+
+
+FILES = ("Makefile", "docker/Dockerfile", ".gitignore", "a/.env", "LICENSE", "x.py", "makefile")
+FOLDERS = ("src", "src/ui", ".github", ".config/x", "license", "build", "x.py/", "Makefile/", "")
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_what_is_missing_is_a_file_by_its_name(tmp_path, path):
+    assert names_file(path)
+    assert is_file(os.fspath(tmp_path / path))
+    (tmp_path / path).mkdir(parents=True)
+    assert not is_file(os.fspath(tmp_path / path)), "what is there is what it is"
+
+
+@pytest.mark.parametrize("path", FOLDERS)
+def test_any_other_name_is_a_folders(path):
+    assert not names_file(path)

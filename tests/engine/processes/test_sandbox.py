@@ -300,11 +300,13 @@ async def test_a_worktree_is_shown_and_writable_and_neither_the_workspace_nor_ot
 @needs_bwrap
 async def test_a_region_may_be_a_file_also_one_that_nobody_has_written_yet(opened, workspace):
     run = opened()
-    region = (str(workspace / "a.txt"), str(workspace / "lib" / "new.py"))
-    done = await run("echo mine > a.txt; echo new > lib/new.py; echo x > lib/y", region=region)
+    region = tuple(str(workspace / name) for name in ("a.txt", "lib/new.py", "Makefile"))
+    command = "echo mine > a.txt; echo new > lib/new.py; echo all: > Makefile; echo x > lib/y"
+    done = await run(command, region=region)
     assert "lib/y: Read-only" in done.stderr
     assert (workspace / "a.txt").read_text() == "mine\n"
     assert (workspace / "lib" / "new.py").read_text() == "new\n"
+    assert (workspace / "Makefile").read_text() == "all:\n"
     assert (workspace / "lib" / "new.py").stat().st_mode & 0o7000 == 0
     closed = (str(workspace / "later.py"), str(workspace / "a.txt"))
     done = await run("echo x > later.py; echo x > a.txt; touch y", closed=closed)

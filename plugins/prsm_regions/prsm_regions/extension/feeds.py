@@ -21,7 +21,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import EDIT_TOOLS
+from prsm_core import EDIT_TOOLS, Spent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,13 +36,10 @@ Message = dict[str, Any]
 Register = tuple[int, str, str]  # seq, agent, action: the greater one wins
 
 
-def with_total(usage: Mapping[str, Any]) -> dict[str, int | None]:
+def tokens_of(spent: Spent) -> dict[str, int | None]:
     """Return the counts of TOKENS; the total is the sum of what is known where nobody told it."""
-    counts: dict[str, int | None] = {name: usage.get(name) for name in TOKENS}
-    known = [count for count in counts.values() if count is not None]
-    if counts["total_tokens"] is None and known:
-        counts["total_tokens"] = sum(known)
-    return counts
+    counts = spent.counts
+    return {name: counts[name] for name in TOKENS}
 
 
 class Feed:
@@ -58,7 +55,7 @@ class Feed:
         self.region = region
         self._folders = tuple(PurePosixPath(folder) for folder in dict.fromkeys(folders))
         self._nodes: dict[str, Register] = {}
-        self._usage: Message = dict.fromkeys(TOKENS)
+        self._spent = Spent()
         self._seq = 0
 
     def fold(self, event: Event) -> list[Message]:
@@ -85,7 +82,7 @@ class Feed:
             "region": self.region,
             "seq": self._seq,
             "nodes": [self._node(path, register) for path, register in self._nodes.items()],
-            "usage": dict(self._usage),
+            "usage": tokens_of(self._spent),
         }
 
     def _is_about(self, event: Event) -> bool:
@@ -129,11 +126,10 @@ class Feed:
         return True
 
     def _used(self, seq: int, usage: Mapping[str, Any]) -> list[Message]:
-        for name, count in with_total(usage).items():
-            if count is not None:
-                self._usage[name] = (self._usage[name] or 0) + count
+        self._spent += Spent.from_dict(usage)
         self._seq = max(self._seq, seq)
-        return [{"type": "usage", "agent_id": self.agent, "seq": seq, "usage": dict(self._usage)}]
+        told = tokens_of(self._spent)
+        return [{"type": "usage", "agent_id": self.agent, "seq": seq, "usage": told}]
 
     @staticmethod
     def _node(path: str, register: Register) -> Message:

@@ -33,7 +33,7 @@ from prsm_regions.extension.reading import REGION, Reading
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from prsm_core import AppHandle, Event, Hub
+    from prsm_core import AppHandle, Event, Hub, RunHandle
 
 HINT = 'an editor starts this command; to lead a run yourself: prsm run --provider regions "…"'
 BEAT_SECONDS = 5.0  # between two notes that somebody is there
@@ -142,8 +142,7 @@ class Leader:
             reading = Reading(run.run_id)
             self._led = Led(app, reading, self._wire)
             await self._wire.tell({"type": "state", "state": "idle", "session": run.session})
-            await self._led.follow()
-            self._code = (await run.result()).exit_code
+            self._code = await _end_of(run, self._led)
         return reading.result()
 
 
@@ -229,6 +228,27 @@ class Led:
                 "token": port.token,
             }
         )
+
+
+async def _end_of(run: RunHandle, led: Led) -> int:
+    """Return the exit code of a run once all of it was told; raise what breaks it."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(led.follow(), name="follow")
+            result = await run.result()  # what it raises ends following: no event will come
+            await following
+    except BaseExceptionGroup as broken:
+        raise _alone(broken) from broken
+    return result.exit_code
+
+
+def _alone(broken: BaseExceptionGroup) -> BaseException:
+    """Return the first of the problems that can be told, the whole where there is another one."""
+    told, others = broken.split(PrsmError)
+    if told is None or others is not None:
+        return broken
+    first = told.exceptions[0]
+    return _alone(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _id(command: Approve) -> str:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_regions.extension.feeds import TOKENS, with_total
+from prsm_core import Spent
+from prsm_regions.extension.feeds import tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +50,7 @@ class Reading:
     status: str = ""  # of the run, once it has finished
     _labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _subtasks: dict[int, Subtask] = field(default_factory=dict)
-    _used: dict[str, Message] = field(default_factory=dict)  # by part: "planner", "subtask 0"
+    _used: dict[str, Spent] = field(default_factory=dict)  # by part: "planner", "subtask 0"
 
     def fold(self, event: Event) -> list[Message]:
         """Return what the event tells."""
@@ -131,11 +132,9 @@ class Reading:
 
     def _used_some(self, event: Event) -> Iterator[Message]:
         usage, usd = event.data.get("usage") or {}, event.data.get("cost_usd")
-        part = self._used.setdefault(self._part(event.agent or ""), dict.fromkeys((*TOKENS, "usd")))
-        counts: Message = {**with_total(usage), "usd": usd}
-        for name, count in counts.items():
-            if count is not None:
-                part[name] = (part[name] or 0) + count
+        part = self._part(event.agent or "")
+        used = Spent.from_dict({**usage, "cost_usd": usd})
+        self._used[part] = self._used.get(part, Spent()) + used
         yield from ()
 
     def _asked(self, event: Event) -> Iterator[Message]:
@@ -190,15 +189,15 @@ class Reading:
         return (self.label(agent, ROLE) or PLANNING) if index is None else f"subtask {index}"
 
     def _cost(self, part: str) -> Message:
-        return dict(self._used.get(part) or dict.fromkeys((*TOKENS, "usd")))
+        return _cost_of(self._used.get(part, Spent()))
 
     def _costs(self) -> Message:
-        total: Message = dict.fromkeys((*TOKENS, "usd"))
-        for used in self._used.values():
-            for name, count in used.items():
-                if count is not None:
-                    total[name] = (total[name] or 0) + count
+        total = _cost_of(sum(self._used.values(), Spent()))
         return {"parts": {part: self._cost(part) for part in sorted(self._used)}, **total}
+
+
+def _cost_of(spent: Spent) -> Message:
+    return {**tokens_of(spent), "usd": spent.cost_usd}
 
 
 def _text(error: object) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -84,6 +83,8 @@ def loaded(grammar: Grammar) -> tuple[Language, Query]:
 @cache
 def fingerprint(grammar: Grammar) -> str:
     """Return what changes where the same text may have other definitions: grammar, query, code."""
+    from importlib.metadata import version  # where nothing has changed nobody asks
+
     release = version(grammar.package.replace("_", "-"))
     told = f"{MAKING} {grammar.name} {release} {_query_text(grammar)}"
     return f"{grammar.name}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from prsm_regions.symbols.grammars import Grammar
 
 _Version = tuple[int, int]
-_BATCH = 100  # files in a transaction: others get their turn, and a stop loses no more
+_BATCH = 100  # files in a transaction, and seconds: others get their turn, a stop loses no more
+_BATCH_S = 0.5
 
 
 class StoppedError(Exception):
@@ -30,8 +31,9 @@ class StoppedError(Exception):
 class Index:
     """Owns the store of one repository; it belongs to one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._store = store.Store(path)
+    def __init__(self, path: Path, *, busy_s: float | None = None) -> None:
+        """Begin with its place; others are waited for so many seconds, 10 unless it is said."""
+        self._store = store.Store(path) if busy_s is None else store.Store(path, busy_s)
         self._known: dict[int, tuple[_Version, store.Known]] = {}  # by tree
         self._trees: dict[tuple[int, str], int] = {}  # by root, in which file
         self._pruned = False
@@ -52,7 +54,8 @@ class Index:
     ) -> None:
         """Bring the index to what these files of a tree hold now, and forget all others of it.
 
-        Blocks. Raises StoppedError soon after `is_stopped` says so.
+        Blocks. Raises StoppedError soon after `is_stopped` says so, and TimeoutError where another
+        process holds the index for too long.
         """
         wanted = [path for path in paths if grammar_of(path) is not None]
         self._store.using(lambda db: self._refresh(db, root, wanted, is_stopped))
@@ -68,33 +71,33 @@ class Index:
             with self._store.changing(db):
                 store.prune(db)
             self._pruned = True
-        tree = store.tree_id(db, root)
-        known = self._known_of(db, tree)
+        version = self._version(db)  # from before: what others write meanwhile is read next time
+        tree = self._trees[self._store.opened, root] = store.tree_id(db, root)
+        known = self._known_of(db, tree, version)
         stamps = {path: stamp for path in paths if (stamp := look(root, path)) is not None}
         gone = known.keys() - stamps.keys()
         changed = [
             path
-            for path, stamp in stamps.items()
+            for path, stamp in reversed(stamps.items())  # the first is taken first, from the end
             if (before := known.get(path)) is None or before[0] != stamp
         ]
-        for start in range(0, len(changed), _BATCH):
+        while changed:
+            end = time.monotonic() + _BATCH_S
             with self._store.changing(db):
-                for path in changed[start : start + _BATCH]:
-                    if is_stopped():
+                for _ in range(min(_BATCH, len(changed))):
+                    if is_stopped() or time.monotonic() > end:
                         break
-                    self._take(db, tree, root, path, known)
+                    self._take(db, tree, root, changed.pop(), known)
             if is_stopped():
-                self._known.pop(tree, None)
                 raise StoppedError
         if gone:
             with self._store.changing(db):
                 store.drop_files(db, tree, gone)
             for path in gone:
                 del known[path]
-        self._known[tree] = (self._version(db), known)
+        self._known[tree] = (version, known)
 
-    def _known_of(self, db: sqlite3.Connection, tree: int) -> store.Known:
-        version = self._version(db)
+    def _known_of(self, db: sqlite3.Connection, tree: int, version: _Version) -> store.Known:
         kept = self._known.pop(tree, None)
         return kept[1] if kept and kept[0] == version else store.known_files(db, tree)
 

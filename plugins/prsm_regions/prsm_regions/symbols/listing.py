@@ -1,7 +1,8 @@
-"""Which files a tree has, by git: what it tracks, and what it does not ignore."""
+"""Which files a tree has, by git, and whose it is: one index serves all trees of a repository."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ def lister(services: ProviderServices) -> Callable[[str], Awaitable[list[str] | 
     """Return what lists the files of a tree by git; it gives None where git cannot."""
 
     async def list_files(root: str) -> list[str] | None:
+        if not is_in_repository(root):
+            return None
         try:
             process = await services.start_process(_ARGV, name="git", cwd=root, env=_ENV)
         except ProviderNotAvailableError:  # no git: the tree is walked
@@ -47,6 +50,21 @@ def lister(services: ProviderServices) -> Callable[[str], Awaitable[list[str] | 
 def listed(said: bytes) -> list[str]:
     """Return the paths in what `git ls-files -z` says."""
     return [os.fsdecode(path) for path in said.split(b"\0") if path]
+
+
+def index_of(folder: Path, root: str) -> Path:
+    """Return where the index of a tree's repository lies in a folder of PRSM's.
+
+    It is one for all worktrees, agents and engines; a folder in no repository has its own.
+    """
+    name = hashlib.sha256(os.fsencode(repository_of(root))).hexdigest()[:24]
+    return folder / "symbols" / name
+
+
+def is_in_repository(root: str) -> bool:
+    """Return whether git may know of a folder, without a process that says it does not."""
+    folder = Path(root).resolve()
+    return any(os.path.lexists(place / ".git") for place in (folder, *folder.parents))
 
 
 def repository_of(root: str) -> str:

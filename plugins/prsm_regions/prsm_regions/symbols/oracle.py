@@ -17,6 +17,7 @@ from prsm_regions.symbols import answers
 from prsm_regions.symbols.answers import Found
 from prsm_regions.symbols.files import walk
 from prsm_regions.symbols.index import Index, StoppedError
+from prsm_regions.symbols.interfaces import interface_of_region
 from prsm_regions.symbols.outlines import outline_of_file, outline_of_region
 
 if TYPE_CHECKING:
@@ -113,14 +114,23 @@ class Oracle:
         return await self._run(lambda _: outline_of_file(root, path, time.time_ns()))
 
     async def outline(self, root: str, region: str) -> str:
-        """Look at the tree and return the outline of a region; blank where it defines nothing."""
-        await self.refresh(root)
+        """Return the outline of a region as of the last look; blank where it defines nothing."""
         root = os.path.realpath(root)  # noqa: ASYNC240
         stamps = await self.stamps(root, region)
         return await self._run(
             lambda _: outline_of_region(
                 (path, stamp[0], self._index.in_file(root, path))
                 for path, stamp in sorted(stamps.items())
+            )
+        )
+
+    async def interface(self, root: str, region: str) -> str:
+        """Return what a region offers others as of the last look; blank where that is nothing."""
+        root = os.path.realpath(root)  # noqa: ASYNC240
+        stamps = await self.stamps(root, region)
+        return await self._run(
+            lambda _: interface_of_region(
+                (path, self._index.in_file(root, path)) for path in sorted(stamps)
             )
         )
 

@@ -27,7 +27,7 @@ def outline(path: str, size: int, found: Sequence[Definition]) -> str:
     members, then what comes last; blank for a file that defines nothing.
     """
     limit = min(int(size * SHARE), MAX_FILE)
-    lines = [(_line(one), one) for one in found if not _is_local(one, found)]
+    lines = [(_line(one), one) for one in found if not is_local(one, found)]
     title = f"{path}\n"
     for keeps in (_all, _no_small, _no_members):
         text = title + "\n".join(line for line, one in lines if keeps(one))
@@ -49,12 +49,14 @@ def outline_of_file(root: str, path: str, now_ns: int) -> str:
 
 def outline_of_region(files: Iterable[tuple[str, int, Sequence[Definition]]]) -> str:
     """Return the outlines of files, by path; those beyond 24 kB are counted."""
+    return together(outline(path, length, found) for path, length, found in files)
+
+
+def together(texts: Iterable[str]) -> str:
+    """Return what is said of files, but blanks; those beyond 24 kB are counted."""
     shown: list[str] = []
     size = left = 0
-    for path, length, found in files:
-        text = outline(path, length, found)
-        if not text:
-            continue
+    for text in filter(None, texts):
         size += len(text.encode("utf-8", "replace")) + 1
         if size > MAX_REGION - 100:
             left += 1
@@ -65,7 +67,7 @@ def outline_of_region(files: Iterable[tuple[str, int, Sequence[Definition]]]) ->
     return "\n".join(shown)
 
 
-def _is_local(one: Definition, found: Sequence[Definition]) -> bool:
+def is_local(one: Definition, found: Sequence[Definition]) -> bool:
     """Return whether it is inside of a function, where nobody else sees it."""
     if not one.scope:
         return False

@@ -53,7 +53,8 @@ Known = dict[str, tuple["Stamp", int]]  # path: its stamp, and the blob it held
 class Store:
     """Owns the connection; it belongs to one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, busy_s: float = _BUSY_S) -> None:
+        self._busy_s = busy_s
         self._path = path.with_name(f"{path.name}-v{VERSION}.sqlite3")
         self._name = str(self._path)  # looked at before each use
         self._db: sqlite3.Connection | None = None
@@ -71,10 +72,15 @@ class Store:
             self._db = None
 
     def using(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do some work on the index; where it is found torn, once more on a new one."""
+        """Do some work on the index; where it is found torn, once more on a new one.
+
+        Raises TimeoutError where another process holds it for too long.
+        """
         try:
             return work(self._opened())
         except sqlite3.OperationalError as error:
+            if _is_held(error):
+                raise TimeoutError("another process holds the index of symbols") from error
             if not _is_torn(error):
                 raise
             self._remake()
@@ -99,7 +105,9 @@ class Store:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 self._db = self._connect()
-            except sqlite3.DatabaseError:
+            except sqlite3.DatabaseError as error:
+                if isinstance(error, sqlite3.OperationalError) and _is_held(error):
+                    raise
                 self._remake()
                 self._db = self._connect()
             self.opened += 1
@@ -107,7 +115,7 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(
-            self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            self._path, timeout=self._busy_s, isolation_level=None, check_same_thread=False
         )
         try:
             db.execute("PRAGMA journal_mode=WAL")
@@ -152,6 +160,11 @@ class Store:
             return False
         finally:
             db.close()
+
+
+def _is_held(error: sqlite3.OperationalError) -> bool:
+    """Return whether another process holds it, by the primary code of what SQLite said."""
+    return error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def _is_torn(error: sqlite3.OperationalError) -> bool:

@@ -1,4 +1,8 @@
-"""Opens files that a person names: regular ones alone, for others wait or act when opened."""
+"""Reads files that a person or a repository names: regular ones alone, and no more than fits.
+
+A pipe, a socket or a device waits or acts when it is opened, and `/dev/zero` never ends. Each error
+is an OSError whose `strerror` says what is there.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_MIB = 1 << 20
 
 
 def open_file(path: str | Path, *, flags: int = 0) -> BinaryIO:
@@ -31,6 +36,26 @@ def read_regular(path: str | Path, limit: int = -1) -> bytes:
     """Return what a regular file holds, at most so many bytes. Raises OSError as `open_file`."""
     with open_file(path) as file:
         return file.read(limit)
+
+
+def read_whole(path: str | Path, limit: int) -> bytes:
+    """Return all that a regular file holds. Raises OSError as `open_file`, and for a larger one."""
+    with open_file(path) as file:
+        if os.fstat(file.fileno()).st_size > limit:
+            raise _too_large(limit)
+        return read_within(file, limit)
+
+
+def read_within(stream: BinaryIO, limit: int) -> bytes:
+    """Return all that a stream gives, which may be a pipe. Raises OSError for more than `limit`."""
+    data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise _too_large(limit)
+    return data
+
+
+def _too_large(limit: int) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {limit // _MIB} MiB")
 
 
 def _check(mode: int) -> None:

@@ -231,6 +231,8 @@ class AgentSession:
     async def _remembering(self, prompt: Prompt) -> Prompt | None:
         """Return a prompt with what no vendor's thread holds; None once the agent has failed."""
         is_open = self._left_turn.turn is not None
+        if not is_open and await self._failover.take_chosen():
+            self._keeper.begin_anew()
         while True:
             try:
                 told = await self._keeper.history(prompt.text, self._on_stuck, is_open=is_open)
@@ -348,11 +350,11 @@ class AgentSession:
     async def _turns(self, session: ProviderSession, prompt: Prompt | None) -> Prompt | None:
         """Run turns until the agent has ended, or the session cannot take another one."""
         while prompt is not None and not (self.life.is_over or self._between.is_leaving):
+            if self._left_turn.turn is None and self._keeper.needs_other_session(prompt.text):
+                break
             while (pause := self._failover.breaker.remaining()) > 0:
                 await self._pause(pause)
             await self.life.take_slot()  # the last turn may have ended while the agent waited
-            if self._left_turn.turn is None and self._keeper.is_full(prompt.text):
-                break
             turn = self._left_turn.attach(session, prompt) or self._begin_turn(session, prompt)
             try:
                 result = await turn.run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rich.style import Style
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from prsm_tui.acts import Acts
     from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
+    from prsm_tui.screen.app import Tui
 
 _STYLES: Mapping[str, Style] = {
     HEAD: Style(bold=True),
@@ -53,15 +54,16 @@ class BoardOpened(ActWanted):
 
 
 class ModelPicked(ActWanted):
-    """A model was picked for the next task."""
+    """A model was picked for the agent that is chosen, or for the first task."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, agent: str | None) -> None:
         super().__init__()
         self.model = model
+        self.agent = agent
 
     def do(self, acts: Acts) -> None:
         """Take it."""
-        acts.looks.choose_model(self.model)
+        acts.looks.choose_model(self.model, self.agent)
 
 
 class BoardScreen(Place):
@@ -152,7 +154,8 @@ class BoardScreen(Place):
         """Pick what the cursor is on."""
         at = self._shown.cursor
         if 0 <= at < len(self._rows) and self._rows[at][1]:
-            self.post_message(ModelPicked(self._rows[at][1]))
+            chosen = cast("Tui", self.app).chosen
+            self.post_message(ModelPicked(self._rows[at][1], chosen))
 
     def action_again(self) -> None:
         """Have the page made anew."""

@@ -17,8 +17,8 @@ def model(agent: str, model: str, session: str | None, workspace: str) -> None:
 
     MODEL is an alias, PROVIDER/MODEL, a provider for its default, or a model of the agent's own
     provider; `prsm models list` tells them. The turn that runs is not touched: the next one is of
-    that model, with the conversation. A resume keeps it. Exits with 1 when there is no such agent
-    or model, or its provider is not there.
+    that model, with the conversation. A resume keeps it. Exits with 1 when no such agent runs, with
+    3 when there is no such model, or its provider is not there.
     """
     from prsm_core.cli.control import set_model
     from prsm_core.loop.run import run_to_end

@@ -12,7 +12,7 @@ from prsm_tui.screen.file_messages import ActWanted
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
 from prsm_tui.screen.place import Place
-from prsm_tui.screen.wrapping import wrap_all
+from prsm_tui.screen.wrapping import hanging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,14 +31,6 @@ _STYLES: Mapping[str, Style] = {
     DIM: Style(dim=True),
     WARNING: Style(color="yellow"),
 }
-
-
-def _rows_of(text: str, width: int) -> Sequence[str]:
-    """Return a line as rows; those behind the first stand further in than it."""
-    inner = text.lstrip(" ")
-    indent = " " * min(len(text) - len(inner), max(0, width - 20))
-    first, *rest = wrap_all(inner, max(10, width - len(indent) - 2)) or [""]
-    return [indent + first, *(f"{indent}  {row}" for row in rest)]
 
 
 class BoardOpened(ActWanted):
@@ -120,7 +112,7 @@ class BoardScreen(Place):
         self._rows = [
             ((row, _STYLES[line.look]), line.pick)
             for line in page.lines
-            for row in _rows_of(line.text, width)
+            for row in hanging(line.text, width)
         ]
         self._shown.provide(len(self._rows), lambda index, _width: self._rows[index][0])
         picks = self._picks

@@ -283,7 +283,7 @@ class ScriptedApp(ScriptedChanges):
         while self.models_set:
             agent_id, name = self.models_set.popitem()
             provider, _, model = name.partition("/")
-            told = {"provider": provider, "model": model, "reasoning_effort": None}
+            told: dict[str, Any] = {"provider": provider, "model": model, "reasoning_effort": None}
             self.say("agent_model_changed", agent_id, **told)
 
     async def kill(self, agent: str) -> Sequence[str]:

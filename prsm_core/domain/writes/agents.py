@@ -304,8 +304,8 @@ class ModelSwitched(Write, frozen=True, kw_only=True):
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `agent_model_changed`."""
         model = {"provider": self.provider, "model": self.model}
-        model |= {"reasoning_effort": self.reasoning_effort}
-        return step.telling("agent_model_changed", model)
+        effort = {"reasoning_effort": self.reasoning_effort}
+        return step.telling("agent_model_changed", {**model, **effort})
 
 
 class ThreadKept(Write, frozen=True, kw_only=True):

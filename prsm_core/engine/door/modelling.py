@@ -30,16 +30,19 @@ async def set_model(engine: OrchestrationEngine, agent_id: str, text: str) -> st
     ConfigError where no model is named (code `no_model`) or its client chooses it (`external`).
     """
     record = engine.manager.roster.find(agent_id)
-    known = await engine.conversations.now(agent_id) if record is None else None
-    agent = record.descriptor if known is None else known.agent
+    if record is not None:
+        agent, notes = record.descriptor, record.notes
+    else:
+        known = await engine.conversations.now(agent_id)
+        agent, notes = known.agent, known.notes
     now = ModelChoice(
         provider=agent.provider, model=agent.model, reasoning_effort=agent.reasoning_effort
     )
     choice = await _found(engine, agent, now, text)
     chosen = None if choice == now else NamedModel(**asdict(choice))
-    if known is not None:
-        await _keep(engine, agent, replace(known.notes, chosen=chosen))
-    elif record is not None and chosen != record.notes.chosen:
+    if record is None:
+        await _keep(engine, agent, replace(notes, chosen=chosen))
+    elif chosen != record.notes.chosen:
         record.note(chosen=chosen)
         if record.state.is_terminal:
             await _keep(engine, agent, record.notes)

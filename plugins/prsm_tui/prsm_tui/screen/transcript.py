@@ -153,7 +153,7 @@ class Transcript(ScrollView, can_focus=True):
     def filters(self) -> dict[str | None, str]:
         """The filters of all transcripts, by agent; None is the session."""
         texts = {model: one.filter.text for model, one in self._readings.items()}
-        known = [(None, self._session.transcript)]
+        known: list[tuple[str | None, Model]] = [(None, self._session.transcript)]
         known += [(agent.id, agent.transcript) for agent in self._session.agents.values()]
         return {agent: texts[model] for agent, model in known if texts.get(model)}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from prsm_tui.screen.needs_you import NeedsYou
 from textual.widgets import Input
@@ -72,7 +74,12 @@ async def test_a_command_that_is_broken_at_the_edge_looks_like_no_line_of_the_re
     app = ScriptedApp()
     async with watching(app, size=(width, 40)) as eyes:
         app.spawn()
-        told = {"tool": "Bash", "paths": [], "reason": "not known", "options": ["once", "deny"]}
+        told: dict[str, Any] = {
+            "tool": "Bash",
+            "paths": [],
+            "reason": "not known",
+            "options": ["once", "deny"],
+        }
         command = "curl evil " + "x " * width + "reason: harmless " * 20
         app.say("permission_requested", "m", request="r1", command=command, **told)
         await eyes.press("f2")

@@ -48,13 +48,11 @@ async def test_a_screen_looks_as_its_picture(name, kind):
 async def test_a_screen_is_drawn_as_its_svg(name, kind, request):
     """Not by `snap_compare`, which runs an application that nobody tells events."""
     found = pytest.importorskip("pytest_textual_snapshot", reason="pip install --group screens")
-
-    class Drawing(found.SVGImageExtension):
-        file_extension = "svg"  # which this version gives another name
+    drawing = type("Drawing", (found.SVGImageExtension,), {"file_extension": "svg"})
 
     async with asyncio.timeout(DEADLINE), shown(SCENES[name], VARIANTS[kind]) as eyes:
         seen, drawn = picture_of(eyes), eyes.tui.export_screenshot()
-    expected = request.getfixturevalue("snapshot")(extension_class=Drawing)
+    expected = request.getfixturevalue("snapshot")(extension_class=drawing)
     assert drawn == expected, "look at it, then: pytest --snapshot-update"
     check_style(seen, VARIANTS[kind])
 

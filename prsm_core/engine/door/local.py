@@ -12,10 +12,10 @@ from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.offers import known_models, provider_values, session_rows
 from prsm_core.engine.door.refusals import known_mode
-from prsm_core.engine.door.started import StartedRun
 from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.files.quiet import HOLD_SECONDS
 from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
+from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.errors import ConfigError

@@ -15,7 +15,6 @@ from prsm_core.errors import BudgetExceededError, RunAbortedError
 from prsm_core.interfaces.frontend import RunResult
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterator
 
     from prsm_core.domain.sessions import RunNow

@@ -223,7 +223,7 @@ async def first(_: str) -> dict[str, float]:
 
     async def drawn() -> dict[str, float]:
         while not terminal.bytes:  # noqa: ASYNC110 - another thread writes
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)  # whoever only looks takes no CPU from who draws
         return {"bytes": terminal.bytes}
 
     return await drive(tui, drawn)

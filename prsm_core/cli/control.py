@@ -35,6 +35,17 @@ async def kill_agent(workspace: str, session: str | None, agent: str) -> None:
             click.echo(f"killed {escape_exact(name)}")
 
 
+async def set_model(workspace: str, session: str | None, agent: str, model: str) -> None:
+    """Let an agent go on with another model, and print which that is.
+
+    Raises:
+        PrsmError: nothing runs, no such agent, or no such model.
+    """
+    async with await open_running(workspace, session) as owner:
+        name = await owner.set_model(agent, model)
+        click.echo(f"{escape_exact(agent)}: {escape_exact(name)} from its next turn on")
+
+
 async def prompt_agent(
     workspace: str,
     session: str | None,

@@ -59,6 +59,10 @@ COMMANDS = {
     "export": ("prsm_core.cli.export:export", "Write a session to a file."),
     "prompt": ("prsm_core.cli.prompt:prompt", "Tell something to an agent of a running session."),
     "kill": ("prsm_core.cli.kill:kill", "Kill an agent of a running session."),
+    "model": (
+        "prsm_core.cli.model:model",
+        "Let an agent of a running session go on with another model.",
+    ),
     "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),
     "attach": ("prsm_core.cli.attach:attach", "Follow a running session and answer it."),
     "mcp": ("prsm_core.cli.mcp:mcp", "Let an MCP client, such as Claude Code, lead a tree."),

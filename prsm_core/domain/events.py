@@ -37,6 +37,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
         *("call", "cwd", "mode", "incarnation", "region", "labels", "continues"),
     ),
     "agent_labels_changed": ("labels",),
+    "agent_model_changed": ("provider", "model", "reasoning_effort"),
     "agent_state_changed": (
         *("from", "to", "reason"),
         *("evidence", "evidence_gaps", "evidence_by"),
@@ -110,6 +111,7 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "agent_spawned": "there is a new agent, by a `call` of its `parent`, None for a master;"
     " its conversation begins as that of the agent it `continues` was by then",
     "agent_labels_changed": "what is said of it is other: all its `labels` from now on",
+    "agent_model_changed": "it goes on with another model: a person has chosen it, or one failed",
     "agent_state_changed": "its state is another, and why; at its end what speaks for its result",
     "conversation_begun": "a new life of the agent knows nothing of what was said before",
     "turn_started": "the `n`th prompt of an agent goes to its provider",

@@ -20,9 +20,18 @@ class Ending(Record, frozen=True, gc=False, kw_only=True):
     reason: str
     kind: str  # of the error in its result
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {"state": self.state, "reason": self.reason, "kind": self.kind}
+
+class NamedModel(Record, frozen=True, gc=False, kw_only=True):
+    """A model of a provider, and how hard it is to think; None: as the provider has it."""
+
+    provider: str
+    model: str
+    reasoning_effort: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The model as grants name it, "provider/model"."""
+        return f"{self.provider}/{self.model}"
 
 
 class Notes(Record, frozen=True, gc=False, kw_only=True):
@@ -44,12 +53,13 @@ class Notes(Record, frozen=True, gc=False, kw_only=True):
     reports: int = 0  # how often it has
     heard: Mapping[str, int] = field(default_factory=dict)  # by child, how many it was told
     ending: Ending | None = None  # it is about to end
+    chosen: NamedModel | None = None  # by a person, for its next turn on
+    left: NamedModel | None = None  # for the chosen one, with which no turn has ended well yet
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is not as usual, as JSON values."""
         told = {name: value for name, value in asdict(self).items() if value != _USUAL[name]}
-        if self.ending is not None:
-            told["ending"] = self.ending.to_dict()
+        told.update({name: asdict(told[name]) for name in told.keys() & _RECORDS.keys()})
         names = told.keys() & _LISTS
         return {**told, **{name: list(told[name]) for name in names}}
 
@@ -57,11 +67,20 @@ class Notes(Record, frozen=True, gc=False, kw_only=True):
     def from_dict(cls, data: Mapping[str, Any]) -> Notes:
         """Build notes from the values of `to_dict`."""
         given = {**data, **{name: tuple(data[name]) for name in data.keys() & _LISTS}}
-        if given.get("ending") is not None:
-            given["ending"] = Ending(**given["ending"])
-        return cls(**given)
+        return cls(**{name: _built(name, value) for name, value in given.items()})
 
 
+def _built(name: str, value: Any) -> Any:
+    """Return the value of a note; of some it is a record."""
+    kind = _RECORDS.get(name)
+    return value if kind is None or value is None else kind(**value)
+
+
+_RECORDS: Mapping[str, type[Record]] = {
+    "ending": Ending,
+    "chosen": NamedModel,
+    "left": NamedModel,
+}
 _USUAL = asdict(Notes())
 _LISTS = frozenset(name for name, value in _USUAL.items() if value == ())
 NO_NOTES = Notes()

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import NO_LABELS, PermissionMode
 from prsm_core.domain.writes import RunFinished, RunResumed
+from prsm_core.engine.agents.failover import coming_model
 from prsm_core.engine.assembly import Assembly, EngineConfig
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
 from prsm_core.engine.journal.feed import Feed
 from prsm_core.engine.journal.sinks import RunSinks
 from prsm_core.engine.journal.unit import Journal
 from prsm_core.engine.outcome import FINISHED, INTERRUPTED, check_wanted, outcome_of, result_of
-from prsm_core.engine.providers.model_choice import ModelChoice
 from prsm_core.engine.starting import Starting, notices, own_process
 from prsm_core.errors import ConfigError, FencedError
 from prsm_core.interfaces.frontend import RunResult
@@ -262,8 +262,7 @@ class OrchestrationEngine:
         check_wanted(abort_signal)
         master = self.manager.ended_master(master_agent_id)
         await self.manager.lives.leave(master)
-        descriptor = master.descriptor
-        choice = ModelChoice(provider=descriptor.provider, model=descriptor.model)
+        descriptor, choice = master.descriptor, coming_model(master)
         async with self._starting.task(task_definition, images, choice) as said:
             told = await self._starting.survey(descriptor.grant.mode, choice)
             started = self._starting.writes(said, told, self._starting.options(timeout_s))

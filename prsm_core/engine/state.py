@@ -291,7 +291,8 @@ class AgentRecord(Struct, eq=False):
         self.questions = self.progress = NOTHING
         self.reasoning_used = 0.0
         known = self.notes  # reports are counted over all lives
-        self.notes = replace(NO_NOTES, reports=known.reports, heard=known.heard)
+        kept = {"reports": known.reports, "heard": known.heard, "chosen": known.chosen}
+        self.notes = replace(NO_NOTES, **kept)
         self.note(began_at=now)
         self.is_condemned = False
         self._steps = 0

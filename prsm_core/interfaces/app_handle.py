@@ -66,6 +66,23 @@ class AppHandle(Protocol):
         """Let the runs that begin from now on have this mode; agents that live keep theirs."""
         ...
 
+    async def set_model(self, agent: str, model: str) -> str:
+        """Let an agent go on with another model; return that, as `provider/model`.
+
+        A turn that runs is not touched: its next one is of that model, in a session that is given
+        the conversation. That is in the ledger when this returns, and holds after a crash; until
+        then `tree` has it as the agent's `next_model`. An agent that has ended, also in an earlier
+        process, takes it in its next life. Where the model cannot be used after all, the one before
+        takes over again, which a notice tells.
+
+        The model is named as anywhere: an alias, `provider/model`, a provider for its default, or
+        a model of the agent's own provider; its effort is that of the alias, or the agent's where
+        the provider stays. Raises MessageRoutingError for an unknown agent, ModelNotAvailableError,
+        with the nearest names, for an unknown model, ProviderNotAvailableError where its provider
+        is not there, and ConfigError where a client chooses it (code `external`).
+        """
+        ...
+
     async def prompt_agent(
         self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
     ) -> str:

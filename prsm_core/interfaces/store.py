@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.notes import NamedModel
     from prsm_core.domain.sessions import SessionState
     from prsm_core.domain.steps import Committed, HumanRequest, Step
 
@@ -62,6 +63,7 @@ class AgentRow(Record, frozen=True, gc=False, kw_only=True):
     cost_provenance: Provenance = Provenance.UNKNOWN
     turns_without_usage: int = 0  # closed turns whose tokens nobody told
     turns_without_cost: int = 0
+    chosen: NamedModel | None = None  # by a person, for its next turn on
 
     @property
     def spent(self) -> Spent:

@@ -14,6 +14,7 @@ from prsm_core.domain.agents import (
     PermissionMode,
 )
 from prsm_core.domain.budgets import Budget
+from prsm_core.domain.notes import Notes
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.interfaces.store import AgentRow
@@ -22,6 +23,8 @@ from prsm_core.store.codec import decode
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping
+
+    from prsm_core.domain.notes import NamedModel
 
 # sum() gives NULL where no turn knows a count, which is what TokenUsage means by None. A sum is as
 # certain as its least certain part: measured 1, reported 2, estimated 3; 0 where all is unknown.
@@ -151,7 +154,15 @@ def _agent_row(row: dict[str, Any]) -> AgentRow:
         cost_provenance=spent.cost_from,
         turns_without_usage=spent.turns_without_tokens,
         turns_without_cost=spent.turns_without_cost,
+        chosen=_chosen(row["notes"]),
     )
+
+
+def _chosen(notes: str | None) -> NamedModel | None:
+    """Return the model that notes say a person has chosen; those of most agents are not read."""
+    if notes is None or '"chosen"' not in notes:
+        return None
+    return Notes.from_dict(decode(notes)).chosen
 
 
 def read_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:

@@ -13,7 +13,7 @@ The scene is what the application has behind it: a master that does as a test sa
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +21,15 @@ import pytest
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
-from prsm_core.errors import ConfigError, MessageRoutingError, PrsmError, ToolInputError
+from prsm_core.errors import (
+    ConfigError,
+    MessageRoutingError,
+    ModelNotAvailableError,
+    PrsmError,
+    ToolInputError,
+)
+from prsm_core.testing.app_file_rules import AppFileRules
+from prsm_core.testing.app_scene import AppScene, started
 from prsm_core.testing.bound import bounded
 
 if TYPE_CHECKING:
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.domain.events import Event
-    from prsm_core.interfaces.frontend import AppHandle, RunHandle
+    from prsm_core.interfaces.frontend import RunHandle
 
 __all__ = ["AppContract", "AppScene"]
 
@@ -43,34 +51,9 @@ PIECE = "The second message begins with a few words, and goes on. "  # some may 
 TURN = {"agent", "turn", "n", "message", "text", "thinking", "at", "unwritten"}
 
 
-class AppScene(ABC):
-    """An application, and the master of its run, which does what a test says.
-
-    Its provider takes images.
-    """
-
-    app: AppHandle
-
-    @abstractmethod
-    async def say(self, text: str) -> None:
-        """Have the master say a whole message; returns once it is committed."""
-
-    @abstractmethod
-    async def begin_to_say(self, text: str) -> None:
-        """Have the master say a piece of a message, which nothing commits."""
-
-    @abstractmethod
-    async def ask(self, question: str) -> None:
-        """Have the master ask the person; returns once that is asked."""
-
-    @abstractmethod
-    async def finish(self, summary: str) -> None:
-        """Have the master end its work, and the run with it."""
-
-
 @bounded
 @pytest.mark.asyncio
-class AppContract(ABC):
+class AppContract(AppFileRules):
     """What every AppHandle does; each test's docstring is the rule."""
 
     bound_s: ClassVar[float] = 30.0  # how long a test may take
@@ -108,7 +91,7 @@ class AppContract(ABC):
     async def test_a_cursor_beyond_the_last_event_is_refused(self, tmp_path: Path) -> None:
         """A number of another session is told, rather than waited for."""
         async with self.open_scene(tmp_path) as scene:
-            await _start(scene)
+            await started(scene)
             with pytest.raises(ConfigError) as refused:
                 await _until(scene.app.events(after=10_000), lambda _: True)
             assert refused.value.code == "no_such_event"
@@ -116,7 +99,7 @@ class AppContract(ABC):
     async def test_pieces_of_a_message_come_live_and_uncommitted(self, tmp_path: Path) -> None:
         """A delta has no number, and says of which message it is, and where in it."""
         async with self.open_scene(tmp_path) as scene:
-            await _start(scene)
+            await started(scene)
             async with aclosing(scene.app.events()) as events:  # type: ignore[type-var]
                 seen = await _until(events, _says("first"), then=scene.say("first"))
                 seen += await _until(events, _is_delta, then=scene.begin_to_say(PIECE))
@@ -131,7 +114,7 @@ class AppContract(ABC):
     async def test_pieces_and_a_picture_fit_together(self, tmp_path: Path) -> None:
         """Who looks, and reads on, has a message from its beginning, by `message` and `at`."""
         async with self.open_scene(tmp_path) as scene:
-            await _start(scene)
+            await started(scene)
             await scene.begin_to_say(PIECE)
             view = await scene.app.view()
             async with aclosing(scene.app.events(after=view["seq"])) as events:  # type: ignore[type-var]
@@ -146,7 +129,7 @@ class AppContract(ABC):
     async def test_a_view_is_of_one_event_and_reading_goes_on_from_it(self, tmp_path: Path) -> None:
         """What is in the picture does not come again, and what is not comes."""
         async with self.open_scene(tmp_path) as scene:
-            run = await _start(scene)
+            run = await started(scene)
             await scene.say("one")
             view = await scene.app.view()
             before = await _until(scene.app.events(), lambda event: event.seq == view["seq"])
@@ -173,7 +156,7 @@ class AppContract(ABC):
         """Interrupting twice is harmless, also at once."""
         async with self.open_scene(tmp_path) as scene:
             assert await scene.app.interrupt_run() is False
-            run = await _start(scene)
+            run = await started(scene)
             ends = await asyncio.gather(scene.app.interrupt_run(), scene.app.interrupt_run())
             assert ends[0] is True
             result = await run.result()
@@ -192,7 +175,7 @@ class AppContract(ABC):
             with pytest.raises(ConfigError) as none:
                 await scene.app.continue_run("more")
             assert none.value.code == "no_master"
-            run = await _start(scene)
+            run = await started(scene)
             with pytest.raises(ConfigError, match="runs a task already"):
                 await scene.app.continue_run("more")
             await scene.finish("counted")
@@ -214,7 +197,7 @@ class AppContract(ABC):
             app, image, text = scene.app, tmp_path / "screen.png", tmp_path / "note.txt"
             image.write_bytes(PNG)
             text.write_text("no image")
-            run = await _start(scene)
+            run = await started(scene)
             for unfit in (str(text), str(tmp_path / "nowhere.png"), "data:text/plain,x"):
                 with pytest.raises(ConfigError) as refused:
                     await app.prompt_agent("master", "look", images=[str(image), unfit])
@@ -237,7 +220,7 @@ class AppContract(ABC):
     async def test_what_is_asked_is_answered_once(self, tmp_path: Path) -> None:
         """The first answer wins; who comes later is told."""
         async with self.open_scene(tmp_path) as scene:
-            await _start(scene)
+            await started(scene)
             await scene.ask("which?")
             [request] = await scene.app.requests()
             assert (request["kind"], request["question"]) == ("question", "which?")
@@ -256,7 +239,7 @@ class AppContract(ABC):
     async def test_of_two_answers_at_once_one_wins(self, tmp_path: Path) -> None:
         """The other is False, and `outcome` tells whose it was."""
         async with self.open_scene(tmp_path) as scene:
-            await _start(scene)
+            await started(scene)
             await scene.ask("which?")
             [asked] = await scene.app.requests()
             taken = await asyncio.gather(
@@ -274,7 +257,7 @@ class AppContract(ABC):
     async def test_a_history_comes_in_pages(self, tmp_path: Path) -> None:
         """Page by page from the end it is the whole, each entry once."""
         async with self.open_scene(tmp_path) as scene:
-            await _start(scene)
+            await started(scene)
             for number in range(5):
                 await scene.say(f"{number}")
             whole = await scene.app.history("master")
@@ -292,7 +275,7 @@ class AppContract(ABC):
     async def test_a_history_that_cannot_be_had_is_refused_by_name(self, tmp_path: Path) -> None:
         """Of nobody, in no detail that there is, or in empty pages."""
         async with self.open_scene(tmp_path) as scene:
-            await _start(scene)
+            await started(scene)
             with pytest.raises(MessageRoutingError) as unknown:
                 await scene.app.history("nobody-of-this-name")
             assert unknown.value.code == "unknown_agent"
@@ -310,10 +293,34 @@ class AppContract(ABC):
             with pytest.raises(ConfigError):
                 await scene.app.set_mode("carefree")  # type: ignore[arg-type]
 
+    async def test_an_agent_goes_on_with_another_model(self, tmp_path: Path) -> None:
+        """In its next turn or life; who or what is not known is refused, by the nearest."""
+        async with self.open_scene(tmp_path) as scene:
+            app, run = scene.app, await started(scene)
+            own = (await app.tree())["agents"][0]["provider"]
+            assert await app.set_model("master", "second") == f"{own}/second"
+            with pytest.raises(MessageRoutingError):
+                await app.set_model("nobody-of-this-name", "second")
+            with pytest.raises(ModelNotAvailableError) as unknown:
+                await app.set_model("master", f"{own}x/second")
+            assert own in (unknown.value.hint or "")
+            assert (await app.tree())["agents"][0]["next_model"] == f"{own}/second"
+            await scene.finish("counted")
+            await run.result()
+            assert await app.set_model("master", f"{own}/third") == f"{own}/third"
+            again = await app.continue_run("more")
+            await scene.say("on it")
+            [master] = (await app.tree())["agents"]
+            assert (master["model"], master["next_model"]) == ("third", None)
+            await scene.finish("counted more")
+            assert (await again.result()).status == "completed"
+            told = await _until(app.events(), lambda event: event.type == "agent_model_changed")
+            assert (told[-1].agent, told[-1].data["model"]) == (master["id"], "third")
+
     async def test_what_a_session_has_around_it_is_told(self, tmp_path: Path) -> None:
         """Sessions, providers, models, the budget, and what a word may become."""
         async with self.open_scene(tmp_path) as scene:
-            run = await _start(scene)
+            run = await started(scene)
             sessions = {row["session"]: row for row in await scene.app.sessions()}
             assert sessions[run.session]["status"] == "running"
             assert all("available" in row for row in await scene.app.providers())
@@ -326,7 +333,7 @@ class AppContract(ABC):
     async def test_a_fork_is_another_session_and_this_one_runs_on(self, tmp_path: Path) -> None:
         """It is listed with its origin, as one that nobody runs; a wrong event is refused."""
         async with self.open_scene(tmp_path) as scene:
-            run = await _start(scene)
+            run = await started(scene)
             await scene.say("one")
             forked = await scene.app.fork()
             rows = {row["session"]: row for row in await scene.app.sessions()}
@@ -339,110 +346,16 @@ class AppContract(ABC):
             await scene.finish("counted")
             assert (await run.result()).status == "completed"
 
-    async def test_files_are_held_for_as_long_as_somebody_holds_them(self, tmp_path: Path) -> None:
-        """It says once who may write, which is nobody, and then nothing until it is left."""
-        async with self.open_scene(tmp_path) as scene:
-            await _start(scene)
-            held = scene.app.hold_files()
-            assert list(await anext(held)) == []
-            close = getattr(held, "aclose", None)
-            assert close is not None
-            await close()
-
-    async def test_without_changes_there_is_nothing_to_decide(self, tmp_path: Path) -> None:
-        """What is not there is refused by its code; all of nothing is nothing."""
-        async with self.open_scene(tmp_path) as scene:
-            app = scene.app
-            await _start(scene)
-            assert list(await app.changes()) == []
-            for decide in (app.accept, app.reject):
-                assert list(await decide()) == []
-                with pytest.raises(PrsmError) as unknown:
-                    await decide(["nothing"])
-                assert unknown.value.code == "unknown_change"
-            with pytest.raises(PrsmError) as unknown:
-                await app.show_change("nothing")
-            assert unknown.value.code == "unknown_change"
-            for dry_run in (True, False):
-                told = await app.commit_changes(dry_run=dry_run)
-                assert (list(told["commits"]), list(told["left"])) == ([], [])
-            with pytest.raises(PrsmError) as unknown:
-                await app.commit_changes(["nothing"])
-            assert unknown.value.code == "unknown_change"
-            with pytest.raises(ConfigError):
-                await app.commit_changes(by="moon")
-            with pytest.raises(ConfigError):
-                await app.commit_changes(message=" ")
-
-    async def test_nothing_is_taken_back_below_a_run_that_is_open(self, tmp_path: Path) -> None:
-        """But for a turn's changes; what there is nothing of is refused by its code."""
-        async with self.open_scene(tmp_path) as scene:
-            app = scene.app
-            run = await _start(scene)
-            assert list((await app.undo("turn"))["decided"]) == []
-            codes = []
-            for what in ("prompt", "restore", "everything"):
-                with pytest.raises(ConfigError) as refused:
-                    await app.undo(what)
-                codes.append(refused.value.code)
-            assert codes == ["run_open", "run_open", "unknown_undo"]
-            await scene.finish("done")
-            await run.result()
-            with pytest.raises(ConfigError) as unknown:
-                await app.undo()
-            assert unknown.value.code == "unknown_prompt"
-
-    async def test_a_snapshot_is_taken_or_it_is_said_that_files_are_not_kept(
-        self, tmp_path: Path
-    ) -> None:
-        """By the code of the error; one that is taken is among the session's."""
-        async with self.open_scene(tmp_path) as scene:
-            await _start(scene)
-            taken, code = None, ""
-            try:
-                taken = await scene.app.take_snapshot("as it is")
-            except ConfigError as error:
-                code = error.code
-            known = {one["id"] for one in await scene.app.snapshots()}
-            assert code == "no_snapshots" if taken is None else taken["id"] in known
-            with pytest.raises(ConfigError) as refused:
-                await scene.app.restore_snapshot("0")
-            assert refused.value.code == "run_open"
-            with pytest.raises(ConfigError) as refused:
-                await scene.app.restore_snapshot("nothing", dry_run=True)
-            assert refused.value.code == (code or "unknown_snapshot")
-            await scene.finish("done")
-
-    async def test_of_a_file_that_nobody_changed_no_reason_is_told(self, tmp_path: Path) -> None:
-        """Neither of it nor of a line; the code says which, and the hint what to do."""
-        async with self.open_scene(tmp_path) as scene:
-            app = scene.app
-            assert list(await app.snapshots()) == []  # of a session that has not begun
-            assert list(await app.worktrees()) == []
-            await _start(scene)
-            for line in (None, 1):
-                with pytest.raises(PrsmError) as missing:
-                    await app.rationale("a.py", line)
-                assert missing.value.code == "unchanged_path"
-                assert missing.value.hint
-
     async def test_readers_may_come_and_go(self, tmp_path: Path) -> None:
         """One that leaves takes nothing from another."""
         async with self.open_scene(tmp_path) as scene:
-            run = await _start(scene)
+            run = await started(scene)
             for _ in range(3):
                 await _until(scene.app.events(), lambda event: event.seq == 1)
             await scene.finish("done")
             await run.result()
             events = await _until(scene.app.events(), _ends(run))
             assert events[-1].type == "run_finished"
-
-
-async def _start(scene: AppScene) -> RunHandle:
-    """Start a run whose master has said something: it is there, and works."""
-    run = await scene.app.start_run("count")
-    await scene.say("I begin")
-    return run
 
 
 async def _until(

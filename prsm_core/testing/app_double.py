@@ -32,7 +32,13 @@ from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, MessageRoutingError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.testing.scripted_changes import ScriptedChanges
-from prsm_core.testing.scripted_turns import labels_now, running_turns
+from prsm_core.testing.scripted_turns import (
+    MORE,
+    labels_now,
+    named_model,
+    running_turns,
+    told_tree,
+)
 from prsm_core.workspace.images import check_images
 
 if TYPE_CHECKING:
@@ -92,6 +98,7 @@ class ScriptedApp(ScriptedChanges):
         self.prompts: list[tuple[str, str, str]] = []  # agent, text, delivery
         self.killed: list[str] = []
         self.restarted: list[tuple[str, str]] = []
+        self.models_set: dict[str, str] = {}  # by agent, "provider/model" of its next turn
         self.continued: list[str] = []
         self.shown: list[tuple[str, ...]] = []  # the images of each prompt and follow-up with some
         self.takes_images = True
@@ -238,6 +245,7 @@ class ScriptedApp(ScriptedChanges):
             raise ConfigError("no master has run yet", hint="start a run", code="no_master")
         self._show(images)
         run = await self.start_run(task)
+        self.switch_models()
         self.continued.append(task)
         return run
 
@@ -262,6 +270,21 @@ class ScriptedApp(ScriptedChanges):
         self.prompts.append((agent_id, text, delivery))
         self._wake()
         return {"inject": "injected", "interrupt": "interrupting"}.get(delivery, "queued")
+
+    async def set_model(self, agent: str, model: str) -> str:
+        """Keep the order; a provider that no row or agent has is none."""
+        agent_id = self._resolve(agent)
+        self.models_set[agent_id] = named_model(self._log, self.model_rows, agent_id, model)
+        self._wake()
+        return self.models_set[agent_id]
+
+    def switch_models(self) -> None:
+        """Have the next turns begin of the models that were set."""
+        while self.models_set:
+            agent_id, name = self.models_set.popitem()
+            provider, _, model = name.partition("/")
+            told: dict[str, Any] = {"provider": provider, "model": model, "reasoning_effort": None}
+            self.say("agent_model_changed", agent_id, **told)
 
     async def kill(self, agent: str) -> Sequence[str]:
         """Keep the order; the agent alone counts as ended by it."""
@@ -345,18 +368,10 @@ class ScriptedApp(ScriptedChanges):
 
     async def tree(self) -> Mapping[str, Any]:
         """Return the agents that were spawned; what a script does not know is None."""
-        nodes: dict[str | None, dict[str, Any]] = {}
-        roots: list[dict[str, Any]] = []
-        for event in self._log:
-            if event.type == "agent_spawned":
-                told = {**event.data, "id": event.agent, "run": event.run, "children": []}
-                node = {**_NODE, **told, "waits_for_user": self._waiting(event.agent)}
-                nodes[event.agent] = node
-                parent = nodes.get(event.data["parent"])
-                (roots if parent is None else parent["children"]).append(node)
-            elif event.type == "agent_state_changed" and event.agent in nodes:
-                nodes[event.agent]["state"] = event.data["to"]
-        known = {"is_live": True, "spent": _UNKNOWN_USAGE}
+        roots = told_tree(self._log, self._waiting)
+        for node in walk_tree(roots):
+            node["next_model"] = self.models_set.get(node["id"])  # type: ignore[index]
+        known = {"is_live": True, "spent": Spent().to_dict()}
         return {"session": self.session, "run": RUN, **known, "agents": roots}
 
     async def view(self) -> Mapping[str, Any]:
@@ -377,7 +392,7 @@ class ScriptedApp(ScriptedChanges):
         labels = labels_now(self._log)
         for node in walk_tree(tree["agents"]):
             said = labels.get(node["id"], {})
-            node.update(_MORE, mode=self.options.mode.value, labels=said)  # type: ignore[attr-defined]
+            node.update(MORE, mode=self.options.mode.value, labels=said)  # type: ignore[attr-defined]
         return {
             "seq": self._seq,
             "session": self.session,
@@ -480,18 +495,3 @@ class ScriptedApp(ScriptedChanges):
             if agent in (agent_id, name):
                 return agent_id
         raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
-
-
-_UNKNOWN_USAGE = Spent().to_dict()
-_NODE: Mapping[str, Any] = {
-    "state": "pending",
-    "usage_self": _UNKNOWN_USAGE,
-    "usage_subtree": _UNKNOWN_USAGE,
-    "elapsed_s": None,
-    "last_tool": None,
-    "silent_s": None,
-    "evidence": None,
-    "evidence_gaps": [],
-    "evidence_by": [],
-}
-_MORE: Mapping[str, Any] = {"waiting_on": None, "context": None, "open_tools": [], "prompts": []}

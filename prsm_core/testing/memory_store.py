@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.changes import to_change_row
+from prsm_core.domain.notes import Notes
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage, total
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, SessionInfo, Store
@@ -237,6 +238,7 @@ def _agent_row(row: Values, turns: Sequence[Values]) -> AgentRow:
         cost_provenance=spent.cost_from,
         turns_without_usage=spent.turns_without_tokens,
         turns_without_cost=spent.turns_without_cost,
+        chosen=Notes.from_dict(row.get("notes") or {}).chosen,
     )
 
 

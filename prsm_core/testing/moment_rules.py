@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prsm_core.domain.messages import MessageType
+from prsm_core.domain.notes import NO_NOTES, NamedModel, Notes
 from prsm_core.domain.usage import Spent, TokenUsage
-from prsm_core.domain.writes import RunFinished, ThreadKept, Told, TurnMetered
+from prsm_core.domain.writes import AgentNoted, RunFinished, ThreadKept, Told, TurnMetered
 from prsm_core.errors import MessageRoutingError, StoreError
 from prsm_core.testing.steps import Steps
 
@@ -122,3 +123,19 @@ class MomentRules:
             with pytest.raises(StoreError) as caught:
                 await store.state("s1", at)
             assert (caught.value.code, bool(caught.value.hint)) == ("unknown_position", True)
+
+    async def test_what_a_person_chose_for_an_agent_is_noted_by_the_run(
+        self, store: Store, team: Steps
+    ) -> None:
+        """For one that nobody runs, and as it was before; nobody else notes it, nor of nobody."""
+        before = (await store.state("s1")).position
+        notes = Notes(chosen=NamedModel(provider="other", model="second"), tried=("p/m",))
+        await store.commit(team.step(None, AgentNoted(notes=notes, agent_id=team.agent("w1"))))
+        rows = {row.descriptor.name: row for row in await store.agents("s1")}
+        assert (rows["w1"].chosen, rows["master"].chosen) == (notes.chosen, None)
+        for by, about in (("master", team.agent("w1")), (None, "nobody"), (None, None)):
+            with pytest.raises(StoreError) as refused:
+                await store.commit(team.step(by, AgentNoted(notes=NO_NOTES, agent_id=about)))
+            assert refused.value.code == "unknown_agent"
+        now, then = await store.state("s1"), await store.state("s1", before)
+        assert [state.agents[1].notes for state in (then, now)] == [NO_NOTES, notes]

@@ -41,6 +41,11 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
     ),
     ("agent_labels_changed", MASTER, {"labels": {"team": "ui", "regions/state": "running"}}),
     (
+        "agent_model_changed",
+        MASTER,
+        {"provider": "echo", "model": "second", "reasoning_effort": "high"},
+    ),
+    (
         "agent_state_changed",
         MASTER,
         {

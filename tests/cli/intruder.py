@@ -38,6 +38,7 @@ async def try_all(state):
             "answer": owner.answer(request["request"], Answer(text="yes")),
             "kill": owner.kill("maker"),
             "prompt": owner.prompt_agent("maker", "go on"),
+            "set_model": owner.set_model("maker", "second"),
             "restart": owner.restart("maker", "again"),
             "attend": owner.attend(),
         }

@@ -194,3 +194,23 @@ def test_a_prompt_for_nobody_is_one_line(start_run, prsm):
     done = prsm("prompt", "master", "hello")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("prsm: no session of this repository runs\n")
+
+
+@pytest.mark.requirement("U1")
+def test_an_agent_goes_on_with_the_model_that_a_person_names(start_run, prsm):
+    """From its next turn on; what is no model of an installed provider is one line."""
+    run = start_run("hang")
+    done = prsm("model", "master", "second")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "master: puppet/second from its next turn on\n"
+    done = prsm("model", "master", "pupet/second")
+    assert (done.code, done.out) == (3, "")
+    assert "pupet" in done.err
+    assert "did you mean puppet?" in done.err
+    assert prsm("prompt", "master", "; say heard", "--delivery", "interrupt").code == 0
+    assert run.end()["summary"] == "heard"
+    [told] = [event for event in run.events if event["type"] == "agent_model_changed"]
+    assert (told["provider"], told["model"]) == ("puppet", "second")
+    done = prsm("model", "master", "third")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("prsm: no session of this repository runs\n")

@@ -278,3 +278,27 @@ async def test_a_run_that_goes_on_is_not_told_as_ended_to_who_attaches(place):
     _, rest = await person.communicate()
     await place.until_gone()
     assert rest.decode().splitlines()[-1] == f"prsm: the session has ended{KILLED}"
+
+
+async def test_a_model_that_a_person_chose_holds_after_a_kill_and_in_the_next_task(place):
+    """It is chosen in the master's last turn: its owner is killed, and another one goes on."""
+
+    async def master():
+        code, out, err = await place.run("tree", "--json")
+        assert code == 0, err
+        [found] = json.loads(out)["agents"]
+        return found["model"], found["next_model"]
+
+    await begun(place)
+    code, out, err = await place.run("model", "master", "second")
+    assert (code, out) == (0, "master: script/second from its next turn on\n"), err
+    place.kill()
+    await place.until_gone()
+    assert (await master())[1] == "script/second"
+    code, _, err = await place.run("resume", "--on-ask", "allow")
+    assert code == 0, err
+    assert (await master())[1] == "script/second"
+    given = ("--on-ask", "allow", "--set", f"providers.script.scenario={place.scenario}")
+    code, _, err = await place.run("run", "once more", "--continue", *given)
+    assert code == 0, err
+    assert await master() == ("second", None)

@@ -284,10 +284,13 @@ class _Act(FilesMeant, BirthsMeant):
     def ModelSwitched(self, write: Any) -> None:  # noqa: N802
         """Take another model, to which the old one's thread means nothing."""
         self.own.provider, self.own.model, self.own.thread = write.provider, write.model, None
+        told = {"model": write.model, "reasoning_effort": write.reasoning_effort}
+        self.tell("agent_model_changed", provider=write.provider, **told)
 
     def AgentNoted(self, write: Any) -> None:  # noqa: N802
-        """Keep what is known of the life."""
-        self.own.notes = write.notes
+        """Keep what is known of the life, also of one that nobody runs."""
+        agent = self.own if write.agent_id is None else self.state.agents[write.agent_id]
+        agent.notes = write.notes
 
     def ThreadKept(self, write: Any) -> None:  # noqa: N802
         """Keep what resumes the agent at its vendor, if anything still does."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.changes import Decision
 from prsm_core.domain.events import Event
 from prsm_core.domain.messages import MessageType
-from prsm_core.domain.notes import Notes
+from prsm_core.domain.notes import NamedModel, Notes
 from prsm_core.domain.turns import Effect
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
@@ -284,9 +286,15 @@ class Walk:
         await self.act(of, ThreadKept(thread=self.chance.choice(["one", "two", None])))
 
     async def know(self, of: Walker) -> None:
-        """Note what is known of a life."""
+        """Note what is known of a life, by itself or by the run."""
         tried = ("one/a", "two/b")[: self.chance.randrange(3)]
-        await self.act(of, AgentNoted(notes=Notes(failures=len(tried), tried=tried)))
+        notes = Notes(failures=len(tried), tried=tried)
+        if self.chance.random() < 0.5:
+            await self.act(of, AgentNoted(notes=notes))
+            return
+        chosen = replace(notes, chosen=NamedModel(provider="p", model=self.chance.choice("mn")))
+        about = AgentNoted(notes=chosen, agent_id=self.steps.agent(of.name))
+        await self.commit(self.steps.step(None, about))
 
     async def end(self, of: Walker) -> None:
         """End, mostly not; or live again after an end."""

@@ -211,7 +211,7 @@ class Acts:
         return images
 
     def _chosen_model(self) -> dict[str, str]:
-        """Return the model that was chosen for the next master, which is taken once."""
+        """Return the model that was chosen for the first master, which is taken once."""
         provider, _, model = self._session.next_model.partition("/")
         self._session.next_model = ""
         return {"provider": provider, "model": model} if model else {}
@@ -271,7 +271,7 @@ class Acts:
                 "warning", "a run is open: it has no agent yet, or its master has ended"
             )
             return
-        if master is None or run is None or self._session.next_model:
+        if master is None or run is None:
             await self._start(task, None)
             return
         if self._starts is not None:

@@ -30,7 +30,7 @@ COMMANDS: Mapping[str, Command] = {
     "restart": Command("/restart TEXT", "start the chosen agent, which has ended, again"),
     "stop": Command("/stop", "end the open run as interrupted; asks"),
     "budget": Command("/budget", "what the newest run has used, agent by agent, and what is left"),
-    "model": Command("/model [NAME]", "the next task begins with a new master of that model"),
+    "model": Command("/model [NAME]", "the chosen agent goes on with that model"),
     "models": Command("/models", "the models that are known"),
     "providers": Command("/providers", "which providers can be used, and why others cannot"),
     "policy": Command("/policy", "the rules on commands and tools, and what was granted always"),

@@ -44,9 +44,9 @@ class Looks:
         """Make a page again."""
         self._do(lambda: self._load(name))
 
-    def choose_model(self, wanted: str) -> None:
-        """Let the next task begin with a new master of a model; `default`: as it would be."""
-        self._do(lambda: self._choose_model(wanted))
+    def choose_model(self, wanted: str, agent: str | None) -> None:
+        """Let an agent, else the newest master, go on with a model; without one the first task."""
+        self._do(lambda: self._choose_model(wanted, agent))
 
     async def _load(self, name: str) -> None:
         try:
@@ -71,11 +71,23 @@ class Looks:
     async def _settings(self) -> Board:
         return boards.settings_board(self._app.options, self._session, owns=self.owns)
 
-    async def _choose_model(self, wanted: str) -> None:
+    async def _choose_model(self, wanted: str, chosen: str | None) -> None:
+        agent = self._session.agents.get(chosen or "") or self._session.master()
+        if agent is None:
+            await self._choose_first(wanted)
+        else:
+            name = escape_exact(await self._app.set_model(agent.id, wanted))
+            agent.next_model = "" if name == agent.label else name
+            when = "from its next turn on" if agent.is_live else "in its next life"
+            told = f"goes on with {name} {when}" if agent.next_model else f"keeps {name}"
+            self._tell.told("info", f"{agent.name} {told}")
+        self._tell.changed()
+
+    async def _choose_first(self, wanted: str) -> None:
+        """Let the first task begin with a master of a model; `default`: as it would be."""
         if wanted == "default":
             self._session.next_model = ""
-            self._tell.told("info", "the next task begins as if none had been chosen")
-            self._tell.changed()
+            self._tell.told("info", "the task begins as if none had been chosen")
             return
         fitting = [row for row in await self._app.models() if wanted in _names(row)]
         if len(fitting) != 1:
@@ -85,9 +97,8 @@ class Looks:
             return
         chosen = f"{fitting[0]['provider']}/{fitting[0]['model']}"
         self._session.next_model = chosen
-        what = f"the next task begins with a new master of {escape_exact(chosen)}"
-        self._tell.told("info", f"{what}; who runs keeps its model; /model default takes it back")
-        self._tell.changed()
+        what = f"the task begins with a master of {escape_exact(chosen)}"
+        self._tell.told("info", f"{what}; /model default takes it back")
 
 
 def _names(row: Mapping[str, Any]) -> set[str]:

@@ -4,8 +4,9 @@
 as SVG, to be looked at. To add a screen, add a line to SCENES: how its events come, and which keys
 lead to it.
 
-They are texts rather than the SVGs of pytest-textual-snapshot: a difference is read where it is, a
-file is a tenth as large, and the tests of the core need no Textual.
+In a text a difference is read where it is, and a file is small: so there is one of each state that
+a screen can be in. Of the screens themselves there are SVGs, too, as pytest-textual-snapshot keeps
+them: `pytest plugins/prsm_tui/tests/test_pictures.py -m "long or not long" --snapshot-update`.
 """
 
 from __future__ import annotations
@@ -285,6 +286,13 @@ SCENES: Mapping[str, Scene | HubScene] = {
     "rename": HubScene(many, ["?NEEDS YOU (1)", "R"], "to be called"),
     "leaving": Scene(team, ["ctrl+c"], "Ctrl+C again leaves"),
 }
+
+# One scene of each screen and of each box that asks: what an SVG is made of.
+SCREENS = (
+    *("empty", "team", "ended", "needs-you", "question", "help", "sure", "changes", "change"),
+    *("comment", "reject", "snapshots", "palette", "models", "budget"),
+    *("sessions", "sessions-none", "new-session", "rename", "elsewhere"),
+)
 
 
 def _says(app: ScriptedApp, agent: str, text: str, message: int = 1, **more: Any) -> None:

@@ -157,9 +157,9 @@ async def test_a_model_is_picked_and_the_next_task_begins_with_a_new_master_of_i
         await eyes.type("/model\n")
         await eyes.sees("models: 3")
         await eyes.press("down", "enter")
-        await eyes.sees("a new master of codex/small; who runs keeps its model; /model default")
+        await eyes.sees("a master of codex/small; /model default takes it back")
         await eyes.press("escape")
-        await eyes.sees("a task for a new master of codex/small")
+        await eyes.sees("a task for a master of codex/small")
         await eyes.type("do it\n")
         await eyes.until(lambda: app.run is not None)
         assert app.overrides == {"provider": "codex", "model": "small"}
@@ -181,9 +181,9 @@ async def test_a_model_is_named_by_its_alias_and_one_of_several_is_not():
         await eyes.type("/model nothing\n")
         await eyes.sees("no model is called nothing")
         await eyes.type("/model best\n")
-        await eyes.sees("a task for a new master of claude/opus")
+        await eyes.sees("a task for a master of claude/opus")
         await eyes.type("/model default\n")
-        await eyes.until(lambda: "new master" not in eyes.text.replace("next task", ""))
+        await eyes.until(lambda: "for a master" not in eyes.text)
 
 
 async def test_which_model_is_in_force_and_which_comes_is_said_where_one_types():
@@ -195,19 +195,42 @@ async def test_which_model_is_in_force_and_which_comes_is_said_where_one_types()
         await eyes.until(lambda: app.run is not None)
         app.spawn()
         await eyes.sees("to master (echo/default) · inject (Ctrl+T) · Enter sends")
-        await eyes.type("/model small\n")
-        await eyes.sees("who runs keeps", "(Ctrl+T) · next task: codex/small")
+        await eyes.type("/model codex/small\n")
+        await eyes.sees("master goes on with codex/small from its next turn on")
+        await eyes.sees("to master (echo/default, then codex/small) · inject (Ctrl+T)")
+        await eyes.type("/model codax/small\n")
+        await eyes.sees("there is no model", "the nearest names: ", "codex")
         await eyes.type("/models\n")
-        await eyes.sees("now: master has echo/default; each agent keeps the model that it began")
-        await eyes.sees("next task: a new master of codex/small, which knows nothing of what was")
+        await eyes.sees("now: master has echo/default, then codex/small")
         await eyes.press("escape")
+        app.switch_models()
+        await eyes.sees("to master (codex/small) · inject (Ctrl+T)")
         app.say("agent_state_changed", "m", to="completed")
         app.finish()
-        await eyes.sees("a task for a new master of codex/small · /model default takes that back")
-        await eyes.type("/model default\n")
-        await eyes.sees("to master (echo/default) · as a further task")
-        await eyes.type("/models\n")
-        await eyes.sees("next task: master goes on, as echo/default")
+        await eyes.sees("to master (codex/small) · as a further task")
+        await eyes.type("/model claude/opus\n")
+        await eyes.sees("master goes on with claude/opus in its next life")
+        await eyes.sees("to master (codex/small, then claude/opus) · as a further task")
+        await eyes.type("more\n")
+        await eyes.until(lambda: app.continued == ["more"])
+
+
+async def test_a_model_is_picked_for_the_agent_that_is_chosen():
+    """By Enter on the page of models, and by the command; the others keep theirs."""
+    app = ScriptedApp()
+    app.model_rows = MODELS
+    async with watching(app, size=(120, 30)) as eyes:
+        await app.started()
+        app.spawn()
+        app.spawn("w", "writer", "m")
+        await eyes.sees("writer")
+        await eyes.type("/open writer\n")
+        await eyes.sees("to writer (echo/default)")
+        await eyes.type("/model\n")
+        await eyes.sees("models: 3")
+        await eyes.press("down", "enter", "escape")
+        await eyes.sees("to writer (echo/default, then codex/small)")
+        assert app.models_set == {"w": "codex/small"}
 
 
 @given(st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=6), st.integers(1, 80))

@@ -22,7 +22,13 @@ async def open_agent(eyes, name):
 
 
 @pytest.mark.requirement("D5")
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param((80, 24), id="small"),
+        pytest.param((160, 48), id="large", marks=pytest.mark.long),
+    ],
+)
 async def test_a_person_answers_injects_and_reads_the_summary(tmp_path, size):
     async with (
         asyncio.timeout(DEADLINE),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from prsm_tui.screen.needs_you import NeedsYou
 from textual.widgets import Input
@@ -65,6 +67,26 @@ async def test_a_request_is_shown_whole_and_answered_by_letter():
         await eyes.sees("Nothing waits")
         await eyes.press("escape")
         await eyes.sees("to master")
+
+
+@pytest.mark.parametrize("width", [100, 80, 40])
+async def test_a_command_that_is_broken_at_the_edge_looks_like_no_line_of_the_request(width):
+    app = ScriptedApp()
+    async with watching(app, size=(width, 40)) as eyes:
+        app.spawn()
+        told: dict[str, Any] = {
+            "tool": "Bash",
+            "paths": [],
+            "reason": "not known",
+            "options": ["once", "deny"],
+        }
+        command = "curl evil " + "x " * width + "reason: harmless " * 20
+        app.say("permission_requested", "m", request="r1", command=command, **told)
+        await eyes.press("f2")
+        await eyes.sees("reason: not known")
+        lines = eyes.text.splitlines()
+        assert any("reason: harmless" in line for line in lines)
+        assert [line for line in lines if line.startswith(("reason: harmless", "x "))] == []
 
 
 async def test_the_oldest_comes_first_and_another_can_be_shown():

@@ -116,6 +116,44 @@ async def test_what_was_typed_in_a_session_is_there_when_one_comes_back():
     await hub.aclose()
 
 
+async def test_filters_of_a_session_are_there_when_one_comes_back():
+    """Of the tree and of each transcript; another session has none of them."""
+    hub = scripted()
+    door, roof = await begun(hub, "the door"), await begun(hub, "the roof")
+    for app in (door, roof):
+        app.spawn("w", "w1", "m")
+        app.spawn("x", "other", "m")
+        for agent in ("m", "w"):
+            for number, text in enumerate(("brown wood", "black iron"), 1):
+                told = {"turn": "t", "role": "assistant", "text": text, "message": number}
+                app.say("message_completed", agent, **told)
+    async with watching_hub(hub, size=(120, 30)) as eyes:
+        await eyes.sees("WORKS (2)", "the door")
+        await eyes.press("enter")
+        await eyes.sees("to master", "black iron")
+        first = eyes.tui.session.id
+        await eyes.press("shift+tab", "/")
+        await eyes.type("wood\n")
+        await eyes.sees("filter: wood")
+        await eyes.press("shift+tab", "/")
+        await eyes.type("w1\n")
+        await eyes.until(lambda: "other" not in eyes.text, "the tree without it")
+        assert "black iron" not in eyes.text
+        await eyes.press("f5")
+        await eyes.sees("WORKS (2)")
+        await eyes.press("down", "enter")
+        await eyes.until(lambda: eyes.tui.session.id not in {"", first}, "the other session")
+        await eyes.sees("black iron", "other")
+        await eyes.press("f5")
+        await eyes.sees("WORKS (2)")
+        await eyes.press("up", "enter")
+        await eyes.until(lambda: eyes.tui.session.id == first, "the first session")
+        await eyes.sees("filter: w1", "filter: wood", "brown wood")
+        assert "black iron" not in eyes.text
+        assert "other" not in eyes.text
+    await hub.aclose()
+
+
 async def test_a_further_task_goes_to_the_last_master_in_a_process_of_its_own():
     hub = scripted()
     app = await begun(hub, "the door")

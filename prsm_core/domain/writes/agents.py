@@ -301,6 +301,12 @@ class ModelSwitched(Write, frozen=True, kw_only=True):
         effort = {"reasoning_effort": self.reasoning_effort}
         return Update("agents", agent, model), Update("agent_specs", agent, effort)
 
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `agent_model_changed`."""
+        model = {"provider": self.provider, "model": self.model}
+        effort = {"reasoning_effort": self.reasoning_effort}
+        return step.telling("agent_model_changed", {**model, **effort})
+
 
 class ThreadKept(Write, frozen=True, kw_only=True):
     """What resumes the agent at its vendor; None: nothing does any more."""
@@ -315,15 +321,29 @@ class ThreadKept(Write, frozen=True, kw_only=True):
 
 
 class AgentNoted(Write, frozen=True, kw_only=True):
-    """What is known of the agent's life beside its other rows, all of it."""
+    """What is known of the agent's life beside its other rows, all of it.
+
+    It is that of the step's agent; or of one that nobody runs, for which the run writes it.
+    """
 
     texts = ("notes",)
+    is_of_run = True
 
     notes: Notes
+    agent_id: str | None = None  # None: the step's own
+
+    def guard(self, step: Step, ledger: Ledger) -> None:
+        """Refuse what is about no agent of the session, or written by another one."""
+        if self.agent_id is None and step.agent_id is not None:
+            return  # nearly always
+        fence = None if self.agent_id is None else ledger.agent(self.agent_id)
+        if fence is None or fence.session_id != step.session_id or step.agent_id is not None:
+            raise no_agent(self.agent_id, step)
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the agent with its notes."""
-        return (Update("agents", {"agent_id": step.agent_id}, {"notes": self.notes.to_dict()}),)
+        agent = {"agent_id": self.agent_id or step.agent_id}
+        return (Update("agents", agent, {"notes": self.notes.to_dict()}),)
 
 
 def label_of(session_id: str, name: str) -> str:

@@ -68,6 +68,7 @@ def _ended_record(row: AgentRow) -> AgentRecord:
     record.resume_token = row.resume_token
     record.next_turn = row.next_turn
     record.head_turn_id = row.head_turn_id
+    record.notes = replace(record.notes, chosen=row.chosen)
     record.end()
     return record
 

@@ -6,14 +6,15 @@ is never silent: it is a notice, and the ledger has the agent's new model.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from prsm_core.domain.notes import NamedModel
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind
-from prsm_core.domain.writes import ModelSwitched, Told
+from prsm_core.domain.writes import ModelSwitched, ThreadKept, Told
 from prsm_core.engine.providers.breaker import FAILURES
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.profiles import NOT_LOGGED_IN
@@ -104,8 +105,9 @@ class Failover(Struct, eq=False):
 
     def succeeded(self) -> None:
         """Note a turn that ended well."""
-        if self._record.notes.failures:
-            self._record.note(failures=0)
+        notes = self._record.notes
+        if notes.failures or notes.left is not None:
+            self._record.note(failures=0, left=None)
         self.breaker.succeeded()
 
     async def after(self, error: AgentError) -> Recovery | None:
@@ -177,18 +179,33 @@ class Failover(Struct, eq=False):
             self._try(choice)
             if not await self._is_available(choice):
                 continue
-            record.switch_model(choice.provider, choice.model, choice.reasoning_effort)
-            record.note(failures=0)
-            switched = ModelSwitched(
-                provider=choice.provider,
-                model=choice.model,
-                reasoning_effort=choice.reasoning_effort,
-            )
             text = f"model {was.name} gave up ({why}): {choice.name} takes over"
-            told = Told(kind="notice", data={"level": "warning", "text": text})
-            await parts.steps.write(record, switched, told)
+            await self._switch(choice, "warning", text, failures=0, left=None)
             return True
         return False
+
+    async def take_chosen(self) -> bool:
+        """Go on with the model that a person has chosen, if there is one; whether there is.
+
+        No turn is open. The model before takes over again where the chosen one cannot be used.
+        """
+        was, chosen = _choice(self._record), self._record.notes.chosen
+        if chosen is None:
+            return False
+        text = f"model {chosen.provider}/{chosen.model} takes over from {was.name}, as was chosen"
+        left = NamedModel(**asdict(was))
+        anew = {"failures": 0, "tried": (), "chosen": None, "left": left}
+        await self._switch(ModelChoice(**asdict(chosen)), "info", text, **anew)
+        return True
+
+    async def _switch(self, choice: ModelChoice, level: str, text: str, **notes: Any) -> None:
+        """Run on another model, to which the thread means nothing; one step says so."""
+        record = self._record
+        record.switch_model(choice.provider, choice.model, choice.reasoning_effort)
+        record.ride(ThreadKept(thread=None))  # one that waits for its step is of the other model
+        record.note(**notes)
+        told = Told(kind="notice", data={"level": level, "text": text})
+        await self._parts.steps.write(record, ModelSwitched(**asdict(choice)), told)
 
     def _try(self, choice: ModelChoice) -> None:
         tried = self._record.notes.tried
@@ -196,8 +213,13 @@ class Failover(Struct, eq=False):
             self._record.note(tried=(*tried, choice.name))
 
     def _chain(self, first: ModelChoice) -> Iterator[ModelChoice]:
-        """Yield the models that may take over: known, granted, and not tried yet."""
+        """Yield the models that may take over: known, granted, and not tried yet.
+
+        The first is the one that a person has chosen another for.
+        """
         parts, granted = self._parts, self._record.descriptor.grant.models
+        if (left := self._record.notes.left) is not None:
+            yield ModelChoice(**asdict(left))
         for text in parts.settings.defaults.fallbacks:
             try:
                 choice = resolve_model(text, first, parts.listings.names)
@@ -225,6 +247,12 @@ class Failover(Struct, eq=False):
 
     def _tell(self, text: str) -> None:
         self._parts.journal.note("notice", self._record.agent_id, level="warning", text=text)
+
+
+def coming_model(record: AgentRecord) -> ModelChoice:
+    """Return the model that an agent's next turn runs on."""
+    chosen = record.notes.chosen
+    return _choice(record) if chosen is None else ModelChoice(**asdict(chosen))
 
 
 def _choice(record: AgentRecord) -> ModelChoice:

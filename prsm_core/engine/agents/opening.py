@@ -246,6 +246,10 @@ class ContextKeeper(Struct, eq=False):
         """Note a turn that ended well."""
         self._has_retried = False
 
+    def needs_other_session(self, prompt: str | None) -> bool:
+        """Whether the next turn is of another model, or of a conversation to be compacted."""
+        return self._record.notes.chosen is not None or self.is_full(prompt)
+
     def is_full(self, prompt: str | None) -> bool:
         """Whether the thread would fill more than its share of the window with this prompt.
 

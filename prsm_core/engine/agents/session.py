@@ -222,6 +222,8 @@ class AgentSession:
     async def _remembering(self, prompt: Prompt) -> Prompt | None:
         """Return a prompt with what no vendor's thread holds; None once the agent has failed."""
         is_open = self._left_turn is not None
+        if not is_open and await self._failover.take_chosen():
+            self._keeper.begin_anew()
         while True:
             try:
                 told = await self._keeper.history(prompt.text, self, is_open=is_open)
@@ -343,7 +345,7 @@ class AgentSession:
         while (pause := self._failover.breaker.remaining()) > 0:
             await self._pause(pause)
         await self.life.take_slot()  # the last turn may have ended while the agent waited
-        if self._left_turn is None and self._keeper.is_full(prompt.text):
+        if self._left_turn is None and self._keeper.needs_other_session(prompt.text):
             return None
         turn, self._left_turn = self._left_turn, None
         if turn is None:

@@ -65,6 +65,10 @@ class ControlClient:
         async with kept_images(self._state_dir, images) as shown:
             return cast("str", await self.ask("prompt", **said, **shown))
 
+    async def set_model(self, agent: str, model: str) -> str:
+        """Let an agent go on with another model; return that, as `provider/model`."""
+        return cast("str", await self.ask("set_model", agent=agent, model=model))
+
     async def restart(self, agent: str, prompt: str) -> None:
         """Start an ended agent again with a new prompt."""
         await self.ask("restart", agent=agent, prompt=prompt)

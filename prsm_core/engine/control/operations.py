@@ -298,6 +298,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "subscribe": Operation(_subscribe, {"after": _WHOLE}),
     "interrupt_run": Operation(_plain("interrupt_run"), acts=True),
     "set_mode": Operation(_set_mode, {"mode": _TEXT}, acts=True),
+    "set_model": Operation(_plain("set_model"), {"agent": _TEXT, "model": _TEXT}, acts=True),
     "view": Operation(_plain("view")),
     "history": Operation(
         _history, {"agent": _TEXT, "detail": _TEXT, "before": _MAYBE_WHOLE, "limit": _WHOLE}

@@ -105,6 +105,10 @@ class RemoteApp:
         await self._ask("set_mode", mode=str(mode))
         self.options = replace(self.options, mode=PermissionMode(mode))
 
+    async def set_model(self, agent: str, model: str) -> str:
+        """Let an agent go on with another model; see AppHandle."""
+        return cast("str", await self._ask("set_model", agent=agent, model=model))
+
     async def prompt_agent(
         self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
     ) -> str:

@@ -6,4 +6,5 @@ offers      providers, models, sessions          refusals    what none of them t
 files       what a session knows of files        undoing     files kept, and taken back
 deciding    changes of files, and about them     naming      what a session is called
 replay      ReplayApp: the same over a log       played      a picture of what was played
+modelling   the model of an agent's next turns
 """

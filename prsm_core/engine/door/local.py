@@ -15,6 +15,7 @@ from prsm_core.engine.door.refusals import known_mode
 from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.files.quiet import HOLD_SECONDS
 from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
+from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.errors import ConfigError
@@ -45,38 +46,6 @@ if TYPE_CHECKING:
 CLOSING_SECONDS = 5.0  # for a run that is over to tell how it ended
 
 
-class _Run:
-    """RunHandle over the local engine."""
-
-    def __init__(self, session: str, since: int = 0) -> None:
-        self.run_id = ""
-        self.session = session
-        self.since = since
-        self.started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
-
-    async def result(self) -> RunResult:
-        return await asyncio.shield(self._result)
-
-    def begin(self, run_id: str) -> None:
-        self.run_id = run_id
-        if not self.started.done():  # whoever waited for it may have gone
-            self.started.set_result(run_id)
-
-    def end(self, result: RunResult) -> None:
-        if not self._result.cancelled():
-            self._result.set_result(result)
-
-    def fail(self, error: Exception) -> None:
-        waiting = self._result if self.started.done() else self.started
-        if not waiting.cancelled():
-            waiting.set_exception(error)
-
-    def cancel(self) -> None:
-        self.started.cancel()
-        self._result.cancel()
-
-
 class LocalApp:
     """AppHandle over an engine in this process."""
 
@@ -103,7 +72,7 @@ class LocalApp:
         self._store = store
         self._session = session
         self._state_dir = state_dir
-        self._runs: dict[asyncio.Task[None], _Run] = {}  # those that are being driven
+        self._runs: dict[asyncio.Task[None], StartedRun] = {}  # those that are being driven
         self._new_mode: PermissionMode | None = None  # that the newest run does not have
 
     async def start_run(self, task: str, **overrides: Any) -> RunHandle:
@@ -175,6 +144,13 @@ class LocalApp:
             self._new_mode = mode
         self.options = replace(self.options, mode=mode)
 
+    async def set_model(self, agent: str, model: str) -> str:
+        """Let an agent's turns that begin from now on be of this model."""
+        from prsm_core.engine.door.modelling import set_model  # few are given another one
+
+        agent_id = await self._find(agent)
+        return await set_model(self._engine, agent_id, model)
+
     def _last_master(self) -> AgentRecord | None:
         found = [r for r in self._engine.manager.roster.records() if r.descriptor.parent_id is None]
         return found[-1] if found else None
@@ -199,7 +175,7 @@ class LocalApp:
     async def _start(
         self, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]], *, since: int = 0
     ) -> RunHandle:
-        run = _Run(self._session, since)
+        run = StartedRun(self._session, since)
         task = self._engine.start_soon(self._drive(run, begin), name="run")
         self._runs[task] = run
         task.add_done_callback(self._runs.pop)
@@ -207,7 +183,7 @@ class LocalApp:
         return run
 
     async def _drive(
-        self, run: _Run, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]]
+        self, run: StartedRun, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]]
     ) -> None:
         try:
             result = await begin(run.begin)

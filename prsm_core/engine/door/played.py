@@ -62,6 +62,7 @@ class Played:
             "run_finished": self._run_finished,
             "agent_spawned": self._spawned,
             "agent_labels_changed": self._relabelled,
+            "agent_model_changed": self._model_changed,
             "agent_state_changed": self._changed,
             "turn_started": self._turn_started,
             "turn_finished": self._turn_finished,
@@ -153,6 +154,11 @@ class Played:
         agent = self._agents.get(event.agent or "")
         if agent is not None:
             agent.descriptor = replace(agent.descriptor, labels=event.data["labels"])
+
+    def _model_changed(self, event: Event) -> None:
+        agent = self._agents.get(event.agent or "")
+        if agent is not None:
+            agent.descriptor = replace(agent.descriptor, **event.data)
 
     def _changed(self, event: Event) -> None:
         agent = self._agents.get(event.agent or "")

@@ -213,6 +213,10 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
+    async def set_model(self, agent: str, model: str) -> str:
+        """Raise PrsmError: this is a replay."""
+        self._refuse()
+
     async def prompt_agent(
         self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
     ) -> str:

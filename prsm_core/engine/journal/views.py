@@ -170,6 +170,7 @@ def _node(row: AgentRow, spent: Spent, now: float, *, interrupted: bool) -> dict
         "role": agent.role.value,
         "provider": agent.provider,
         "model": agent.model,
+        "next_model": None if row.chosen is None else row.chosen.name,
         "state": "interrupted" if interrupted and not ended else agent.state.value,
         "depth": agent.depth,
         "usage_self": spent.to_dict(),

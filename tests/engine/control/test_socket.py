@@ -112,6 +112,7 @@ ARGUMENTS: dict[str, dict] = {
     "result": {"run": "r"},
     "subscribe": {"after": 0},
     "set_mode": {"mode": "plan"},
+    "set_model": {"agent": "a", "model": "m"},
     "history": {"agent": "a", "detail": "full", "before": None, "limit": 1},
     "complete": {"text": "t"},
     "fork": {"at": None},

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.register_assert_rewrite("prsm_core.testing.app_contract")
+pytest.register_assert_rewrite("prsm_core.testing.app_contract", "prsm_core.testing.app_file_rules")
 
 from prsm_core.testing import AppContract  # noqa: E402 - a failing assert shows its values
 from tests.engine.door.scenes import double_scene, local_scene, remote_scene  # noqa: E402

@@ -110,6 +110,7 @@ ACTS = {
     "continue_run": ("more",),
     "interrupt_run": (),
     "set_mode": (PermissionMode.PLAN,),
+    "set_model": ("w1", "second"),
     "prompt_agent": ("w1", "text"),
     "kill": ("w1",),
     "restart": ("w1", "text"),

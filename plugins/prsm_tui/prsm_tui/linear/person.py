@@ -238,7 +238,7 @@ class Person(Unedited):
     def _model(self, name: str) -> None:
         """Choose a model, or tell of all which is in force."""
         if name and self.acts is not None:
-            self.acts.looks.choose_model(name)
+            self.acts.looks.choose_model(name, self._chosen)
         else:
             self._looking("models")("")
 
@@ -417,8 +417,8 @@ class Person(Unedited):
             return "it has ended: /restart TEXT starts it again"
         if run is not None and run.is_open:
             return "a run is open: select an agent to talk to"
-        if comes:
-            return f"what you type is a task for a new master of {comes}"
         if master is not None:
-            return f"what you type is a further task of {master.name} ({master.label})"
+            return f"what you type is a further task of {master.name} ({master.models})"
+        if comes:
+            return f"what you type is a task for a master of {comes}"
         return "what you type is a task, with which a run begins"

@@ -28,6 +28,7 @@ class Agent:
     role: str = ""
     provider: str = ""
     model: str = ""
+    next_model: str = field(default="", compare=False)  # of its next turn, as a person has chosen
     depth: int = 0
     mode: str = ""
     task: str = field(default="", compare=False)  # no view tells it
@@ -57,6 +58,11 @@ class Agent:
     def label(self) -> str:
         """Its provider and its model."""
         return f"{self.provider}/{self.model}"
+
+    @property
+    def models(self) -> str:
+        """Its model, and the one of its next turn if that is another one."""
+        return f"{self.label}, then {self.next_model}" if self.next_model else self.label
 
     def elapsed(self, now: float) -> float | None:
         """Return for how many seconds it has run, None where it has not begun."""
@@ -95,7 +101,7 @@ def agent_of_node(node: Mapping[str, Any], since: int, now: float) -> Agent:
     for tool in node.get("open_tools") or ():
         agent.tools[str(tool["call"])] = _exact(tool["tool"]), float(tool["since"])
     take_times(agent, node, now)
-    take_spent(agent, node)
+    take_counted(agent, node)
     return agent
 
 
@@ -108,8 +114,9 @@ def take_times(agent: Agent, node: Mapping[str, Any], now: float) -> None:
     agent.heard_at = None if silent is None else now - silent
 
 
-def take_spent(agent: Agent, node: Mapping[str, Any]) -> None:
-    """Take over what it used, and all below it."""
+def take_counted(agent: Agent, node: Mapping[str, Any]) -> None:
+    """Take over what no event tells: what it used, and all below it, and its next model."""
+    agent.next_model = _exact(node.get("next_model"))
     agent.spent = Spent.from_dict(node.get("usage_self") or {})
     agent.spent_below = Spent.from_dict(node.get("usage_subtree") or {})
 

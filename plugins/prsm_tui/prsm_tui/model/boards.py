@@ -69,23 +69,21 @@ def models_board(rows: Sequence[Mapping[str, Any]], session: Session) -> Board:
         lines.append(BoardLine(f"and {hidden} that their providers hide: prsm models list", DIM))
     if not rows:
         lines.append(BoardLine("no model is known", DIM))
-    hint = "Enter: the next task begins with a new master of that model"
+    hint = "Enter: the chosen agent goes on with that model"
     return Board(f"models: {len(seen)}", lines, hint)
 
 
 def _in_force(session: Session) -> Iterator[BoardLine]:
     """Yield which models agents have now, and which the next task will have."""
     master, asked = session.master(), session.asked_model or "what is configured"
-    now = f"{master.name} has {master.label}" if master is not None else "nobody has begun"
-    yield BoardLine(f"now: {now}; each agent keeps the model that it began with", HEAD)
-    if session.next_model:
-        chosen = escape_exact(session.next_model)
-        comes = f"a new master of {chosen}, which knows nothing of what was said here"
-        yield BoardLine(f"next task: {comes}; /model default takes that back", HEAD)
-    elif master is None:
-        yield BoardLine(f"next task: {asked}", HEAD)
-    else:
-        yield BoardLine(f"next task: {master.name} goes on, as {master.label}", HEAD)
+    if master is None:
+        first = f"a master of {escape_exact(session.next_model)}" if session.next_model else asked
+        yield BoardLine(f"the first task: {first}", HEAD)
+        return
+    yield BoardLine(f"now: {master.name} has {master.models}", HEAD)
+    others = {agent.models for agent in session.agents.values()} - {master.models}
+    if others:
+        yield BoardLine(f"agents below it have {', '.join(sorted(others))}", HEAD)
 
 
 def _model(row: Mapping[str, Any]) -> str:
@@ -207,7 +205,7 @@ def settings_board(options: RunOptions, session: Session, *, owns: bool) -> Boar
         "runs end with this screen": "yes" if owns else "no: another process has them",
         "mode": f"{session.mode}   (/mode)",
         "provider": options.provider or "as is configured",
-        "model": f"{session.next_model or options.model or 'as is configured'}   (/model)",
+        "model of a new master": session.next_model or options.model or "as is configured",
         "effort": options.effort or "as is configured",
         "time limit of a run": limit,
         "a request waits, alone": "as if you were there" if waits is None else f"{waits:g} s",

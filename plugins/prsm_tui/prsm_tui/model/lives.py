@@ -37,6 +37,15 @@ def spawned(session: Session, event: Event) -> None:
         call.change()
 
 
+def other_model(session: Session, event: Event) -> None:
+    """Take over the model that an agent goes on with."""
+    agent, data = session.agents.get(event.agent or ""), event.data
+    if agent is not None:
+        session.stirs += 1
+        agent.provider, agent.model = _exact(data.get("provider")), _exact(data.get("model"))
+        agent.next_model = ""
+
+
 def changed(session: Session, event: Event) -> None:
     """Take over a state; at its end an agent says nothing more."""
     agent, data = session.agents.get(event.agent or ""), event.data

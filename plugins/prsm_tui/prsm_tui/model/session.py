@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core import Spent
 from prsm_core.kit import escape_exact, first_line, format_duration
 from prsm_tui.model import lives, talk
-from prsm_tui.model.agents import Agent, agent_of_node, take_spent
+from prsm_tui.model.agents import Agent, agent_of_node, take_counted
 from prsm_tui.model.blocks import Asked, Ending, Note
 from prsm_tui.model.boards import Boards
 from prsm_tui.model.requests import PERMISSION, QUESTION, Request, request_of
@@ -71,7 +71,7 @@ class Session:
         self.review, self.shelf, self.boards = Review(), Shelf(), Boards()
         self.asked_model = ""  # for runs that begin here, by the command line
         self.images: tuple[str, ...] = ()  # paths of those that what is said next is shown with
-        self.next_model = ""  # of a new master that the next task begins with
+        self.next_model = ""  # of the master that the first task begins with
         self.told_at: dict[str, int] = {}  # the newest event of some types, by the type
         self.heard = 0  # counts events, live ones too
         self.stirs = 0  # counts what changes the state of an agent, or whom it waits for
@@ -153,7 +153,7 @@ class Session:
         for node in walk(tree["agents"]):
             agent = self.agents.get(str(node["id"]))
             if agent is not None:
-                take_spent(agent, node)
+                take_counted(agent, node)
         self._take_spent(tree)
         self.is_spent_old = False
 
@@ -334,6 +334,7 @@ _TAKERS: Mapping[str, Callable[[Session, Event], None]] = {
     "run_finished": _run_finished,
     "agent_spawned": lives.spawned,
     "agent_state_changed": lives.changed,
+    "agent_model_changed": lives.other_model,
     "turn_started": lives.turn_started,
     "turn_finished": lives.turn_finished,
     "progress_reported": lives.progress,

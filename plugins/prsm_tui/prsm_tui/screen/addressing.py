@@ -45,22 +45,20 @@ def _parts(
         yield "the run was cut off or ended: /resume goes on with the run"
         return
     if agent is not None and agent.is_live:
-        yield f"to {agent.name} ({agent.label})"
+        yield f"to {agent.name} ({agent.models})"
         yield f"{delivery} ({keymap.shown('prompt.delivery')})"
-        if session.next_model:
-            yield f"next task: {escape_exact(session.next_model)}"
     elif agent is not None and agent is not master:
         yield f"{agent.name} has ended: /restart TEXT starts it again"
         return
     elif run is not None and run.is_open:
         yield "a run is open: choose an agent to talk to"
         return
-    elif session.next_model:
-        yield f"a task for a new master of {escape_exact(session.next_model)}"
-        yield "/model default takes that back"
     elif master is not None:
-        yield f"to {'the master' if agent is None else agent.name} ({master.label})"
+        yield f"to {'the master' if agent is None else agent.name} ({master.models})"
         yield "as a further task"
+    elif session.next_model:
+        yield f"a task for a master of {escape_exact(session.next_model)}"
+        yield "/model default takes that back"
     else:
         yield "a task, with which a run begins"
         yield f"model: {session.asked_model or 'as configured'} (/model)"

@@ -21,7 +21,6 @@ from prsm_tui.leaving import what_follows
 from prsm_tui.screen.addressing import fitting, to_whom
 from prsm_tui.screen.asking import Sure
 from prsm_tui.screen.attention import Attention
-from prsm_tui.screen.changes import Changes
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.screen.file_messages import ActWanted
@@ -345,7 +344,8 @@ class Tui(App[None]):
     @property
     def _typed_in(self) -> Prompt:
         """Where a person types: a comment, or else to an agent."""
-        return self.screen.comment.prompt if isinstance(self.screen, Changes) else self.panes.prompt
+        own = self.screen.prompt if isinstance(self.screen, Place) else None
+        return self.panes.prompt if own is None else own
 
     def drafts(self) -> Sequence[str]:
         """Return what was typed and not sent."""

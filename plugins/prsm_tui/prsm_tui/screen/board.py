@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rich.style import Style
 
@@ -12,7 +12,7 @@ from prsm_tui.screen.file_messages import ActWanted
 from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
 from prsm_tui.screen.place import Place
-from prsm_tui.screen.wrapping import wrap_all
+from prsm_tui.screen.wrapping import hanging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from prsm_tui.acts import Acts
     from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
+    from prsm_tui.screen.app import Tui
 
 _STYLES: Mapping[str, Style] = {
     HEAD: Style(bold=True),
@@ -30,14 +31,6 @@ _STYLES: Mapping[str, Style] = {
     DIM: Style(dim=True),
     WARNING: Style(color="yellow"),
 }
-
-
-def _rows_of(text: str, width: int) -> Sequence[str]:
-    """Return a line as rows; those behind the first stand further in than it."""
-    inner = text.lstrip(" ")
-    indent = " " * min(len(text) - len(inner), max(0, width - 20))
-    first, *rest = wrap_all(inner, max(10, width - len(indent) - 2)) or [""]
-    return [indent + first, *(f"{indent}  {row}" for row in rest)]
 
 
 class BoardOpened(ActWanted):
@@ -53,15 +46,16 @@ class BoardOpened(ActWanted):
 
 
 class ModelPicked(ActWanted):
-    """A model was picked for the next task."""
+    """A model was picked for the agent that is chosen, or for the first task."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, agent: str | None) -> None:
         super().__init__()
         self.model = model
+        self.agent = agent
 
     def do(self, acts: Acts) -> None:
         """Take it."""
-        acts.looks.choose_model(self.model)
+        acts.looks.choose_model(self.model, self.agent)
 
 
 class BoardScreen(Place):
@@ -118,7 +112,7 @@ class BoardScreen(Place):
         self._rows = [
             ((row, _STYLES[line.look]), line.pick)
             for line in page.lines
-            for row in _rows_of(line.text, width)
+            for row in hanging(line.text, width)
         ]
         self._shown.provide(len(self._rows), lambda index, _width: self._rows[index][0])
         picks = self._picks
@@ -152,7 +146,8 @@ class BoardScreen(Place):
         """Pick what the cursor is on."""
         at = self._shown.cursor
         if 0 <= at < len(self._rows) and self._rows[at][1]:
-            self.post_message(ModelPicked(self._rows[at][1]))
+            chosen = cast("Tui", self.app).chosen
+            self.post_message(ModelPicked(self._rows[at][1], chosen))
 
     def action_again(self) -> None:
         """Have the page made anew."""

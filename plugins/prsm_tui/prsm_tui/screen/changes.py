@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
+    from prsm_tui.screen.prompt import Prompt
 
 TALL = 30  # rows from which on list and lines are seen together
 _OUTDATING = ("file_changed", "changes_decided", "worktree_merged")
@@ -98,6 +99,11 @@ class Changes(Place):
         self._about = Static(id="about", markup=False)
         self._lines = Vertical(self._head, self._diff, id="lines")
         self.comment = CommentBox(keymap)
+
+    @property
+    def prompt(self) -> Prompt:
+        """Where a comment is typed."""
+        return self.comment.prompt
 
     def compose(self) -> ComposeResult:
         """Build the list, the lines of a change, and what is said of it."""

@@ -97,7 +97,7 @@ class Commanding:
     def _model(self, name: str) -> str:
         if not name:
             return self._go("models")
-        self._acts.looks.choose_model(name)
+        self._acts.looks.choose_model(name, self._tui.chosen)
         return ""
 
     def _mode(self, name: str) -> str:

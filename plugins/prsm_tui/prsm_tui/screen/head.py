@@ -51,7 +51,7 @@ class Head(Lines, can_focus=False):
         session = self._session
         path = " / ".join(session.path_of(agent.id))
         _, word = words.state_of(agent, asks=session.asks(agent.id))
-        yield f"{path} · {word} · {agent.role} · {agent.label} · mode {agent.mode}", _BOLD
+        yield f"{path} · {word} · {agent.role} · {agent.models} · mode {agent.mode}", _BOLD
         own, below = agent.spent, agent.spent_below
         parts = [
             words.since(agent.elapsed(now)),

@@ -44,17 +44,23 @@ if TYPE_CHECKING:
 
 
 class Kept(NamedTuple):
-    """What is kept of a session that was left: whom it showed, what was typed and not sent."""
+    """What is kept of a session that was left: whom it showed, what was typed and not sent.
+
+    So are the filters, of the tree and of transcripts by agent.
+    """
 
     chosen: str | None
     drafts: Drafts
     comments: dict[object, Comment]
+    tree: str
+    filters: Mapping[str | None, str]
 
 
 class HubTui(Tui):
     """Shows many sessions, one of them at a time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        *Tui.BINDINGS,  # else a key that means something here means nothing there
         # Seen to before the next key is passed on, which is of what was asked for.
         binding("sessions.new", "new_session", has_priority=True),
         binding("sessions.filter", "filter_sessions", has_priority=True),
@@ -347,7 +353,8 @@ class HubTui(Tui):
         """Keep what was typed in the session that is left, and whom it showed."""
         if self._is_visited:
             drafts, comments = self.panes.prompt.kept(), self.session.review.kept
-            self._kept[self.session.id] = Kept(self.chosen, drafts, comments)
+            filters = self.panes.agents.filter.text, self.panes.transcript.filters
+            self._kept[self.session.id] = Kept(self.chosen, drafts, comments, *filters)
 
     def _take_up(self) -> None:
         """Show the session as it was left."""
@@ -356,8 +363,11 @@ class HubTui(Tui):
             return
         self.panes.prompt.keep(kept.drafts)
         self.session.review.kept = kept.comments
+        self.panes.transcript.put_filters(kept.filters)
         if kept.chosen in self.session.agents:
             self.choose(kept.chosen)
+        self.panes.agents.filter.text = kept.tree  # who is chosen may not be among those
+        self.changed()
 
     def _pop_to_overview(self) -> None:
         while self.screen is not self.overview and len(self.screen_stack) > 1:

@@ -28,7 +28,7 @@ from prsm_tui.screen.keys import bindings
 from prsm_tui.screen.lines import Line, Lines
 from prsm_tui.screen.messages import QuestionAnswered, SteppedBack, VerdictGiven
 from prsm_tui.screen.pasting import PastesText
-from prsm_tui.screen.wrapping import wrap_all
+from prsm_tui.screen.wrapping import hanging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -248,7 +248,7 @@ class NeedsYou(Screen[None]):
         lines = list(self._lines_of(request)) if request is not None else [(_nothing(), _DIM)]
         asked = self._asked
         width = max(10, asked.size.width or self.app.size.width)
-        rows = [(row, style) for text, style in lines for row in wrap_all(text, width)]
+        rows = [(row, style) for text, style in lines for row in hanging(text, width)]
         asked.provide(len(rows), lambda index, _width: rows[index])
         self._draw_offers()
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from prsm_tui.keys import Keymap
     from prsm_tui.model.session import Session
+    from prsm_tui.screen.prompt import Prompt
 
 
 class Place(Screen[None]):
@@ -51,6 +52,11 @@ class Place(Screen[None]):
         self.hint = Static(" · ".join(links), classes="hint")
         self.said.display = False
         self.is_built = False  # its widgets are there
+
+    @property
+    def prompt(self) -> Prompt | None:
+        """Where a person types on it what goes to an agent; None: nowhere."""
+        return None
 
     def sync(self, now: float) -> None:
         """Follow the model; `now` in Unix seconds."""

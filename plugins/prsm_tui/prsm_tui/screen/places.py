@@ -1,13 +1,8 @@
-"""Which screens beside the panes there are, by their names."""
+"""Which screens beside the panes there are, by their names; each is imported once it is gone to."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from prsm_tui.screen.board import BoardScreen
-from prsm_tui.screen.changes import Changes
-from prsm_tui.screen.palette import Palette
-from prsm_tui.screen.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,10 +17,18 @@ def make_place(name: str, session: Session, delivery: Callable[[], str], keymap:
 
     `delivery` tells how what is said on it goes to agents.
     """
-    if name == Changes.named:
+    if name == "changes":
+        from prsm_tui.screen.changes import Changes
+
         return Changes(session, delivery, keymap)
-    if name == Snapshots.named:
+    if name == "snapshots":
+        from prsm_tui.screen.snapshots import Snapshots
+
         return Snapshots(session, keymap)
-    if name == Palette.named:
+    if name == "palette":
+        from prsm_tui.screen.palette import Palette
+
         return Palette(session, keymap)
+    from prsm_tui.screen.board import BoardScreen
+
     return BoardScreen(session, name, keymap)

@@ -27,7 +27,7 @@ from prsm_tui.screen.reading import Reading, Spot
 from prsm_tui.screen.wrapping import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from textual import events
 
@@ -148,6 +148,23 @@ class Transcript(ScrollView, can_focus=True):
         if self._reading.marked is not None:
             self.reveal(self._reading.marked)
         return True
+
+    @property
+    def filters(self) -> dict[str | None, str]:
+        """The filters of all transcripts, by agent; None is the session."""
+        texts = {model: one.filter.text for model, one in self._readings.items()}
+        known: list[tuple[str | None, Model]] = [(None, self._session.transcript)]
+        known += [(agent.id, agent.transcript) for agent in self._session.agents.values()]
+        return {agent: texts[model] for agent, model in known if texts.get(model)}
+
+    def put_filters(self, texts: Mapping[str | None, str]) -> None:
+        """Filter the transcripts of these agents again."""
+        for agent, text in texts.items():
+            known = self._session.agents.get(agent or "")
+            if known is not None or agent is None:
+                model = self._session.transcript if known is None else known.transcript
+                self._readings.setdefault(model, Reading()).filter.text = text
+        self._begin()
 
     def on_key(self, event: events.Key) -> None:
         """While a filter is typed, letters are of it."""

@@ -31,6 +31,17 @@ def wrap_all(text: str, width: int) -> Sequence[str]:
     return [row for line in text.split("\n") for row in wrap(line, width)]
 
 
+def hanging(line: str, width: int) -> Sequence[str]:
+    """Return a line as rows: those that it goes on in begin further right, as no line does.
+
+    So a text that is broken at the edge cannot look like another line.
+    """
+    inner = line.lstrip(" ")
+    indent = " " * min(len(line) - len(inner), max(0, width - 20))
+    first, *rest = wrap_all(inner, max(10, width - len(indent) - 2)) or [""]
+    return [indent + first, *(f"{indent}  {row}" for row in rest)]
+
+
 def cut(text: str, width: int) -> str:
     """Return the beginning of a line that fits, with a sign where something is left out."""
     if cell_len(text) <= width:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from prsm_core.domain.messages import MessageType
 from prsm_core.domain.sparing import NOTHING, drop, put
 from prsm_core.errors import MessageRoutingError
 
@@ -34,6 +35,7 @@ class Mailbox(Struct, eq=False):
     claimed: Mapping[str, None] = NOTHING  # an empty set takes 216 bytes
     waiters: tuple[asyncio.Future[None], ...] = ()  # hardly ever more than one
     sleepers: int = 0  # waits that have not gone on yet, woken or not
+    has_had_letters: bool = False  # of agents that are neither parent nor child
 
     def sleep(self) -> asyncio.Future[None]:
         """Return what is done at the next change; whoever awaits it rises again."""
@@ -110,6 +112,7 @@ class MessageRouter:
         if box is None or message.incarnation < box.incarnation:
             return
         box.messages = put(box.messages, message.message_id, message)
+        box.has_had_letters |= message.type is MessageType.PEER
         box.wake()
 
     def claim(self, agent_id: str, match: Match) -> RoutedMessage | None:
@@ -164,6 +167,11 @@ class MessageRouter:
         if box is None:
             return False
         return any(key not in box.claimed and match(m) for key, m in box.messages.items())
+
+    def has_had_letters(self, agent_id: str) -> bool:
+        """Return whether this life of the agent was ever sent any: most never are."""
+        box = self._boxes.get(agent_id)
+        return box is not None and box.has_had_letters
 
     def held(self, agent_id: str, match: Match) -> list[RoutedMessage]:
         """Return the messages that match and wait in the agent's mailbox, claimed or not."""

@@ -63,6 +63,8 @@ class Steering:
 
     def look(self, agent_id: str) -> None:
         """Have an agent's running turn given what peers have written, if there is any."""
+        if not self._router.has_had_letters(agent_id):
+            return  # whatever waits for it to read, as may the results of all its children
         record = self._roster.get(agent_id)
         if agent_id in self._looking or record.takes_messages or record.is_over:
             return

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from prsm_core import AgentHost, ProviderServices, ToolOutcome
 
-MAX_OPEN = 16  # requests of one agent that are being answered
+MAX_OPEN = 32  # requests of one agent that are being answered
 KEPT = 1000  # answers of one agent that are kept for requests made again
 MAX_WAIT = 600.0  # seconds for which a program may wait for a message
 STATE, SEND, NEXT, MEASURE, DONE = (

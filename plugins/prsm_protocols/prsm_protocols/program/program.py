@@ -144,7 +144,8 @@ class Program:
         finally:
             self._desk.dismiss()
             process.kill()
-        await self._tell_said()
+        if not self._done.is_set():
+            await self._tell_said()
         if self._was_silent:
             return Ending.of(f"it gave no sign of life for {self._config.silence:g} s", process)
         return None if code == 0 else Ending.of(ended_how(code), process)

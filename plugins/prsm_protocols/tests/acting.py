@@ -1,4 +1,4 @@
-"""Doubles for the bridge and the provider: a host with a protocol, an ear, and real Redis servers."""
+"""Doubles for the bridge and the provider: a host with a protocol, an ear, real servers."""
 
 from __future__ import annotations
 

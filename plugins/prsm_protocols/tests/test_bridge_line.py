@@ -103,7 +103,9 @@ async def test_a_move_that_is_not_open_is_refused_with_those_that_are(tmp_path):
     async with opened(tmp_path) as scene:
         code, out, err = await aism(scene.environment, "state", "transition", "distill")
     assert (code, out) == (1, "")
-    assert "no move leads from 'bootstrap' to 'distill' (from bootstrap one can go to: inbox)" in err
+    assert (
+        "no move leads from 'bootstrap' to 'distill' (from bootstrap one can go to: inbox)" in err
+    )
     assert scene.ear.moves == []
 
 

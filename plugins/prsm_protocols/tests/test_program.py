@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from prsm_protocols.program.provider import ProgramProvider, ProgramSession, build
+from prsm_protocols.program.provider import ProgramProvider, build
 
 from plugins.prsm_protocols.tests.acting import AGENT, ProtocolHost
 from prsm_core import (
@@ -24,7 +24,7 @@ from prsm_core import (
     TurnEnded,
     UsageReported,
 )
-from prsm_core.testing import FakeClock, open_services, only, run_turn, session_request, until
+from prsm_core.testing import FakeClock, only, open_services, run_turn, session_request, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,6 +7,8 @@ run/   aism, and the socket at which that asks; it may not write there
 from __future__ import annotations
 
 import os
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +20,11 @@ from prsm_protocols import aism
 from prsm_protocols.program.words import GUIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # Where programs that are agents look for what they have to know: Claude, Codex, Gemini, any other.
 _GUIDES = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md", "CLAUDE.md", "AGENTS.md")
+LONGEST = 100  # bytes of an address, which holds 107, and 103 on some systems
 
 
 class _Kept(msgspec.Struct):
@@ -49,6 +52,20 @@ class Home:
         program = self.run / "aism"
         write_private({program: Path(aism.__file__).read_text(encoding="utf-8")})
         program.chmod(0o700)
+
+    @contextmanager
+    def short_run(self) -> Iterator[str]:
+        """Give a path of `run/` that leaves room in a socket's address, for as long as it is open.
+
+        Clients in any language connect by it, and few know what to do with a longer one.
+        """
+        if len(os.fsencode(self.socket)) <= LONGEST:
+            yield str(self.run)
+            return
+        with tempfile.TemporaryDirectory(prefix="prsm-") as folder:
+            link = Path(folder) / "run"
+            link.symlink_to(self.run)
+            yield str(link)
 
     @property
     def task(self) -> str:

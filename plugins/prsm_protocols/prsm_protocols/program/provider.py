@@ -88,7 +88,8 @@ class ProgramProvider(Provider):
                 bridge = self._bridge(self._config.redis)
                 place = await stack.enter_async_context(bridge.open_place(desk, home.count))
                 url = bridge.url_of(place)
-            start = plan_start(self._config, request, home, url)
+            run = stack.enter_context(home.short_run())
+            start = plan_start(self._config, request, home, run, url)
             session = ProgramSession(
                 request, host, self._config, services, desk=desk, home=home, start=start
             )

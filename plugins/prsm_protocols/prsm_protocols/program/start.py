@@ -34,16 +34,16 @@ class Start:
 
 
 def plan_start(
-    config: ProgramConfig, request: SessionRequest, home: Home, redis: str | None
+    config: ProgramConfig, request: SessionRequest, home: Home, run: str, redis: str | None
 ) -> Start:
     """Return how an agent's program is started.
 
-    `redis` is the URL by which it asks; None: its socket. Raises ModelNotAvailableError for a
+    `run` is where it finds aism without a box, `redis` the URL by which it asks; None: its socket. Raises ModelNotAvailableError for a
     model's name that stands for no program.
     """
     workspace = request.workspace or request.cwd
     folder = Path(config.protocols or Path(workspace) / ".prism" / "protocols").absolute()
-    run, protocols = (RUN, PROTOCOLS) if config.box else (str(home.run), str(folder))
+    run, protocols = (RUN, PROTOCOLS) if config.box else (run, str(folder))
     environment = {
         **config.env,
         "AGENT_ID": request.agent_id,

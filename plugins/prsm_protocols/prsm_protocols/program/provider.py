@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core import (
@@ -15,6 +14,7 @@ from prsm_core import (
     ProviderCapabilities,
     ProviderStatus,
     PrsmError,
+    StepEnded,
     StopReason,
     TokenUsage,
     TurnEnded,
@@ -27,6 +27,7 @@ from prsm_protocols.program.config import DEFAULT, ProgramConfig
 from prsm_protocols.program.home import Home
 from prsm_protocols.program.program import Program
 from prsm_protocols.program.start import plan_start
+from prsm_protocols.program.usage import SessionLogs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -159,6 +160,7 @@ class ProgramSession(TurnSession[ProgramTurn]):
         self._home = home
         self._start = start
         self._program: Program | None = None
+        self._logs = SessionLogs(home.home)
         self.resume_token = request.resume_token or request.agent_id
         if request.carried is not None:
             self.taken = _taken(request.carried, home.task)
@@ -176,8 +178,11 @@ class ProgramSession(TurnSession[ProgramTurn]):
         if not is_begun:
             self._home.begin(told)
         await turn.put([NO_TOKENS])
+        await self._logs.skip()
 
         async def tell(event: ProviderEvent) -> None:
+            if isinstance(event, StepEnded) and (used := await self._logs.grown()) is not None:
+                await turn.put([used])
             await turn.put([event])
 
         self._program = program = Program(
@@ -241,13 +246,3 @@ def _messages(carried: Carried) -> list[dict[str, Any]]:
         elif call.tool == NEXT and data.get("message") is not None:
             found.append(data["message"])
     return found
-
-
-def forget(state_dir: Path, names: Any) -> None:
-    """Remove the folders of agents; see ProviderSpec."""
-    import shutil
-
-    for name in names:
-        folder = state_dir / "agents" / Path(name).name
-        if folder.is_dir():
-            shutil.rmtree(folder)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         PermissionMode,
         SpawnRequest,
     )
+    from prsm_core.domain.boxes import Box
     from prsm_core.domain.budgets import Budget, BudgetKind
     from prsm_core.domain.events import Event
     from prsm_core.domain.images import Image
@@ -200,6 +201,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "AssembledContext",
     "AssistantMessage",
     "BackgroundTask",
+    "Box",
     "Budget",
     "BudgetExceededError",
     "BudgetKind",
@@ -357,6 +359,7 @@ _HOMES = {
         "PermissionMode",
         "SpawnRequest",
     ),
+    "prsm_core.domain.boxes": ("Box",),
     "prsm_core.domain.budgets": ("Budget", "BudgetKind"),
     "prsm_core.domain.events": ("Event",),
     "prsm_core.domain.images": ("Image",),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.agents import AgentResult, AgentState
+    from prsm_core.domain.boxes import Box
     from prsm_core.domain.images import Image
     from prsm_core.domain.models import ModelInfo
     from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest, Question
@@ -133,6 +134,7 @@ class SessionRequest(Record, frozen=True, kw_only=True):
     workspace: str = ""  # the run's, which `cwd` is in; blank is `cwd` itself
     carried: Carried | None = None  # of a turn that goes on in the thread of `resume_token`
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)  # of the agent, as they are now
+    box: Box | None = None  # what its process is started in; see ProviderServices.start_process
 
     @property
     def has_shell(self) -> bool:
@@ -229,10 +231,14 @@ class ProviderServices(Protocol):
         name: str,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        box: Box | None = None,
     ) -> Process:
-        """Start argv with the allow-listed environment plus `env`.
+        """Start argv with the allow-listed environment plus `env`, in a box if one is given.
 
-        Raises ProviderNotAvailableError when the program is missing or cannot be executed.
+        It may write `cwd` in the box. One that a limit of its box has ended says so in the last
+        line of `stderr_tail`. Raises ProviderNotAvailableError when the program is missing, is
+        not in the box or cannot be executed, or no box can be made here, and ProcessError for a
+        box that cannot be had.
         """
         ...
 

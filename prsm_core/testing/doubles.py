@@ -27,6 +27,8 @@ from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.permissions import Allow, Answer
 from prsm_core.domain.tools import NATIVE_TOOLS, ToolOutcome, ToolSpec
 from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnEnded
+from prsm_core.engine.processes.bundles import Bundles
+from prsm_core.engine.processes.container import Containers
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import MessageRoutingError
 from prsm_core.interfaces.provider import SessionRequest
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     )
     from contextlib import AbstractAsyncContextManager
 
+    from prsm_core.domain.boxes import Box
     from prsm_core.domain.permissions import Deny, PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint
     from prsm_core.domain.turns import ProviderEvent
@@ -71,6 +74,7 @@ class LocalServices:
         self.clock = clock
         self.processes: list[ChildProcess] = []
         self._launcher = launcher
+        self._containers = Containers(launcher, Bundles(state_dir))
         self._background = background
 
     def redact(self, value: Any) -> Any:
@@ -89,9 +93,13 @@ class LocalServices:
         name: str,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        box: Box | None = None,
     ) -> ChildProcess:
-        """Start a process under the reaper shim; see ProviderServices."""
-        process = await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+        """Start a process under the reaper shim, in a box if one is given; see ProviderServices."""
+        if box is None:
+            process = await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+        else:
+            process = await self._containers.start(argv, name=name, cwd=cwd, env=env, box=box)
         self.processes.append(process)
         return process
 

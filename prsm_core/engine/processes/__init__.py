@@ -7,5 +7,8 @@ sandbox      bubblewrap, where it is wanted        view      what a command in i
 hidden       secrets and sockets it does not see   syscalls  the calls it cannot make
 stand_ins    what cannot be created in it       region_mounts  what an agent may write in it
 detached     starts another prsm, which outlives this one
+container    processes in boxes: runc, podman or bubblewrap, and the trial of them
+box_view     what such a process sees      box_runtimes  what the three are told
+bundles      what boxes leave is removed      cgroups   their limits, and what became of them
 git, git_helper  commands of git, by one process that is started once
 """

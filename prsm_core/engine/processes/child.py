@@ -92,6 +92,10 @@ class RunningProcess:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signum)
 
+    def tell_end(self) -> None:
+        """Tell that the whole family has ended to whoever asked to be told."""
+        return
+
     def _ended(self) -> None:
         if self._force_timer is not None:
             self._force_timer.cancel()
@@ -101,8 +105,16 @@ class RunningProcess:
 class ChildProcess(RunningProcess):
     """A process to talk with, line by line; implements `interfaces.provider.Process`."""
 
-    def __init__(self, name: str, clock: Clock, on_exit: OnExit) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        on_exit: OnExit,
+        on_end: Callable[[ChildProcess], None] | None = None,
+    ) -> None:
         self.stdin = StdinPipe(name)
+        self.told = ""  # how it came to its end, by who knows that; the last line of stderr
+        self._on_end = on_end
         self._stdout = LineBuffer(name)
         self._stderr = ByteTail()
         super().__init__(
@@ -111,8 +123,14 @@ class ChildProcess(RunningProcess):
 
     @property
     def stderr_tail(self) -> str:
-        """The last 64 KiB of stderr, decoded with replacement."""
-        return self._stderr.text
+        """The last 64 KiB of stderr, decoded with replacement, and how it came to its end."""
+        text = self._stderr.text
+        return f"{text.rstrip()}\n{self.told}\n".lstrip() if self.told else text
+
+    def tell_end(self) -> None:
+        """Tell that the whole family has ended to whoever asked to be told."""
+        if self._on_end is not None:
+            self._on_end(self)
 
     async def write(self, data: bytes) -> None:
         """Write to stdin; raise ProcessError when the process has closed it."""

@@ -122,6 +122,10 @@ class ProcessLauncher:
         """The processes that have not ended, in order of their start."""
         return tuple(self._live.values())
 
+    def environment(self, env: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the variables that a program is started with: the allow-list plus `env`."""
+        return {**self._environ, **(env or {})}
+
     @property
     def of_agents(self) -> int:
         """How many processes have not ended, but for helpers of PRSM itself."""
@@ -135,18 +139,22 @@ class ProcessLauncher:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         is_own: bool = False,
+        inherit: Sequence[int] = (),
+        on_end: Callable[[ChildProcess], None] | None = None,
     ) -> ChildProcess:
         """Start argv with the allow-listed environment plus `env`; return once it runs.
 
-        One that `is_own` helps PRSM itself, and is counted for no agent.
+        One that `is_own` helps PRSM itself, and is counted for no agent. The program gets the open
+        files of `inherit` under their numbers. `on_end` is called once its family has ended, before
+        anybody who waits for that goes on.
 
         Raises ProviderNotAvailableError when the program is missing or cannot be executed,
         ProcessError when the working folder does not exist or the launcher is closed.
         """
-        process = ChildProcess(name, self._clock, self._ended)
+        process = ChildProcess(name, self._clock, self._ended, on_end)
         process.is_own = is_own
         async with _read_end(process.stdin) as stdin:
-            await self._run(process, argv, stdin, cwd, env or {})
+            await self._run(process, argv, stdin, cwd, env or {}, inherit)
         return process
 
     async def capture(
@@ -223,7 +231,7 @@ class ProcessLauncher:
     ) -> None:
         self._require_open(process.name)
         require_folder(process.name, cwd)
-        environ = {**self._environ, **env}
+        environ = self.environment(env)
         report, status = socket.socketpair()
         with report:
             with status:
@@ -255,6 +263,7 @@ class ProcessLauncher:
         if process.wire.was_killed and process.identity is not None:
             kill_remains(process.identity)
         self._reaper.schedule()
+        process.tell_end()
 
     def _require_open(self, name: str) -> None:
         if not self._open:

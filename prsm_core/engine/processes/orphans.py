@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
+from prsm_core.engine.processes.bundles import end_boxes
 from prsm_core.engine.processes.table import (
     ProcessIdentity,
     find_family,
@@ -38,6 +39,8 @@ _SUFFIX = ".processes"
 def recorded_processes(state_dir: Path) -> Iterator[ProcessRecord]:
     """End what dead engines left behind, then keep a record for as long as this engine lives."""
     ended = end_orphans(state_dir)
+    if boxes := end_boxes(state_dir):
+        _log.warning("removed %d boxes that a dead engine had left behind", boxes)
     if ended:
         _log.warning("ended %d processes that a dead engine had left behind", ended)
     record = ProcessRecord(state_dir)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
 from prsm_core.engine.guarded.provider import ANSWERS, PROBE_SECONDS, GuardedProvider, Limits
+from prsm_core.engine.processes.bundles import Bundles
+from prsm_core.engine.processes.container import Containers
 from prsm_core.engine.providers.levels import check_level
 from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.engine.providers.residents import Residents
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.config import Settings
+    from prsm_core.domain.boxes import Box
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import (
@@ -54,6 +57,7 @@ class EngineServices:
         state_dir: Path,
         residents: Residents,
         redactor: Redactor,
+        containers: Containers,
     ) -> None:
         self.clock = clock
         self.state_dir = state_dir
@@ -61,6 +65,7 @@ class EngineServices:
         self._background = background
         self._residents = residents
         self._redactor = redactor
+        self._containers = containers
         self.guest: Guest | None = None  # whose services these are
 
     async def start_process(
@@ -70,10 +75,13 @@ class EngineServices:
         name: str,
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
+        box: Box | None = None,
     ) -> Process:
         """Start a process under the reaper shim; raises AgentSpawnError where there is no room."""
         async with self._residents.place():
-            return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+            if box is None:
+                return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+            return await self._containers.start(argv, name=name, cwd=cwd, env=env, box=box)
 
     def start_soon(
         self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
@@ -404,8 +412,9 @@ def build_provider_registry(
         folder = name if login is None else f"{name}@{names.index(login)}"
         private = state_dir / "providers" / folder
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return EngineServices(launcher, background, clock, private, residents, redactor)
+        return EngineServices(launcher, background, clock, private, residents, redactor, containers)
 
+    containers = Containers(launcher, Bundles(state_dir))
     limit = settings.engine.max_resident_processes
     residents = Residents(limit, lambda: launcher.of_agents, clock)
     found = configured_specs(specs, settings)

@@ -1,0 +1,241 @@
+"""Programs in boxes: what they see, what limits them, how they end, and what is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+
+import pytest
+
+from prsm_core.engine.processes import cgroups, container
+from prsm_core.engine.processes.box_view import TEMP
+from prsm_core.engine.processes.bundles import Bundles, end_boxes, find_boxes
+from prsm_core.engine.processes.container import Containers
+from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.engine.processes.orphans import end_orphans
+from prsm_core.errors import ProcessError
+from prsm_core.kit.clocks import SystemClock
+from tests.engine.boxes import WHY_NO, Boxes, needs_runc
+from tests.engine.hostile import first_line, gone
+
+MIB = 2**20
+
+
+@pytest.fixture
+async def opened(tmp_path, monkeypatch):
+    """Opens boxes by a runtime; skips where it is not there."""
+    async with ProcessLauncher(SystemClock()) as launcher:
+
+        def open_boxes(runtime="runc"):
+            if WHY_NO[runtime] is not None:
+                pytest.skip(WHY_NO[runtime])
+            monkeypatch.setattr(container, "RUNTIMES", (runtime,))
+            folder, state = tmp_path / "work", tmp_path / "state"
+            folder.mkdir()
+            return Boxes(Containers(launcher, Bundles(state)), folder, state)
+
+        yield open_boxes
+
+
+both = pytest.mark.parametrize("runtime", ["runc", "bwrap"])
+
+
+@both
+async def test_a_box_has_the_systems_programs_and_its_folder_and_nothing_else(opened, runtime):
+    boxes = opened(runtime)
+    (boxes.folder.parent / "secret").write_text("hidden")
+    (boxes.folder / "mine").write_text("seen")
+    ended = await boxes("cat mine; ls -A /tmp ~ ..; echo $$ $(ls -d /proc/[0-9]* | wc -l)")
+    assert ended.code == 0, ended.errors
+    assert "seen" in ended.output
+    assert "secret" not in ended.output
+    assert int(ended.output.split()[-1]) < 10  # processes
+
+
+@both
+async def test_it_writes_its_folder_and_nothing_of_the_system(opened, runtime):
+    boxes = opened(runtime)
+    ended = await boxes("echo new > made; for f in /x /usr/x /etc/x; do touch $f && echo $f; done")
+    assert ended.output == ""
+    assert (boxes.folder / "made").read_text() == "new\n"
+    assert "Read-only" in ended.errors
+
+
+@both
+async def test_it_has_no_capability_and_can_gain_none(opened, runtime):
+    ended = await opened(runtime)("grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status")
+    told = dict(line.split(":\t") for line in ended.output.splitlines())
+    assert {told[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Amb")} == {"0" * 16}
+    assert (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
+
+
+@both
+async def test_it_has_no_network_unless_asked(opened, runtime):
+    boxes = opened(runtime)
+    assert [line.split(":")[0].strip() for line in (await boxes(DEVICES)).output.splitlines()] == [
+        "lo"
+    ]
+    outside = {name for _, name in socket.if_nameindex()}
+    seen = (await boxes(DEVICES, network=True)).output
+    assert {line.split(":")[0].strip() for line in seen.splitlines()} == outside
+
+
+DEVICES = "tail -n +3 /proc/net/dev"
+
+
+@both
+async def test_input_output_and_the_exit_code_go_through(opened, runtime):
+    ended = await opened(runtime)("cat; echo told >&2; exit 7", given=b"one\ntwo\n")
+    assert (ended.code, ended.output, ended.errors) == (7, "one\ntwo", "told\n")
+
+
+@both
+async def test_a_program_that_a_signal_ends_has_its_code(opened, runtime):
+    assert (await opened(runtime)("kill -9 $$")).code == 128 + signal.SIGKILL
+
+
+@both
+async def test_variables_are_those_of_other_processes_and_its_own(opened, runtime):
+    ended = await opened(runtime)("env", env={"AGENT_ID": "a1", "TMPDIR": "/nowhere/of/it"})
+    found = dict(line.split("=", 1) for line in ended.output.splitlines())
+    assert found["AGENT_ID"] == "a1"
+    assert found["TMPDIR"] == TEMP
+    assert found["PRSM_ENGINE"].startswith(f"{os.getpid()}-")
+
+
+@needs_runc
+async def test_no_variable_is_written_to_the_disk(opened):
+    boxes = opened()
+    process = await boxes.start("cat", env={"API_KEY": "sk-never-on-disk"})
+    await process.write(b"runs\n")
+    assert await first_line(process) == b"runs"
+    for path in boxes.state.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            assert b"sk-never-on-disk" not in path.read_bytes()
+    assert await process.stop() in (0, 128 + signal.SIGTERM)
+
+
+@needs_runc
+async def test_what_goes_over_its_memory_is_killed_and_told(opened):
+    ended = await opened()("head -c 300m /dev/zero | tail", memory=64 * MIB)
+    assert "ran out of its memory of 64 MiB" in ended.errors.splitlines()[-1]
+
+
+@needs_runc
+async def test_a_program_killed_for_its_memory_ends_with_137(opened):
+    boxes = opened()
+    process = await boxes.start("tail", memory=64 * MIB)
+    with pytest.raises(ProcessError):  # its input is closed
+        await process.write(b"0" * (300 * MIB))
+    assert await process.wait() == 137
+    assert "64 MiB" in process.stderr_tail
+
+
+@needs_runc
+async def test_processes_beyond_its_limit_are_refused_and_told(opened):
+    ended = await opened()("i=0; while [ $i -lt 30 ]; do sleep 9 & i=$((i+1)); done", pids=16)
+    assert "at its limit of 16 processes" in ended.errors.splitlines()[-1]
+
+
+@needs_runc
+async def test_cpus_are_limited(opened):
+    boxes = opened()
+    process = await boxes.start("cat", cpus=0.25)
+    await process.write(b"runs\n")
+    await first_line(process)
+    (name,) = boxes.state.glob("boxes/*/prsm-*")
+    assert "cpus" in cgroups.held_limits(cgroups.own_parents(), name.name)
+    process.kill()
+    await process.wait()
+
+
+@both
+async def test_term_ends_a_program_at_once_and_lets_it_do_its_last(opened, runtime):
+    boxes = opened(runtime)
+    script = "trap 'echo bye > last; exit 5' TERM; echo ready; while :; do sleep 0.01; done"
+    process = await boxes.start("sh", "-c", script)
+    await first_line(process)
+    code = await process.stop()
+    if runtime == "runc":
+        assert (code, (boxes.folder / "last").read_text()) == (5, "bye\n")
+    else:
+        assert code == 128 + signal.SIGTERM  # bubblewrap itself ends, and all with it
+
+
+@both
+async def test_nothing_is_left_of_a_box_that_ended_or_was_killed(opened, runtime):
+    boxes = opened(runtime)
+    await boxes("sleep 100 & setsid sleep 100 & exit 0")
+    process = await boxes.start("sh", "-c", "setsid sleep 100 & echo up; wait")
+    await first_line(process)
+    process.kill()
+    assert await process.wait() == 137
+    assert boxes.left() == []
+    assert _groups() == []
+
+
+def _groups():
+    """Return the control groups of boxes that this process has made."""
+    folders = set(cgroups.own_parents().values())
+    return [path for folder in folders for path in folder.glob(f"prsm-{os.getpid()}-*")]
+
+
+ENGINE = """
+import asyncio, sys
+from pathlib import Path
+from prsm_core.domain.boxes import Box
+from prsm_core.engine.processes.bundles import Bundles
+from prsm_core.engine.processes.container import Containers
+from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
+from prsm_core.engine.processes.orphans import recorded_processes
+from prsm_core.kit.clocks import SystemClock
+
+async def main():
+    state = Path(sys.argv[1])
+    with recorded_processes(state) as record:
+        async with ProcessLauncher(SystemClock(), on_start=record.add) as launcher:
+            boxes = Containers(launcher, Bundles(state))
+            argv = ["sh", "-c", "setsid sleep 1000 & echo up; exec sleep 1000"]
+            process = await boxes.start(argv, name="boxed", box=Box(memory=2**26))
+            async for line in process.lines():
+                print(process.pid, flush=True)
+
+install_child_watcher()
+asyncio.run(main())
+"""
+
+
+@needs_runc
+@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.long)])
+async def test_a_killed_engine_leaves_no_process_and_the_next_one_no_box(tmp_path, rounds):
+    for _ in range(rounds):
+        engine = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", ENGINE, str(tmp_path)), stdout=asyncio.subprocess.PIPE
+        )
+        assert engine.stdout is not None
+        shim = int(await engine.stdout.readline())
+        groups = [
+            p for f in set(cgroups.own_parents().values()) for p in f.glob(f"prsm-{engine.pid}-*")
+        ]
+        assert groups
+        engine.kill()
+        await engine.wait()
+        await gone(shim)
+        for group in groups:
+            assert _members(group) == []
+        (left,) = find_boxes(tmp_path)
+        assert end_boxes(tmp_path) == 1
+        end_orphans(tmp_path)
+        assert find_boxes(tmp_path) == []
+        assert list((tmp_path / "boxes").iterdir()) == []
+        assert not any(group.exists() for group in groups), left
+
+
+def _members(group):
+    try:
+        return (group / "cgroup.procs").read_text().split()
+    except FileNotFoundError:
+        return []

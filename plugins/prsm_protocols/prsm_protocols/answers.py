@@ -22,6 +22,7 @@ def told(standing: Standing, used: float | None, was: Standing) -> dict[str, Any
     data: dict[str, Any] = {
         "state": standing.state,
         "protocol": standing.protocol.name,
+        "version": standing.protocol.id,
         "moved": (standing.state, standing.protocol.name) != (was.state, was.protocol.name),
         "moves": [_move(each, used) for each in standing.moves],
         "tools": None if declared.tools is None else list(declared.tools),

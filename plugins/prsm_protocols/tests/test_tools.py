@@ -16,9 +16,11 @@ from prsm_core import MessageRoutingError, OrchestrationError, ToolInputError
 @pytest.mark.requirement("A2", "A4")
 async def test_the_first_call_pins_the_agent_and_tells_where_it_is(world):
     answer = await world.move()
+    protocol = world.validator.library.read(str(world.workspace)).get("inbox")
     assert answer == {
         "state": "inbox",
         "protocol": "inbox",
+        "version": protocol.id,
         "moved": False,
         "description": "Processing messages and requests",
         "tools": ["Grep", "Read"],
@@ -28,7 +30,6 @@ async def test_the_first_call_pins_the_agent_and_tells_where_it_is(world):
         ],
         "session": "continued",
     }
-    protocol = world.validator.library.read(str(world.workspace)).get("inbox")
     assert world.labels["w1"] == {
         "protocol": "inbox",
         "protocols/agent": "w1",
@@ -112,7 +113,7 @@ async def test_a_kept_version_that_was_changed_is_refused(world):
     fresh.labels = world.labels
     (kept / "inbox.md").write_text(INBOX.replace("tools: none", "tools: Bash"))
     with pytest.raises(
-        OrchestrationError, match="cannot be read from .* other than it was"
+        OrchestrationError, match=r"cannot be read from .* other than it was"
     ) as caught:
         await fresh.move("inbox")
     assert caught.value.code == "protocol_lost"
@@ -135,7 +136,7 @@ async def test_pages_that_are_wrong_are_told_and_nothing_is_pinned(world):
 async def test_a_protocol_that_is_not_there_is_told_with_the_nearest(world):
     world.agent("w1", protocol="inbx")
     with pytest.raises(
-        OrchestrationError, match="no protocol 'inbx'.*did you mean inbox"
+        OrchestrationError, match=r"no protocol 'inbx'.*did you mean inbox"
     ) as caught:
         await world.move()
     assert "protocols here: idle, inbox" in caught.value.hint
@@ -228,7 +229,7 @@ async def test_the_oldest_message_is_taken_and_none_is_told(world):
 
 
 async def test_what_is_too_much_to_note_is_refused(world):
-    with pytest.raises(ToolInputError, match="data has .* bytes") as caught:
+    with pytest.raises(ToolInputError, match=r"data has .* bytes") as caught:
         await world.call("measure", name="x", data={"log": "a" * 20_000})
     assert "16384 are the most" in caught.value.hint
 

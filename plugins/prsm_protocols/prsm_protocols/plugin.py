@@ -1,10 +1,10 @@
-"""What this distribution contributes: a check that holds agents to the states of their protocol."""
+"""What this distribution contributes: a check, a sink of measurements, and programs as agents."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core import PermissionCheckSpec, ProviderSpec, hookimpl
+from prsm_core import EventSinkSpec, PermissionCheckSpec, ProviderSpec, hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,23 @@ def prsm_permission_checks() -> Iterator[PermissionCheckSpec]:
         check="prsm_protocols.enforcing:check",
         in_bypass=True,
         orchestration=True,
+    )
+
+
+@hookimpl
+def prsm_event_sinks() -> Iterator[EventSinkSpec]:
+    """Contribute the sink; it writes of agents under a protocol alone."""
+    yield EventSinkSpec(
+        name="measurements",
+        summary="Writes what agents under a protocol do, as records by day and run.",
+        factory="prsm_protocols.measurement:MeasurementSink",
+        settings="prsm_protocols.section:MEASUREMENTS",
+        kinds=frozenset(
+            {
+                *("agent_spawned", "agent_labels_changed", "agent_state_changed", "turn_finished"),
+                *("tool_call_started", "tool_call_finished", "check_denied", "message_routed"),
+            }
+        ),
     )
 
 

@@ -187,15 +187,18 @@ class Desk:
     async def _state(self, request: Request) -> Answer:
         given, names = request.args, ("to", "context")
         moves: dict[str, Any] = {name: given[name] for name in names if name in given}
-        if not moves:
-            return _as_answer(request, await self._call(request, STATE, moves))
         async with self._moving:  # what is told of moves is told in the ledger's order
             outcome = await self._call(request, STATE, moves)
-            if not outcome.is_error and (outcome.data or {}).get("moved", True):
-                self._taken.clear()  # who leaves a state has heeded what it took there
-                if self._ear is not None:
-                    await self._ear.moved(outcome.data or {})
+            await self._heed(outcome)
         return _as_answer(request, outcome)
+
+    async def _heed(self, outcome: ToolOutcome) -> None:
+        """Have a move heard of, also one that was made since the time of a state was over."""
+        data = None if outcome.is_error else outcome.data
+        if isinstance(data, dict) and data.get("moved"):
+            self._taken.clear()  # who leaves a state has heeded what it took there
+            if self._ear is not None:
+                await self._ear.moved(data)
 
     async def _send(self, request: Request) -> Answer:
         args = {key: request.args.get(key, "") for key in ("to", "text")}
@@ -224,8 +227,8 @@ class Desk:
                 await asyncio.sleep(0)  # in its first step it reaches the host
                 if not call.done() and self._ear is not None:
                     await self._ear.step(StepEnded())
-        except* OrchestrationError as errors:
-            raise errors.exceptions[0] from None
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None  # that of the one call
         finally:
             self.waiting -= 1
             self.beat = self._services.clock.now()
@@ -263,7 +266,9 @@ class Desk:
         if all(spec.name != STATE for spec in self._host.tools):
             return None
         call_id = f"look-{secrets.token_hex(8)}"  # the id of another engine has its old answer
-        outcome = await self._host.call_tool(STATE, {}, call_id=call_id)
+        async with self._moving:
+            outcome = await self._host.call_tool(STATE, {}, call_id=call_id)
+            await self._heed(outcome)
         if outcome.is_error:
             raise _error_of(outcome)
         return outcome.data or {}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from prsm_core import (
     ConfigError,
@@ -37,6 +39,7 @@ class ProgramConfig:
         env: Variables added to the environment of all of them.
         protocols: The folder that they see as /protocols; None: that of the workspace.
         box: Whether they run in a box; the four after it are the box's limits.
+        mounts: What they see of the machine besides, read-only: its path by the one inside.
         redis: The URL of the Redis by which they ask; None: a socket, and no server.
         silence: Seconds without a sign of life after which one is started again.
         restarts: How often one is started again in a state before its agent fails.
@@ -52,6 +55,7 @@ class ProgramConfig:
     cpus: float | None = None
     pids: int | None = None
     network: bool = False
+    mounts: Mapping[str, str] = field(default_factory=dict)
     redis: str | None = None
     silence: float = 300.0
     restarts: int = 3
@@ -64,6 +68,11 @@ class ProgramConfig:
         Raises ConfigError for an unknown key, naming the nearest one, or a value of the wrong kind.
         """
         return cls(**read_section(_SECTION, settings, KEYS))
+
+    @property
+    def socket_of_redis(self) -> Path:
+        """The socket of a Redis that is reached by one."""
+        return Path(urlsplit(self.redis or "").path)
 
     def argv_of(self, model: str) -> tuple[str, ...]:
         """Return the program that a model's name stands for.
@@ -88,6 +97,14 @@ def _programs(where: str, value: Any) -> dict[str, tuple[str, ...]]:
     return {
         parse_text(where, name): parse_argv(f"{where}.{name}", argv) for name, argv in value.items()
     }
+
+
+def _mounts(where: str, value: Any) -> dict[str, str]:
+    mounts = parse_environment(where, value)
+    for place in (*mounts, *mounts.values()):
+        if not place.startswith("/"):
+            raise ConfigError(f"{where}: whole paths are needed, not {place!r}")
+    return mounts
 
 
 def _size(where: str, value: Any) -> int:
@@ -131,6 +148,9 @@ KEYS: dict[str, Parser] = {
     "cpus": Key(_more_than_0, "Processors that one may keep busy, such as 1.5.", _NUMBER),
     "env": parse_environment,
     "memory": Key(_size, "Bytes that one may hold, such as 512M.", {"type": ["string", "integer"]}),
+    "mounts": Key(
+        _mounts, "What it sees of the machine, by its path inside; read-only.", {"type": "object"}
+    ),
     "network": Key(parse_flag, "Whether it has the machine's network."),
     "pids": Key(
         _whole(1), "Processes that it may have at a time.", {"type": "integer", "minimum": 1}

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Tell = Callable[[ProviderEvent], Awaitable[None]]
     Note = Callable[[Mapping[str, Any]], Awaitable[None]]
 
+LOOK_SECONDS = 1.0  # between two looks at a state whose time is over
 END_SECONDS = 3.0  # that a program has to end in, once its task is done
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds before it is started again
 SAID = 16 * 1024  # characters of its output in a state that are kept
@@ -74,6 +75,7 @@ class Program:
         self._was_silent = False
         self._failures = 0
         self._done = asyncio.Event()
+        self._elsewhere = asyncio.Event()  # it has moved
 
     @property
     def _is_continued(self) -> bool:
@@ -134,13 +136,15 @@ class Program:
         """Start it, and be with it until it has ended; None: it ended by itself, and well."""
         self._has_moved = self._was_silent = False
         process = await self._begin(self._desk.admit(self))
-        watchers = (self._prompted, self._watched, self._ended)
+        watchers = (self._prompted, self._watched, self._timed, self._ended)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(watcher(process)) for watcher in watchers]
                 code = await self._heard(process)
                 for task in tasks:
                     task.cancel()
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None  # of whoever was first to see it
         finally:
             self._desk.dismiss()
             process.kill()
@@ -152,12 +156,12 @@ class Program:
 
     async def _begin(self, token: str) -> Process:
         start = self._start
-        environment = {**start.environment, "PRSM_TOKEN": token}
+        options = start.options(self._here, token)
         process = await self._services.start_process(
-            start.argv, name=self.name, cwd=start.cwd, env=environment, **start.options
+            start.argv, name=self.name, cwd=start.cwd, **options
         )
         self._unread.clear()
-        given = (self._here, start.protocols, self._task, self._texts)
+        given = (self._here, options["env"]["PRSM_PROTOCOLS"], self._task, self._texts)
         self._prompt(first_prompt(self.name, *given))
         return process
 
@@ -185,6 +189,17 @@ class Program:
                 process.kill()
                 return
             await clock.sleep(limit - quiet)
+
+    async def _timed(self, _: Process) -> None:
+        """Look at the state when its time is over: its page may say where to go then."""
+        while True:
+            within = (self._here or {}).get("within")
+            if within is None:
+                await self._elsewhere.wait()
+                self._elsewhere.clear()
+                continue
+            await self._services.clock.sleep(max(float(within["seconds"]), LOOK_SECONDS))
+            await self._desk.look()
 
     async def _ended(self, process: Process) -> None:
         """End it once its task is done, if it does not end by itself."""
@@ -242,6 +257,7 @@ class Program:
         """Prompt it in its new state; see Ear."""
         self._here, self._has_moved, self._failures = here, True, 0
         self._texts.clear()
+        self._elsewhere.set()
         await self._note(here)
         await self._tell_said()
         if self._is_continued:

@@ -1,0 +1,160 @@
+"""The tools of agents under a protocol: what they can call, and what each call does.
+
+A handler first reads pages and asks whom it has to ask. From there to its answer it awaits nothing:
+what it decides by the agent's labels, and what it makes of them, is one step with the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import OrchestrationError, ToolInputError
+from prsm_protocols.answers import brief, told
+from prsm_protocols.labels import changes_to
+from prsm_protocols.router import receiver
+from prsm_protocols.upgrading import Upgrades, upgraded
+from prsm_protocols.validator import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prsm_core import ToolCall
+    from prsm_protocols.upgrading import Upgrade
+    from prsm_protocols.validator import Standing
+
+MAX_JSON = 16 * 1024  # bytes of a context, or of what is measured
+
+
+class Tools:
+    """Answers the calls; owns nothing but its Validator and what persons said of upgrades."""
+
+    def __init__(self, validator: Validator) -> None:
+        self._validator = validator
+        self._upgrades = Upgrades(validator)
+
+    async def state_transition(self, call: ToolCall) -> Mapping[str, Any]:
+        """Move the agent to a state, or tell it where it is."""
+        to = call.args.get("to")
+        _small(call.args.get("context"), "context")
+        standing = await self._prepared(call)
+        upgrade = None if to is None else await self._upgrades.offer(call, standing)
+        await self._keep(standing, upgrade, to)
+        return self._moved(call, to, upgrade)
+
+    async def message_send(self, call: ToolCall) -> Mapping[str, Any]:
+        """Send another agent a text."""
+        await self._prepared(call)
+        standing = self._stand(call)
+        to = receiver(standing, call.agents(), call.agent_id, call.args["to"])
+        sent = call.send(to, call.args["text"])
+        return {"id": sent, **brief(standing, call.context_used)}
+
+    async def message_next(self, call: ToolCall) -> Mapping[str, Any]:
+        """Take the oldest message of another agent."""
+        await self._prepared(call)
+        found = await call.next_message(call.args.get("seconds", 0))
+        await self._prepared(call)
+        message = None
+        if found is not None:
+            message = {"id": found.message_id, "from": found.sender_name, "text": found.text}
+        return {"message": message, **brief(self._stand(call), call.context_used)}
+
+    async def measure(self, call: ToolCall) -> Mapping[str, Any]:
+        """Take note of a measurement: the event of the call is what the sink reads."""
+        _small(call.args.get("data"), "data")
+        await self._prepared(call)
+        return {"ok": True, **brief(self._stand(call), call.context_used)}
+
+    async def _prepared(self, call: ToolCall) -> Standing:
+        """Return where the agent stands, with what it stands on read and kept."""
+        return await asyncio.to_thread(self._read, call)
+
+    def _read(self, call: ToolCall) -> Standing:
+        standing = self._standing(call)
+        self._validator.kept.put(standing.protocol)
+        timed = self._validator.timed(standing)
+        if timed is not standing:
+            self._validator.kept.put(timed.protocol)
+        return timed
+
+    async def _keep(self, standing: Standing, upgrade: Upgrade | None, to: str | None) -> None:
+        """Keep the version that a move may lead to, before a label names it."""
+        if upgrade is not None and upgrade.protocol is not None:
+            standing = upgraded(standing, upgrade.protocol, self._validator.now())
+        protocols = [standing.protocol]
+        if to is not None:
+            protocols.append(standing.protocol.led_to(standing.page.home(to)))
+        for protocol in protocols:
+            await asyncio.to_thread(self._validator.kept.put, protocol)
+
+    def _standing(self, call: ToolCall) -> Standing:
+        return self._validator.standing(
+            call.labels, call.agent_id, call.workspace, trusted=call.trusted
+        )
+
+    def _stand(self, call: ToolCall) -> Standing:
+        """Return where the agent stands now, and have its labels say so."""
+        was = self._standing(call)
+        standing = self._validator.timed(was)
+        if standing is not was or not was.is_pinned:
+            call.relabel(changes_to(standing.pin, call.agent_id))
+        return standing
+
+    def _moved(self, call: ToolCall, to: str | None, upgrade: Upgrade | None) -> Mapping[str, Any]:
+        was = self._standing(call)
+        standing = timed = self._validator.timed(was)
+        changes: dict[str, str] = {}
+        if upgrade is not None:
+            changes |= upgrade.labels
+            if upgrade.protocol is not None:
+                standing = upgraded(standing, upgrade.protocol, self._validator.now())
+        refused: OrchestrationError | None = None
+        if to is not None and not (to == standing.state and standing is not was):
+            try:
+                standing = self._validator.move(standing, to, call.context_used)
+            except OrchestrationError as error:
+                if standing is was and not changes:
+                    raise
+                refused = error
+        if standing is not was or not was.is_pinned:
+            changes |= changes_to(standing.pin, call.agent_id)
+        if changes:
+            call.relabel(changes)
+        return _answer(call, standing, was, timed, refused)
+
+
+def _answer(
+    call: ToolCall,
+    standing: Standing,
+    was: Standing,
+    timed: Standing,
+    refused: OrchestrationError | None,
+) -> dict[str, Any]:
+    data = told(standing, call.context_used, was)
+    if timed is not was:
+        data["timed_out"] = was.state
+    if was.protocol.name == standing.protocol.name and was.protocol.id != standing.protocol.id:
+        data["upgraded"] = standing.protocol.id
+    if refused is not None:
+        data["refused"] = f"{refused.message} ({refused.hint})"
+    return data
+
+
+def _small(value: Any, name: str) -> None:
+    """Raise ToolInputError for a JSON value that is too much to note."""
+    size = len(json.dumps(value).encode())
+    if size > MAX_JSON:
+        raise ToolInputError(
+            f"{name} has {size} bytes of JSON",
+            hint=f"{MAX_JSON} are the most: put the rest into a file and name it",
+        )
+
+
+VALIDATOR = Validator()
+_TOOLS = Tools(VALIDATOR)
+state_transition = _TOOLS.state_transition
+message_send = _TOOLS.message_send
+message_next = _TOOLS.message_next
+measure = _TOOLS.measure

@@ -23,6 +23,14 @@ PAGES = {
 }
 
 
+def write_pages(workspace: Path) -> None:
+    """Write the pages of a workspace."""
+    pages = workspace / ".prism" / "protocols"
+    pages.mkdir(parents=True)
+    for name, text in PAGES.items():
+        (pages / f"{name}.md").write_text(text)
+
+
 def client(name: str) -> list[str]:
     """Return the command of a client; skip where its language is missing."""
     programs = {"python": [sys.executable, "agent.py"], "node": ["node", "agent.mjs"]}
@@ -40,10 +48,7 @@ async def test_an_agent_in_any_language_goes_from_bootstrap_to_inbox_and_ends(
     tmp_path, way, language
 ):
     argv = client(language)
-    pages = tmp_path / ".prism" / "protocols"
-    pages.mkdir(parents=True)
-    for name, text in PAGES.items():
-        (pages / f"{name}.md").write_text(text)
+    write_pages(tmp_path)
     settings = {"command": argv, "box": False, "restarts": 0}
     async with AsyncExitStack() as stack:
         if way in SERVERS:

@@ -20,15 +20,16 @@ function fromSocket(line) {
 
 function fromRedis(line, id) {
   return new Promise((resolve, reject) => {
-    const url = new URL(PRSM_REDIS);
-    const way = url.protocol === "unix:" ? [url.pathname] : [Number(url.port), url.hostname];
+    const [, scheme, user, password, place] = /^(\w+):\/\/(.*):(.*)@([^?]*)/.exec(PRSM_REDIS);
+    const [name, port] = place.split("/")[0].split(":");
+    const way = scheme === "unix" ? [place] : [Number(port), name];
     const socket = connect(...way).on("error", reject);
     const keys = `prsm:{${agent}}`;
     createInterface({ input: socket, crlfDelay: Infinity }).on("line", (told) => {
       if (told.startsWith("-")) reject(new Error(told));
       if (told.startsWith("{")) (socket.end(), resolve(told)); // the answer is the only JSON
     });
-    socket.write(bulk("AUTH", decodeURIComponent(url.username), url.password));
+    socket.write(bulk("AUTH", user, password));
     socket.write(bulk("XADD", `${keys}:requests`, "*", "r", line));
     socket.write(bulk("BLPOP", `${keys}:reply:${id}`, "30"));
   });

@@ -31,6 +31,7 @@ class MessageType(StrEnum):
     SPAWN_REQUEST = "spawn_request"
     KILL_SIGNAL = "kill_signal"
     USER_PROMPT = "user_prompt"
+    PEER = "peer"
 
 
 class RoutedMessage(Record, frozen=True, gc=False, kw_only=True):

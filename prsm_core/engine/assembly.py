@@ -12,6 +12,7 @@ from prsm_core.engine.agents.life import LifeParts
 from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import ContextParts, Contexts, Opening
+from prsm_core.engine.agents.peers import Peers
 from prsm_core.engine.agents.prompting import Prompting
 from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.slots import Slots
@@ -29,8 +30,10 @@ from prsm_core.engine.making import (
     make_providers,
     make_sandbox,
     make_saying,
+    make_shell,
     make_skills,
     make_snapshots,
+    make_tools,
     make_trees,
     make_witness,
     make_workspaces,
@@ -56,7 +59,6 @@ from prsm_core.engine.tools.handlers import handlers_of
 from prsm_core.engine.tools.observation import Observation
 from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.recommendation import Recommendation
-from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.call import CallParts
 from prsm_core.engine.turns.host import HostParts
 from prsm_core.engine.turns.parts import TurnImages, TurnParts
@@ -117,6 +119,7 @@ class Assembly:
         self._lives: Lives[AgentSession] = Lives(background, clock)
         self._detector = self._make_detector()
         self._steps = self._make_steps()
+        self.peers = Peers(self._roster, self.router, self._steps)
         self.requests = self._make_requests()
         who = self.providers.program_of, self.budgets.spent_by
         self.labelling = Labelling(self._roster, self._steps, journal, *who)
@@ -313,7 +316,16 @@ class Assembly:
 
     def _session_parts(self) -> SessionParts:
         config, settings = self._config, self._config.settings
-        tools = config.tools.handled_by(self._handlers())
+        tools = make_tools(
+            config,
+            self._handlers(),
+            self._journal,
+            lay=self.labelling.of_tool,
+            peers=self.peers,
+            standing=self._standing,
+            requests=self.requests,
+            window=self.providers.context_window,
+        )
         return SessionParts(
             acts=self.manager,
             steps=self._steps,
@@ -333,8 +345,9 @@ class Assembly:
             ),
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps),
+            peers=self.peers,
             sources=self._sources(),
-            tools=lambda agent: tools.for_agent(agent, settings),
+            tools=tools,
             is_external=self.providers.is_external,
             host=HostParts(
                 permits=self._permits, family=self.labelling, open_endpoint=config.open_endpoint
@@ -457,7 +470,7 @@ class Assembly:
             observation=Observation(
                 roster=self._roster, journal=self._journal, conversations=self.conversations
             ),
-            shell=self._shell(),
+            shell=make_shell(config, self._permits, self._standing, self.quiet, self.sandbox),
             spending=Spending(budgets=self.budgets),
         )
 
@@ -483,18 +496,4 @@ class Assembly:
             refused=self.enforcement.refused,
             scorers=self._config.scorers,
             journal=self._journal,
-        )
-
-    def _shell(self) -> Shell:
-        config = self._config
-        return Shell(
-            permits=self._permits,
-            standing=self._standing,
-            broker=config.broker,
-            quiet=self.quiet,
-            sandbox=self.sandbox,
-            launcher=config.launcher,
-            clock=config.clock,
-            env=config.shell_env,
-            limit_s=config.settings.engine.tool_timeout_seconds,
         )

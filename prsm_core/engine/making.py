@@ -17,11 +17,13 @@ from prsm_core.engine.files.prompts import PromptSnapshots
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.registry import build_provider_registry
 from prsm_core.engine.spending.budgets import BudgetLedger
+from prsm_core.engine.tools.shell import Shell
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.engine.config import EngineConfig
     from prsm_core.engine.evidence.witness import Witness
     from prsm_core.engine.files.late import LateWatch
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.budgets import BudgetAlert
     from prsm_core.engine.state import Roster
+    from prsm_core.engine.turns.call import Handler, Toolbox
+    from prsm_core.engine.turns.permits import Permits
+    from prsm_core.engine.turns.standing import Standing
     from prsm_core.kit.background import Background
 
 
@@ -208,3 +213,46 @@ def make_trees(
         )
 
     return Trees(workspaces, roster, config.settings.workspace.worktrees, make)
+
+
+def make_shell(
+    config: EngineConfig,
+    permits: Permits,
+    standing: Standing,
+    quiet: QuietMoment,
+    sandbox: Sandbox,
+) -> Shell:
+    """Return what runs the commands of `run_bash`."""
+    return Shell(
+        permits=permits,
+        standing=standing,
+        broker=config.broker,
+        quiet=quiet,
+        sandbox=sandbox,
+        launcher=config.launcher,
+        clock=config.clock,
+        env=config.shell_env,
+        limit_s=config.settings.engine.tool_timeout_seconds,
+    )
+
+
+def make_tools(
+    config: EngineConfig, handlers: Mapping[str, Handler], journal: Journal, **of_plugins: Any
+) -> Callable[[AgentDescriptor], Toolbox]:
+    """Return what deals agents their tools; `of_plugins` is what calls of plugins' tools use."""
+    table, settings = config.tools.handled_by(handlers), config.settings
+    if not table.added:
+        return lambda agent: table.for_agent(agent, settings)
+    from prsm_core.engine.tools.plugged import PluginTools  # where plugins add some
+    from prsm_core.engine.tools.plugin_call import PluginCallParts
+
+    parts = PluginCallParts(
+        broker=config.broker,
+        ids=config.ids,
+        clock=config.clock,
+        workspace=config.workspace,
+        **of_plugins,
+    )
+    plugged = PluginTools(table.added, parts, journal)
+    dealt = table.handled_by(plugged.handlers)
+    return lambda agent: plugged.deal(dealt, agent, settings)

@@ -93,7 +93,6 @@ class Actor:
 
     @property
     def text(self) -> str | None:
-        """What the turn was prompted with."""
         message = self.context.current_message
         return None if message is None else message.content
 
@@ -462,6 +461,7 @@ async def open_team(
     external=None,
     scorers=(),
     sinks=(),
+    tools=(),
     others=(),
     broker=None,
     own_rules=None,
@@ -488,7 +488,7 @@ async def open_team(
             launcher=launcher,
             providers={spec.name: spec for spec in (provider.spec(), *others)},
             broker=cast("PermissionBroker", broker or RuleBroker()),
-            tools=ToolTable(),
+            tools=ToolTable().with_added(tools),
             human=human_policy(sections, interactive=interactive, on_ask=on_ask, **person or {}),
             clock=clock,
             ids=Ids(clock.time),

@@ -2,9 +2,9 @@
 
 Steps  how a part commits what an agent does
 Acts   how a part begins and ends agents; the manager's
+Steered  what is said to models within their turns
 Life   what a part of a turn needs of the life that it belongs to
 Turn   what those need of the running turn who decide within it
-Peers  how agents write to each other that are no parent and child
 
 A port names what its users call, and nothing more.
 """
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Step, Write
     from prsm_core.domain.writes import CallClosed, EffectNoted, StateChanged
     from prsm_core.engine.state import AgentRecord, Evidence, Staged, Wait
-    from prsm_core.interfaces.tool import PeerMessage, PeerNow
 
 
 class Steps(Protocol):
@@ -157,6 +156,18 @@ class Acts(Protocol):
         ...
 
 
+class Steered(Protocol):
+    """What is said to models within their turns."""
+
+    def look(self, agent_id: str) -> None:
+        """Have an agent's running turn given what peers have written, if there is any."""
+        ...
+
+    async def settled(self, agent_id: str) -> None:
+        """Wait for what an agent's vendor is being given: it may come back unread."""
+        ...
+
+
 class Life(Protocol):
     """One life of an agent, as what works in its turns sees it."""
 
@@ -231,51 +242,4 @@ class Turn(Protocol):
 
     def permitted(self, tool: str) -> None:
         """Take note of a permission that was given."""
-        ...
-
-
-class Receiving(Protocol):
-    """A call that takes messages: what it takes counts as read with its answer."""
-
-    consumed: list[str]  # the ids of those that it has taken
-
-    @property
-    def record(self) -> AgentRecord:
-        """The calling agent."""
-        ...
-
-    async def receive(
-        self,
-        wait: Wait,
-        match: Callable[[RoutedMessage], bool],
-        *,
-        otherwise: Callable[[], bool],
-        seconds: float | None = None,
-    ) -> RoutedMessage | None:
-        """Wait for a message; None when `otherwise()` holds or `seconds` have passed."""
-        ...
-
-
-class Peers(Protocol):
-    """How agents of a run write to each other that are no parent and child."""
-
-    def now(self) -> Sequence[PeerNow]:
-        """Return the agents that have not ended, oldest first."""
-        ...
-
-    def message(
-        self, sender: AgentRecord, to: str, text: str, beside: Sequence[RoutedMessage] = ()
-    ) -> RoutedMessage:
-        """Build a message to the live agent of this id or name; nothing is written yet.
-
-        What the same step sends `beside` counts as unread already. Raises MessageRoutingError,
-        with the nearest names, where nobody would read it.
-        """
-        ...
-
-    async def next(self, call: Receiving, seconds: float | None) -> PeerMessage | None:
-        """Take the caller's oldest unread message of a peer, waiting for it; 0 does not wait.
-
-        None when `seconds` have passed, or nobody is left who could send one.
-        """
         ...

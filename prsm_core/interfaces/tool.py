@@ -184,6 +184,8 @@ class ToolContribution:
     asked of every agent; as an import string of those that have labels, and is imported for the
     first of them.
 
+    With `programs` only agents have it whose provider is a program (`ProviderSpec.program`).
+
     `labels` is the prefix of the labels that the handler may set, `PREFIX/…`; no other plugin may
     have it. With `sends_messages` it may `send`, with `takes_messages` it takes what other agents
     send: an agent that has such a tool is not prompted with that.
@@ -205,6 +207,7 @@ class ToolContribution:
     when: str | WhenLabels
     settings: str | type[Any] | None = None
     section: str | None = None
+    programs: bool = False
     labels: str = ""
     sends_messages: bool = False
     takes_messages: bool = False

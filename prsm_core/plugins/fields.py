@@ -88,6 +88,7 @@ RECORDS: Table = {
         "when": _CODE,
         "settings": _SETTINGS,
         "section": maybe(TEXT),
+        "programs": FLAG,
         "labels": TEXT,
         "sends_messages": FLAG,
         "takes_messages": FLAG,

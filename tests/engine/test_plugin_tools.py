@@ -30,6 +30,10 @@ def tool(handler, name="move", when=lambda labels: "protocol" in labels, **field
     return ToolContribution(name=name, spec=spec, handler=handler, when=when, **given)
 
 
+def table(*tools):
+    return ToolTable().with_added(tools)
+
+
 async def move(call):
     state = call.labels.get("p/state", "start")
     if call.args["to"] == state:
@@ -52,7 +56,7 @@ async def test_a_handler_moves_its_agent_by_the_step_that_closes_the_call(opened
         assert await agent.refused("move", to="work") == "no_move"
         await agent.complete()
 
-    async with opened(tools=[tool(move)]) as team:
+    async with opened(tools=table(tool(move))) as team:
         await team.run("do it", LABELS, master=master)
         (state,) = (await team.store.state("session")).agents
     assert dict(state.agent.labels) == {"protocol": "inbox", "p/state": "work"}
@@ -75,11 +79,11 @@ async def test_only_who_asks_for_a_tool_has_it_and_children_inherit_that(opened)
         await agent.collect()
         await worker(agent)
 
-    tools = [
+    tools = table(
         tool(move),
         tool(move, "lead", roles=frozenset({"master"})),
         tool(move, "all", lambda labels: True),
-    ]
+    )
     async with opened(tools=tools) as team:
         await team.run("do it", LABELS, master=master, w1=worker)
         assert has == {"master": {"move", "lead", "all"}, "w1": {"move", "all"}}
@@ -93,7 +97,7 @@ async def test_a_tool_that_nobody_asks_for_costs_no_byte(opened):
         await agent.complete()
 
     spec = tool("no.such.module:handler", when="no.such.module:when")
-    async with opened(tools=[spec]) as team:
+    async with opened(tools=table(spec)) as team:
         await team.run("do it", master=master)
 
 
@@ -109,7 +113,7 @@ async def test_labels_only_deny_afterwards(opened):
     def when(labels):
         return "protocol" in labels and "script/off" not in labels
 
-    async with opened(tools=[tool(move, when=when)], is_program=True) as team:
+    async with opened(tools=table(tool(move, when=when)), is_program=True) as team:
         await team.run("do it", LABELS, master=master)
         assert state_of(team) == "work"
 
@@ -120,7 +124,7 @@ async def test_a_tool_whose_plugin_cannot_say_who_has_it_is_nobodys_and_that_is_
         assert await agent.refused("move", to="x") == "unknown_tool"
         await agent.complete()
 
-    async with opened(tools=[tool(move, when=when)]) as team:
+    async with opened(tools=table(tool(move, when=when))) as team:
         result = await team.run("do it", LABELS, master=master)
     assert result.status == "completed"
     told = [event["text"] for event in team.ledger.events("notice") if event["level"] == "error"]
@@ -196,7 +200,7 @@ async def test_what_a_handler_does_wrong_is_told_and_nothing_of_it_is_done(
         assert word in outcome.data["error"]["message"]
         await agent.complete()
 
-    async with opened(tools=[tool(handler)]) as team:
+    async with opened(tools=table(tool(handler))) as team:
         result = await team.run("do it", LABELS, master=master)
         assert dict(team["master"].descriptor.labels) == LABELS["labels"]
     assert result.status == "completed"
@@ -224,7 +228,7 @@ async def test_of_two_moves_at_once_one_is_made_and_the_other_told_that_the_agen
         assert outcome.data["error"]["code"] == "labels_changed"
         await agent.complete()
 
-    async with opened(tools=[tool(slow)]) as team:
+    async with opened(tools=table(tool(slow))) as team:
         await team.run("do it", LABELS, master=master)
         assert state_of(team) == "b"
     assert [e["labels"]["p/state"] for e in team.ledger.events("agent_labels_changed")] == ["b"]
@@ -249,7 +253,7 @@ async def test_a_move_is_made_once_or_not_at_all_whenever_the_engine_dies(
         dies(team, kind)
         await master(agent)
 
-    tools = [tool(move, acts_outside=acts_outside)]
+    tools = table(tool(move, acts_outside=acts_outside))
     async with opened(check=False, tools=tools) as team:
         team.provider.behaviours["master"] = first
         with pytest.raises(StoreError):
@@ -278,7 +282,7 @@ async def test_a_call_that_was_cut_off_is_made_again_and_says_so(opened):
         assert dict(agent.session.request.labels)["p/state"] == "done"
         await agent.complete()
 
-    tools = [tool(slow, acts_outside=True)]
+    tools = table(tool(slow, acts_outside=True))
     async with opened(check=False, tools=tools) as team:
         team.provider.behaviours["master"] = master
         with pytest.raises(StoreError):
@@ -305,7 +309,7 @@ async def test_a_refused_step_leaves_the_labels_as_they_were(opened):
         await agent.call("move", to="y")
         await agent.complete()
 
-    async with opened(check=False, tools=[tool(move)]) as team:
+    async with opened(check=False, tools=table(tool(move))) as team:
         await team.run("do it", LABELS, master=master)
         assert state_of(team) == "y"
 
@@ -340,10 +344,10 @@ async def test_a_message_goes_with_the_answer_and_is_taken_with_one(opened):
         await agent.collect(2)
         await agent.complete()
 
-    tools = [
+    tools = table(
         tool(say, "say", sends_messages=True, labels=""),
         tool(take, "take", takes_messages=True, labels=""),
-    ]
+    )
     async with opened(tools=tools) as team:
         await team.run("do it", LABELS, master=master, w1=reader, w2=writer)
     sent = team.ledger.rows("SELECT type, consumed_by IS NOT NULL FROM inbox WHERE type = 'peer'")
@@ -372,7 +376,7 @@ async def test_a_handler_sees_who_calls_and_who_else_is_there(opened):
         await agent.call("move", to="x")
         await agent.complete()
 
-    async with opened(tools=[tool(look)]) as team:
+    async with opened(tools=table(tool(look))) as team:
         await team.run("do it", LABELS, master=master)
         where = str(team.workspace)
     assert seen == {

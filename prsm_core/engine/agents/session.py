@@ -40,14 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prsm_core.config.limits import StuckSettings
-    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
     from prsm_core.engine.agents.failover import FailoverParts
     from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.life import LifeParts
     from prsm_core.engine.agents.opening import Contexts, Opening
-    from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.evidence.evidence import Sources
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Acts, Steps
@@ -75,9 +73,8 @@ class SessionParts(Record, frozen=True, kw_only=True):
     opening: Opening
     contexts: Contexts
     inbox: Inbox
-    peers: Peers
     sources: Sources  # of evidence
-    tools: Callable[[AgentDescriptor], Toolbox]
+    tools: Callable[[AgentRecord], Toolbox]
     is_external: Callable[[str], bool]  # whether a provider is somebody outside the engine
     host: HostParts
     budgets: BudgetLedger
@@ -117,8 +114,7 @@ class AgentSession:
         self._has_place = left is not None  # its process was given to others, or may have been
         self._parts = parts
         self._is_external = external = parts.is_external(record.descriptor.provider)
-        self._tools = tools = parts.tools(record.descriptor)
-        parts.peers.begins(record, tools)
+        self._tools = tools = parts.tools(record)
         proof = Proof(record, parts.sources)
         self.life = AgentLife(record, parts.life, proof, is_external=external)
         self._between = BetweenTurns(self.life, parts.inbox)
@@ -193,7 +189,7 @@ class AgentSession:
         record.claimed_result = AgentResult(
             agent_id=record.agent_id, success=False, summary=self.partial_text, error=why
         )
-        self._parts.inbox.release_askers(record)
+        self._parts.inbox.leave(record)
         await self._between.outlive_children()
         await self._fail(why, error.code)
 

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.engine.guarded.failing import breaks_ledger
 from prsm_core.engine.tools.plugin_call import PluginCall
-from prsm_core.engine.tools.table import NONE_ADDED
 from prsm_core.engine.turns.call import Reply
 from prsm_core.errors import OrchestrationError, PluginError, StoreError
 from prsm_core.kit.sanitize import sanitize
 from prsm_core.plugins.guard import Guest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
@@ -37,10 +36,16 @@ class PluginTools:
     """Owns the tools of plugins: deals them to agents, and has their calls handled."""
 
     def __init__(
-        self, specs: Iterable[ToolContribution], parts: PluginCallParts, journal: Journal
+        self,
+        specs: Iterable[ToolContribution],
+        parts: PluginCallParts,
+        journal: Journal,
+        program_of: Callable[[str], str | None],
     ) -> None:
         self._tools = tuple(PluginTool(spec, parts, journal) for spec in specs)
+        self._names = frozenset(tool.spec.name for tool in self._tools)
         self._journal = journal
+        self._program_of = program_of
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -48,16 +53,18 @@ class PluginTools:
         return {tool.spec.name: tool.handle for tool in self._tools}
 
     def deal(self, table: ToolTable, agent: AgentDescriptor, settings: Settings) -> ToolSet:
-        """Return an agent's tools: PRSM's own, and those of plugins that its labels ask for."""
-        added = NONE_ADDED
-        if self._tools:
-            added = frozenset(tool.spec.name for tool in self._tools if self._has(agent, tool))
-        return table.for_agent(agent, settings, added)
+        """Return an agent's tools: PRSM's own, and those of plugins that its labels ask for.
 
-    def _has(self, agent: AgentDescriptor, tool: PluginTool) -> bool:
-        """Whether an agent is to have a tool; without one whose plugin fails it goes on."""
-        if agent.role.value not in tool.spec.spec.roles:
-            return False
+        Its children have its labels, unless it is a program, which may give them any.
+        """
+        asked = frozenset(tool.spec.name for tool in self._tools if self._is_asked(agent, tool))
+        if self._program_of(agent.provider) is not None:
+            return table.for_agent(agent, settings, asked, self._names)
+        models = asked.difference(tool.spec.name for tool in self._tools if tool.spec.programs)
+        return table.for_agent(agent, settings, models, asked)
+
+    def _is_asked(self, agent: AgentDescriptor, tool: PluginTool) -> bool:
+        """Whether an agent's labels ask for a tool; without one whose plugin fails it goes on."""
         try:
             return tool.is_wanted(agent.labels)
         except PluginError as error:

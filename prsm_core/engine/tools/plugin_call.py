@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.permissions import Question
     from prsm_core.domain.steps import Write
-    from prsm_core.engine.ports import Peers
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.tools.mail import Mail
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.standing import Standing
     from prsm_core.interfaces.clock import Clock
@@ -44,7 +44,7 @@ class PluginCallParts(Record, frozen=True, kw_only=True):
     """What the calls of all plugins' tools use."""
 
     lay: Lay  # an agent's labels with changes laid over them, by the prefix that a tool may set
-    peers: Peers
+    mail: Mail
     standing: Standing
     requests: HumanRequests
     broker: PermissionBroker
@@ -92,7 +92,7 @@ class DoneByAnswer(Struct, eq=False):
 
     def send(self, to: str, text: str) -> str:
         """Send a message once the call is answered; return its id."""
-        message = self.parts.peers.message(self.record, to, text, self.sent)
+        message = self.parts.mail.message(self.record, to, text, self.sent)
         self.sent.append(message)
         return message.message_id
 
@@ -101,7 +101,7 @@ class DoneByAnswer(Struct, eq=False):
         messages: list[RoutedMessage] = []
         for sent in self.sent:  # to whom they go may have ended, or begun another life
             text = sent.payload["text"]
-            now = self.parts.peers.message(self.record, sent.target, text, messages)
+            now = self.parts.mail.message(self.record, sent.target, text, messages)
             messages.append(replace(now, message_id=sent.message_id))
         sends = [MessageSent(message=message) for message in messages]
         if not self.changes:
@@ -224,7 +224,7 @@ class PluginCall:
 
     def agents(self) -> Sequence[PeerNow]:
         """Return the live agents of the run, oldest first."""
-        return self._parts.peers.now()
+        return self._parts.mail.now()
 
     def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
         """Change labels of the calling agent, by its answer; return all it has then."""
@@ -247,7 +247,7 @@ class PluginCall:
             raise RuntimeError(f"tool {self.name} takes messages, but has no takes_messages")
         if seconds is not None and not seconds >= 0:  # which NaN is not
             raise ValueError(f"{seconds} seconds cannot be waited")
-        return await self._parts.peers.next(self._call, seconds)
+        return await self._parts.mail.next(self._call, seconds)
 
     async def ask_user(self, question: Question) -> Answer:
         """Ask a person, once a call; without one the answer says so."""

@@ -47,6 +47,9 @@ class Tool(Record, frozen=True, kw_only=True):
 
     One that is repeatable changes nothing: it neither acts nor waits outside the engine, and sends
     nobody anything. After a crash it may be called again, so that its answer waits for no commit.
+
+    One that sends messages writes to agents that need be no kin of the caller; who has one that
+    takes messages is not prompted with what others write to it (ADR 117).
     """
 
     spec: ToolSpec
@@ -139,13 +142,23 @@ TOOLS: tuple[Tool, ...] = (
 
 
 class ToolSet:
-    """The tools of one agent; `too_deep` names those that its depth has taken from it."""
+    """The tools of one agent; `too_deep` names those that its depth has taken from it.
+
+    Attributes:
+        specs: What its model sees of them.
+        names: What they are called.
+        sends_messages: Whether one of them writes to agents that need be no kin of the caller.
+        takes_messages: Whether one of them takes what others write.
+        brings_senders: Whether an agent that is spawned by them may have one that writes to others.
+    """
 
     def __init__(
         self,
         tools: Sequence[Tool],
         too_deep: Iterable[str] = (),
         handlers: Mapping[str, Handler] | None = None,
+        *,
+        brings_senders: bool = False,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._too_deep = frozenset(too_deep)
@@ -154,6 +167,7 @@ class ToolSet:
         self.names = frozenset(self._tools)
         self.sends_messages = any(tool.sends_messages for tool in tools)
         self.takes_messages = any(tool.takes_messages for tool in tools)
+        self.brings_senders = brings_senders
 
     @cached_property
     def tokens(self) -> int:
@@ -198,7 +212,7 @@ class ToolTable:
     ) -> None:
         self._tools = tuple(tools)
         self._handlers = handlers
-        self._sets: dict[tuple[AgentRole, bool, frozenset[str]], ToolSet] = {}
+        self._sets: dict[tuple[AgentRole, bool, frozenset[str], frozenset[str]], ToolSet] = {}
 
     @property
     def names(self) -> frozenset[str]:
@@ -228,22 +242,33 @@ class ToolTable:
         descriptor: AgentDescriptor,
         settings: Settings,
         added: frozenset[str] = NONE_ADDED,
+        below: frozenset[str] = NONE_ADDED,
     ) -> ToolSet:
-        """Return the tools of an agent by its role and depth, and those `added` by plugins."""
+        """Return the tools of an agent by its role and depth, and those `added` by plugins.
+
+        Agents `below` it may be dealt those.
+        """
         may = may_spawn(descriptor, settings)
-        return self.for_role(descriptor.role, may_spawn=may, added=added)
+        return self.for_role(descriptor.role, may_spawn=may, added=added, below=below)
 
     def for_role(
-        self, role: AgentRole, *, may_spawn: bool, added: frozenset[str] = NONE_ADDED
+        self,
+        role: AgentRole,
+        *,
+        may_spawn: bool,
+        added: frozenset[str] = NONE_ADDED,
+        below: frozenset[str] = NONE_ADDED,
     ) -> ToolSet:
         """Return the tools of a role, of those that plugins add only the `added`."""
-        key = (role, may_spawn, added)
+        key = (role, may_spawn, added, below)
         if key not in self._sets:
             own = [t for t in self._tools if role.value in t.spec.roles and _is_dealt(t, added)]
+            brought = [tool for tool in self._tools if may_spawn and _is_dealt(tool, below)]
             self._sets[key] = ToolSet(
                 [tool for tool in own if may_spawn or not tool.spawns],
                 too_deep=[tool.spec.name for tool in own if tool.spawns and not may_spawn],
                 handlers=self._handlers,
+                brings_senders=any(tool.sends_messages for tool in brought),
             )
         return self._sets[key]
 

@@ -61,12 +61,17 @@ class Toolbox(Protocol):
 
     @property
     def sends_messages(self) -> bool:
-        """Whether one of them sends messages to any agent of the run."""
+        """Whether one of them writes to agents that need be no kin of the caller."""
         ...
 
     @property
     def takes_messages(self) -> bool:
-        """Whether one of them takes what other agents send so."""
+        """Whether one of them takes what others write: the agent is not prompted with it."""
+        ...
+
+    @property
+    def brings_senders(self) -> bool:
+        """Whether an agent that is spawned by them may have one that writes to others."""
         ...
 
     def find(self, name: str, arguments: Mapping[str, Any], *, by_program: bool = False) -> Handler:
@@ -110,6 +115,7 @@ class TurnOfCalls(Protocol):
 
     turn_id: str
     limits: TurnLimits  # what ends it before its own end
+    heard_from: int  # the first response of the model that knows all that the turn was told
 
     @property
     def earlier(self) -> EarlierCalls:

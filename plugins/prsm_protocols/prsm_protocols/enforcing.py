@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core import Deny, PrsmError
-from prsm_protocols.labels import is_under_protocol, pin_of
+from prsm_protocols.labels import is_under_protocol
 from prsm_protocols.tool_names import ALWAYS
 
 if TYPE_CHECKING:
     from prsm_core import PermissionContext, PermissionRequest
-    from prsm_protocols.validator import Standing, Validator
+    from prsm_protocols.validator import Validator
 
 
 class Enforcing:
@@ -30,25 +28,13 @@ class Enforcing:
         if not is_under_protocol(context.labels) or request.tool in ALWAYS:
             return None
         try:
-            standing = await self._standing(request.agent_id, context)
+            standing = await self._validator.standing_soon(
+                context.labels, request.agent_id, context.workspace, trusted=context.trusted
+            )
         except PrsmError as error:
             return Deny(f"{error.message}\n{error.hint or ''}".strip())
         why = self._validator.denial(standing, request.tool)
         return None if why is None else Deny(why)
-
-    async def _standing(self, agent_id: str, context: PermissionContext) -> Standing:
-        """Return where the agent stands; a thread reads what is not in memory."""
-        pin = pin_of(context.labels, agent_id)
-        read = partial(
-            self._validator.standing,
-            context.labels,
-            agent_id,
-            context.workspace,
-            trusted=context.trusted,
-        )
-        if pin is not None and self._validator.kept.knows(pin.protocol):
-            return read()
-        return await asyncio.to_thread(read)
 
 
 async def check(request: PermissionRequest, context: PermissionContext) -> Deny | None:

@@ -40,8 +40,6 @@ class Kept:
     def put(self, protocol: Protocol) -> None:
         """Keep the pages of a protocol; blocks. Doing it again changes nothing."""
         folder = self.folder(protocol.hash)
-        if self._find(folder, protocol.id) is not None and folder.is_dir():
-            return
         if not folder.is_dir():
             _write(folder, protocol)
         self._remember(folder, protocol)

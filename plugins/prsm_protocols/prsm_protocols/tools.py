@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core import ToolCall
+    from prsm_protocols.compiled import Protocol
     from prsm_protocols.upgrading import Upgrade
     from prsm_protocols.validator import Standing
 
@@ -40,7 +41,7 @@ class Tools:
         _small(call.args.get("context"), "context")
         standing = await self._prepared(call)
         upgrade = None if to is None else await self._upgrades.offer(call, standing)
-        await self._keep(standing, upgrade, to)
+        await self._keep_what_follows(standing, upgrade, to)
         return self._moved(call, to, upgrade)
 
     async def message_send(self, call: ToolCall) -> Mapping[str, Any]:
@@ -68,25 +69,27 @@ class Tools:
         return {"ok": True, **brief(self._stand(call), call.context_used)}
 
     async def _prepared(self, call: ToolCall) -> Standing:
-        """Return where the agent stands, with what it stands on read and kept."""
-        return await asyncio.to_thread(self._read, call)
-
-    def _read(self, call: ToolCall) -> Standing:
-        standing = self._standing(call)
-        self._validator.kept.put(standing.protocol)
+        """Return where the agent stands, with all that it stands on read and kept."""
+        standing = await self._validator.standing_soon(
+            call.labels, call.agent_id, call.workspace, trusted=call.trusted
+        )
         timed = self._validator.timed(standing)
-        if timed is not standing:
-            self._validator.kept.put(timed.protocol)
+        for each in (standing, timed):
+            await self._keep(each.protocol)
         return timed
 
-    async def _keep(self, standing: Standing, upgrade: Upgrade | None, to: str | None) -> None:
-        """Keep the version that a move may lead to, before a label names it."""
+    async def _keep_what_follows(
+        self, standing: Standing, upgrade: Upgrade | None, to: str | None
+    ) -> None:
+        """Keep the versions that an upgrade and a move lead to, before a label names them."""
         if upgrade is not None and upgrade.protocol is not None:
             standing = upgraded(standing, upgrade.protocol, self._validator.now())
-        protocols = [standing.protocol]
+            await self._keep(standing.protocol)
         if to is not None:
-            protocols.append(standing.protocol.led_to(standing.page.home(to)))
-        for protocol in protocols:
+            await self._keep(standing.protocol.led_to(standing.page.home(to)))
+
+    async def _keep(self, protocol: Protocol) -> None:
+        if not self._validator.kept.knows(protocol.id):
             await asyncio.to_thread(self._validator.kept.put, protocol)
 
     def _standing(self, call: ToolCall) -> Standing:

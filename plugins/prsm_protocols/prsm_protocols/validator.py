@@ -6,6 +6,7 @@ time. It never says where to go.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -93,6 +94,27 @@ class Validator:
             return Standing(protocol, pin.state, pin.since, is_pinned=True)
         protocol = self.newest(chosen(labels), workspace, trusted=trusted)
         return Standing(protocol, protocol.start.page.initial, self.now(), is_pinned=False)
+
+    async def standing_soon(
+        self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool
+    ) -> Standing:
+        """Return what `standing` does; a thread reads what is not in memory."""
+        pin = pin_of(labels, agent_id)
+        if pin is not None and not self.kept.knows(pin.protocol):
+            await asyncio.to_thread(self.kept.get, pin.protocol)
+        elif pin is None and trusted:
+            await self._read_pages(workspace)
+        return self.standing(labels, agent_id, workspace, trusted=trusted)
+
+    async def newest_soon(self, name: str, workspace: str, *, trusted: bool) -> Protocol:
+        """Return what `newest` does; a thread reads what is not in memory."""
+        if trusted:
+            await self._read_pages(workspace)
+        return self.newest(name, workspace, trusted=trusted)
+
+    async def _read_pages(self, workspace: str) -> None:
+        if self.library.current(workspace) is None:
+            await asyncio.to_thread(self.library.read, workspace)
 
     def newest(self, name: str, workspace: str, *, trusted: bool) -> Protocol:
         """Return a protocol as the files of a trusted workspace have it now; blocks."""

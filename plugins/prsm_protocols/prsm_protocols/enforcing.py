@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from prsm_core import Deny, PrsmError
@@ -41,6 +42,11 @@ async def check(request: PermissionRequest, context: PermissionContext) -> Deny 
     """Deny what the state of an agent's protocol does not list."""
     if not is_under_protocol(context.labels):
         return None
+    return await _enforcing().check(request, context)
+
+
+@cache
+def _enforcing() -> Enforcing:
     from prsm_protocols.tools import VALIDATOR  # it reads markdown: only who needs it pays for that
 
-    return await Enforcing(VALIDATOR).check(request, context)
+    return Enforcing(VALIDATOR)

@@ -89,7 +89,7 @@ class Tools:
             await self._keep(standing.protocol.led_to(standing.page.home(to)))
 
     async def _keep(self, protocol: Protocol) -> None:
-        if not self._validator.kept.knows(protocol.id):
+        if self._validator.kept.find(protocol.id) is None:
             await asyncio.to_thread(self._validator.kept.put, protocol)
 
     def _standing(self, call: ToolCall) -> Standing:

@@ -88,10 +88,7 @@ class Validator:
         Raises ProtocolError or OrchestrationError where that cannot be told.
         """
         if (pin := pin_of(labels, agent_id)) is not None:
-            protocol = self.kept.get(pin.protocol)
-            if pin.state not in protocol.start.states:
-                raise _no_state(pin)
-            return Standing(protocol, pin.state, pin.since, is_pinned=True)
+            return _pinned(pin, self.kept.get(pin.protocol))
         protocol = self.newest(chosen(labels), workspace, trusted=trusted)
         return Standing(protocol, protocol.start.page.initial, self.now(), is_pinned=False)
 
@@ -99,10 +96,12 @@ class Validator:
         self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool
     ) -> Standing:
         """Return what `standing` does; a thread reads what is not in memory."""
-        pin = pin_of(labels, agent_id)
-        if pin is not None and not self.kept.knows(pin.protocol):
-            await asyncio.to_thread(self.kept.get, pin.protocol)
-        elif pin is None and trusted:
+        if (pin := pin_of(labels, agent_id)) is not None:
+            found = self.kept.find(pin.protocol)
+            if found is None:
+                found = await asyncio.to_thread(self.kept.get, pin.protocol)
+            return _pinned(pin, found)
+        if trusted:
             await self._read_pages(workspace)
         return self.standing(labels, agent_id, workspace, trusted=trusted)
 
@@ -172,7 +171,7 @@ class Validator:
         """Return why an agent may not call a tool where it stands, None where it may."""
         if tool in ALWAYS:
             return None
-        if (within := standing.overdue(self.now())) is not None:
+        if standing.declared.within is not None and (within := standing.overdue(self.now())):
             return (
                 f"your time in the state {standing.state} is over: you are to be in {within.to}."
                 f' Call {TRANSITION}(to="{within.to}") first.'
@@ -230,8 +229,10 @@ def _told_way(first: Move, goal: str) -> str:
     return f"{way}{when}.{guard}"
 
 
-def _no_state(pin: Pin) -> OrchestrationError:
-    return OrchestrationError(
+def _pinned(pin: Pin, protocol: Protocol) -> Standing:
+    if pin.state in protocol.start.states:
+        return Standing(protocol, pin.state, pin.since, is_pinned=True)
+    raise OrchestrationError(
         f"the protocol {pin.protocol} has no state {pin.state}",
         hint="ask the person: the label of the agent was made by another version of the plugin",
         code="protocol_lost",

@@ -34,6 +34,7 @@ from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
+from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor, build_broker
@@ -91,7 +92,7 @@ async def open_app(
         if owned is None:
             own = _own(options, settings, plugins, paths, leaders, external)
             owned = await stack.enter_async_context(own)
-        lock, clock, tools = owned.lock, owned.clock, _tools(external)
+        lock, clock, tools = owned.lock, owned.clock, _tools(external, plugins)
         store = await stack.enter_async_context(await SqliteStore.open(_ledger(paths), late=True))
         config = EngineConfig(
             settings=settings,
@@ -166,8 +167,8 @@ def _parts_of(owned: Owned, tools: ToolTable, options: RunOptions) -> dict[str, 
     }
 
 
-def _tools(external: ProviderSpec | None) -> ToolTable:
-    tools = ToolTable()
+def _tools(external: ProviderSpec | None, plugins: PluginManager) -> ToolTable:
+    tools = ToolTable().with_added(plugins.collect(ToolContribution).values())
     # An external master ends by leaving.
     return tools if external is None else tools.without("task_complete", AgentRole.MASTER)
 

@@ -1,4 +1,4 @@
-"""The contract with plugins: five hooks, each asked once at start-up.
+"""The contract with plugins: six hooks, each asked once at start-up.
 
 A plugin is a module named by an entry point of group `prsm`. It implements any of these
 functions, marked with `hookimpl`, and returns frozen records; building a record imports nothing
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.interfaces.sink import EventSinkSpec
+    from prsm_core.interfaces.tool import ToolContribution
 
 hookspec = pluggy.HookspecMarker("prsm")
 hookimpl = pluggy.HookimplMarker("prsm")
@@ -152,4 +153,41 @@ def prsm_frontends() -> Iterable[FrontendSpec]:  # type: ignore[empty-body]
     Returns:
         Records; `factory(options)` returns a `Frontend`; options are a mapping. With `settings`
         in the record it is `factory(options, settings)`.
+    """
+
+
+@hookspec
+def prsm_tools() -> Iterable[ToolContribution]:  # type: ignore[empty-body]
+    """Contribute tools that agents may call beside PRSM's own.
+
+    Called once at start-up. A name may be registered once, and none of PRSM's own: an error names
+    both distributions. Only agents whose labels ask for a tool have it. What a handler does by its
+    `ToolCall` is written with the answer, in one step. Checks with `orchestration=True` decide
+    about a call of such a tool as about one of `spawn_child`.
+
+    Example::
+
+        from prsm_core import ToolContribution, ToolSpec, hookimpl
+
+        async def look_up(call):
+            return {"meaning": GLOSSARY.get(call.args["word"])}
+
+        @hookimpl
+        def prsm_tools():
+            yield ToolContribution(
+                name="look_up", summary="Looks a word up.", handler=look_up,
+                when=lambda labels: "glossary" in labels,
+                spec=ToolSpec(
+                    name="look_up", description="What a word means here.",
+                    input_schema={
+                        "type": "object", "required": ["word"],
+                        "properties": {"word": {"type": "string"}},
+                    },
+                    roles=frozenset({"master", "worker"}),
+                ),
+            )
+
+    Returns:
+        Records; `await handler(call)` returns a mapping of JSON values. With `settings` in the
+        record it is `handler(call, settings)`.
     """

@@ -12,6 +12,7 @@ from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
+from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.plugins import PluginState
 from prsm_core.plugins.records import WORDS
 
@@ -100,5 +101,8 @@ def _details(spec: Spec) -> str | None:
             return f"weight {spec.weight}"
         case EventSinkSpec():
             return "all events" if spec.kinds is None else f"{len(spec.kinds)} types of events"
+        case ToolContribution():
+            sets = f", sets labels {spec.labels}/" if spec.labels else ""
+            return f"for {', '.join(sorted(spec.spec.roles))}{sets}"
         case _:
             return None if spec.selectable else "by name only"

@@ -44,7 +44,7 @@ _GROUP_OF = (
     (re.compile(r"permissions\.(?:ask|deny|require|required)\b.*"), STRICTER),
     (re.compile(r"permissions\..*|sandbox\b.*|defaults\.mode"), ALLOWED),
     (re.compile(r"experts\..*"), TOLD),
-    (re.compile(r"(?:plugins|sinks|checks|scorers|frontends)\b.*"), OF_PLUGINS),
+    (re.compile(r"(?:plugins|sinks|checks|scorers|frontends|tools)\b.*"), OF_PLUGINS),
 )
 _STRICTER_VALUES = {dotted(path): value for path, value in ALWAYS_HELD.items()}
 

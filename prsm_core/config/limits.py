@@ -1,13 +1,13 @@
-"""What a run may use: tokens and money, and how much of a model's window."""
+"""What a run may use, tokens and money, how much of a model's window, and what counts as stuck."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
-from prsm_core.config.values import Count, Factor, Section, Share, Text
+from prsm_core.config.values import Count, CountOrZero, Factor, Section, Share, Text
 from prsm_core.domain.budgets import Budget
 
 
@@ -87,3 +87,25 @@ class BudgetSettings(Section):
     def to_budget(self) -> Budget:
         """Return the limits as the engine knows them."""
         return Budget(tokens=self.tokens, usd=self.usd, turns=self.turns, spawns=self.spawns)
+
+
+class StuckSettings(Section):
+    """When an agent counts as stuck: it is told at a limit, and fails at twice the limit."""
+
+    enabled: StrictBool = Field(default=True, description="Whether anybody looks.")
+    repeats: CountOrZero = Field(
+        default=4, description="The same call with the same result in a row; 0: no limit."
+    )
+    rounds: CountOrZero = Field(
+        default=3, description="Rounds of two such calls by turns; 0: no limit."
+    )
+    messages: CountOrZero = Field(
+        default=50, description="Messages of one turn in a row without a tool call; 0: no limit."
+    )
+    texts: CountOrZero = Field(
+        default=3, description="The same message in a row without a tool call; 0: no limit."
+    )
+    polls: CountOrZero = Field(
+        default=100,
+        description="Repeats, or rounds, of a call that asks how children do; 0: no limit.",
+    )

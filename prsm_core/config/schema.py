@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from prsm_core.config.limits import BudgetSettings, ContextSettings
+from prsm_core.config.limits import BudgetSettings, ContextSettings, StuckSettings
 from prsm_core.config.origins import Places
 from prsm_core.config.provider_section import ProviderSection
 from prsm_core.config.values import (
@@ -85,28 +85,6 @@ class EngineSettings(Section):
     gate_refusals: CountOrZero = Field(
         default=2,
         description="How often a failing gate sends an agent back before its result is taken.",
-    )
-
-
-class StuckSettings(Section):
-    """When an agent counts as stuck: it is told at a limit, and fails at twice the limit."""
-
-    enabled: StrictBool = Field(default=True, description="Whether anybody looks.")
-    repeats: CountOrZero = Field(
-        default=4, description="The same call with the same result in a row; 0: no limit."
-    )
-    rounds: CountOrZero = Field(
-        default=3, description="Rounds of two such calls by turns; 0: no limit."
-    )
-    messages: CountOrZero = Field(
-        default=50, description="Messages of one turn in a row without a tool call; 0: no limit."
-    )
-    texts: CountOrZero = Field(
-        default=3, description="The same message in a row without a tool call; 0: no limit."
-    )
-    polls: CountOrZero = Field(
-        default=100,
-        description="Repeats, or rounds, of a call that asks how children do; 0: no limit.",
     )
 
 
@@ -434,6 +412,9 @@ class Settings(Section):
     )
     frontends: Mapping[Text, PluginEntry] = Field(
         default_factory=dict, description="Settings of frontends, by name."
+    )
+    tools: Mapping[Text, PluginEntry] = Field(
+        default_factory=dict, description="Settings of tools of plugins, by name."
     )
     model_registry: Mapping[Text, ModelOverride] = Field(
         default_factory=dict, description="What is known of models, by model id."

@@ -32,7 +32,8 @@ def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[st
         yield from _secret_values(server.env)
         yield from _secret_values(server.headers)
     yield from settings.plugin_secrets
-    for section in (settings.sinks, settings.checks, settings.scorers, settings.frontends):
+    of_plugins = (settings.sinks, settings.checks, settings.scorers, settings.frontends)
+    for section in (*of_plugins, settings.tools):
         yield from _named_secrets(section, environ)
 
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class MessageType(StrEnum):
     """What agents tell each other, and are told, each of it a fact of the ledger.
 
-    In mailboxes are QUESTION, ANSWER, TASK_RESULT and USER_PROMPT: an agent reads them. The others
-    have a fact of their own, and no message beside it says it again (ADR 94): PROGRESS_UPDATE is
+    In mailboxes are QUESTION, ANSWER, TASK_RESULT, USER_PROMPT and PEER, which comes from an agent
+    that need be neither parent nor child (ADR 117): an agent reads them. The others have a fact of
+    their own, and no message beside it says it again (ADR 94): PROGRESS_UPDATE is
     `progress_reported`, SPAWN_REQUEST the `agent_spawned` of a call, EXPERT_REQUEST that of an
     expert, whose TASK_RESULT is the EXPERT_RESPONSE, and KILL_SIGNAL the change of state to killed.
     """
@@ -31,13 +32,14 @@ class MessageType(StrEnum):
     SPAWN_REQUEST = "spawn_request"
     KILL_SIGNAL = "kill_signal"
     USER_PROMPT = "user_prompt"
+    PEER = "peer"
 
 
 class RoutedMessage(Record, frozen=True, gc=False, kw_only=True):
     """A message in transit; `incarnation` is the target's, an older one is refused.
 
-    Payloads are JSON objects: QUESTION and ANSWER hold `text`, USER_PROMPT holds `text`,
-    TASK_RESULT holds an `AgentResult` as a dict.
+    Payloads are JSON objects: QUESTION, ANSWER, USER_PROMPT and PEER hold `text`, TASK_RESULT holds
+    an `AgentResult` as a dict.
     """
 
     message_id: str

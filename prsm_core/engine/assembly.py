@@ -12,9 +12,11 @@ from prsm_core.engine.agents.life import LifeParts
 from prsm_core.engine.agents.lives import Lives
 from prsm_core.engine.agents.manager import AgentManager
 from prsm_core.engine.agents.opening import ContextParts, Contexts, Opening
+from prsm_core.engine.agents.peers import Peers
 from prsm_core.engine.agents.prompting import Prompting
 from prsm_core.engine.agents.session import AgentSession, SessionParts
 from prsm_core.engine.agents.slots import Slots
+from prsm_core.engine.agents.steering import Steering
 from prsm_core.engine.agents.steps import AgentSteps
 from prsm_core.engine.config import EngineConfig
 from prsm_core.engine.evidence.evidence import Sources
@@ -27,12 +29,16 @@ from prsm_core.engine.making import (
     make_files,
     make_gates,
     make_providers,
+    make_requests,
     make_sandbox,
     make_saying,
+    make_shell,
     make_skills,
     make_snapshots,
+    make_tools,
     make_trees,
     make_witness,
+    make_workforce,
     make_workspaces,
 )
 from prsm_core.engine.outcome import RunAbort
@@ -40,9 +46,6 @@ from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
 from prsm_core.engine.providers.retry import RetryPolicy
-from prsm_core.engine.providers.team import WorkforceNow
-from prsm_core.engine.requests.human import HumanRequests
-from prsm_core.engine.requests.rules import RuleKeeper
 from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.planner import Planner
@@ -56,7 +59,6 @@ from prsm_core.engine.tools.handlers import handlers_of
 from prsm_core.engine.tools.observation import Observation
 from prsm_core.engine.tools.progress import Progress
 from prsm_core.engine.tools.recommendation import Recommendation
-from prsm_core.engine.tools.shell import Shell
 from prsm_core.engine.turns.call import CallParts
 from prsm_core.engine.turns.host import HostParts
 from prsm_core.engine.turns.parts import TurnImages, TurnParts
@@ -110,14 +112,15 @@ class Assembly:
         self.enforcement = Enforcement(
             self.providers, settings, journal, background, clock, self.budgets.parts_of
         )
-        self.workforce = self._make_workforce()
+        self.workforce = make_workforce(self.listings, self.enforcement, self.providers)
         self.router, self._roster = MessageRouter(), Roster()
         self._leases = LeaseTable(self._roster, self._workspaces)
         self._idle = IdleChildren()
         self._lives: Lives[AgentSession] = Lives(background, clock)
         self._detector = self._make_detector()
         self._steps = self._make_steps()
-        self.requests = self._make_requests()
+        self._steering, self.peers = self._make_mail()
+        self.requests = make_requests(config, journal, self._steps, background)
         who = self.providers.program_of, self.budgets.spent_by
         self.labelling = Labelling(self._roster, self._steps, journal, *who)
         self.planner = self._make_planner()
@@ -125,19 +128,12 @@ class Assembly:
         self.manager = self._make_manager()
         self._knots = self._make_knots()
         self.saying = make_saying(config, self.providers, journal, self._snapshots)
-        self.prompting = self._make_prompting()
+        of = self._roster, self.router, self._steps, self.saying, self._steering
+        self.prompting = Prompting(*of, config.broker, config.workspace)
         self._standing = self._make_standing()
         self.changes = self.quiet.watch = self._make_changes()
         self._permits = self._make_permits()
         self._sessions = self._session_parts()
-
-    def _make_workforce(self) -> WorkforceNow:
-        return WorkforceNow(
-            self.listings.names,
-            lambda: self.enforcement.usable_now & self.providers.names,
-            self.providers.summaries,
-            self.enforcement.is_gone,
-        )
 
     def _make_detector(self) -> DeadlockDetector:
         return DeadlockDetector(
@@ -146,16 +142,16 @@ class Assembly:
             on_knot=lambda agents, by_sweep: self._knots.resolve(agents, by_sweep),
         )
 
-    def _make_prompting(self) -> Prompting:
-        return Prompting(
-            self._roster,
-            self._lives,
-            self.router,
-            self._steps,
-            self._config.broker,
-            self.saying,
-            self._config.workspace,
-        )
+    def _make_mail(self) -> tuple[Steering, Peers]:
+        roster, router, steps, lives = self._roster, self.router, self._steps, self._lives
+
+        def wait_anew(agent_id: str) -> None:
+            if (session := lives.session_of(agent_id)) is not None:
+                session.life.wait_anew()
+
+        can = self._background, self.providers.capabilities
+        peers = Peers(roster, router, steps, self._detector, self._journal, wait_anew)
+        return Steering(roster, lives, router, steps, *can), peers
 
     async def settle(self) -> None:
         """Have done what belongs to a run that is about to end."""
@@ -203,6 +199,7 @@ class Assembly:
             self._idle,
             clock=self._config.clock,
             ids=self._config.ids,
+            arrived=lambda message: self._steering.look(message.target),
         )
 
     def _make_knots(self) -> KnotResolver:
@@ -213,13 +210,6 @@ class Assembly:
             steps=self._steps,
             acts=self.manager,
             background=self._background,
-        )
-
-    def _make_requests(self) -> HumanRequests:
-        config, journal = self._config, self._journal
-        rules = RuleKeeper(config.own_rules, config.broker, self._background, journal)
-        return HumanRequests(
-            config.human, config.clock, journal, self._steps.write, rules, config.workspace
         )
 
     def _make_planner(self) -> Planner:
@@ -255,6 +245,7 @@ class Assembly:
             idle=self._idle,
             detector=self._detector,
             router=self.router,
+            peers=self.peers,
             requests=self.requests,
             broker=self._config.broker,
             budgets=self.budgets,
@@ -313,7 +304,17 @@ class Assembly:
 
     def _session_parts(self) -> SessionParts:
         config, settings = self._config, self._config.settings
-        tools = config.tools.handled_by(self._handlers())
+        tools = make_tools(
+            config,
+            self._handlers(),
+            self._journal,
+            lay=self.labelling.of_tool,
+            mail=self.peers,
+            program_of=self.providers.program_of,
+            standing=self._standing,
+            requests=self.requests,
+            window=self.providers.context_window,
+        )
         return SessionParts(
             acts=self.manager,
             steps=self._steps,
@@ -332,9 +333,9 @@ class Assembly:
                 self.providers, self.enforcement, settings, self._workspaces.of, self.skills.prompt
             ),
             contexts=Contexts(self.context_parts()),
-            inbox=Inbox(self._roster, self.router, self._steps),
+            inbox=Inbox(self._roster, self.router, self._steps, self.peers),
             sources=self._sources(),
-            tools=lambda agent: tools.for_agent(agent, settings),
+            tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
             is_external=self.providers.is_external,
             host=HostParts(
                 permits=self._permits, family=self.labelling, open_endpoint=config.open_endpoint
@@ -424,6 +425,7 @@ class Assembly:
             watch=TurnWatch(clock, self._background),
             window=self.providers.context_window,
             abort=self.abort,
+            steering=self._steering,
         )
 
     def _handlers(self) -> Mapping[str, Handler]:
@@ -445,6 +447,8 @@ class Assembly:
             ),
             progress=Progress(
                 acts=self.manager,
+                silent=self.peers.falls_silent,
+                steering=self._steering,
                 steps=self._steps,
                 roster=self._roster,
                 router=self.router,
@@ -457,7 +461,7 @@ class Assembly:
             observation=Observation(
                 roster=self._roster, journal=self._journal, conversations=self.conversations
             ),
-            shell=self._shell(),
+            shell=make_shell(config, self._permits, self._standing, self.quiet, self.sandbox),
             spending=Spending(budgets=self.budgets),
         )
 
@@ -483,18 +487,4 @@ class Assembly:
             refused=self.enforcement.refused,
             scorers=self._config.scorers,
             journal=self._journal,
-        )
-
-    def _shell(self) -> Shell:
-        config = self._config
-        return Shell(
-            permits=self._permits,
-            standing=self._standing,
-            broker=config.broker,
-            quiet=self.quiet,
-            sandbox=self.sandbox,
-            launcher=config.launcher,
-            clock=config.clock,
-            env=config.shell_env,
-            limit_s=config.settings.engine.tool_timeout_seconds,
         )

@@ -78,7 +78,7 @@ class OrchestrationEngine:
         )
         self.manager = parts.manager
         self.prompting, self.saying = parts.prompting, parts.saying
-        self.router, self.slots = parts.router, parts.slots
+        self.router, self.slots, self.peers = parts.router, parts.slots, parts.peers
         self.requests = parts.requests
         self.quiet, self.files, self.changes = parts.quiet, parts.files, parts.changes
         self.trees = parts.trees

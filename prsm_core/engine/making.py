@@ -16,12 +16,17 @@ from prsm_core.engine.files.late import Trees
 from prsm_core.engine.files.prompts import PromptSnapshots
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.registry import build_provider_registry
+from prsm_core.engine.providers.team import WorkforceNow
+from prsm_core.engine.requests.human import HumanRequests
+from prsm_core.engine.requests.rules import RuleKeeper
 from prsm_core.engine.spending.budgets import BudgetLedger
+from prsm_core.engine.tools.shell import Shell
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.engine.config import EngineConfig
     from prsm_core.engine.evidence.witness import Witness
     from prsm_core.engine.files.late import LateWatch
@@ -29,9 +34,16 @@ if TYPE_CHECKING:
     from prsm_core.engine.files.trees import TreeKeeper
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Steps
+    from prsm_core.engine.providers.enforcement import Enforcement
+    from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.budgets import BudgetAlert
     from prsm_core.engine.state import Roster
+    from prsm_core.engine.tools.table import ToolSet
+    from prsm_core.engine.turns.call import Handler
+    from prsm_core.engine.turns.permits import Permits
+    from prsm_core.engine.turns.standing import Standing
     from prsm_core.kit.background import Background
 
 
@@ -62,6 +74,26 @@ def make_skills(config: EngineConfig, providers: ProviderRegistry) -> Skills:
         is_external=providers.is_external,
         redact=config.redactor.text,
     )
+
+
+def make_workforce(
+    listings: Listings, enforcement: Enforcement, providers: ProviderRegistry
+) -> WorkforceNow:
+    """Return what tells which models there are to work with, as things stand."""
+    return WorkforceNow(
+        listings.names,
+        lambda: enforcement.usable_now & providers.names,
+        providers.summaries,
+        enforcement.is_gone,
+    )
+
+
+def make_requests(
+    config: EngineConfig, journal: Journal, steps: Steps, background: Background
+) -> HumanRequests:
+    """Return what asks a person, and keeps the rules that they answer with."""
+    rules = RuleKeeper(config.own_rules, config.broker, background, journal)
+    return HumanRequests(config.human, config.clock, journal, steps.write, rules, config.workspace)
 
 
 def make_workspaces(config: EngineConfig) -> Workspaces:
@@ -208,3 +240,50 @@ def make_trees(
         )
 
     return Trees(workspaces, roster, config.settings.workspace.worktrees, make)
+
+
+def make_shell(
+    config: EngineConfig,
+    permits: Permits,
+    standing: Standing,
+    quiet: QuietMoment,
+    sandbox: Sandbox,
+) -> Shell:
+    """Return what runs the commands of `run_bash`."""
+    return Shell(
+        permits=permits,
+        standing=standing,
+        broker=config.broker,
+        quiet=quiet,
+        sandbox=sandbox,
+        launcher=config.launcher,
+        clock=config.clock,
+        env=config.shell_env,
+        limit_s=config.settings.engine.tool_timeout_seconds,
+    )
+
+
+def make_tools(
+    config: EngineConfig,
+    handlers: Mapping[str, Handler],
+    journal: Journal,
+    program_of: Callable[[str], str | None],
+    **of_plugins: Any,
+) -> Callable[[AgentDescriptor], ToolSet]:
+    """Return what deals agents their tools; `of_plugins` is what calls of plugins' tools use."""
+    table, settings = config.tools.handled_by(handlers), config.settings
+    if not table.added:
+        return lambda agent: table.for_agent(agent, settings)
+    from prsm_core.engine.tools.plugged import PluginTools  # where plugins add some
+    from prsm_core.engine.tools.plugin_call import PluginCallParts
+
+    parts = PluginCallParts(
+        broker=config.broker,
+        ids=config.ids,
+        clock=config.clock,
+        workspace=config.workspace,
+        **of_plugins,
+    )
+    plugged = PluginTools(table.added, parts, journal, program_of)
+    dealt = table.handled_by(plugged.handlers)
+    return lambda agent: plugged.deal(dealt, agent, settings)

@@ -2,6 +2,7 @@
 
 Steps  how a part commits what an agent does
 Acts   how a part begins and ends agents; the manager's
+Steered  what is said to models within their turns
 Life   what a part of a turn needs of the life that it belongs to
 Turn   what those need of the running turn who decide within it
 
@@ -152,6 +153,18 @@ class Acts(Protocol):
 
     async def kill_children(self, record: AgentRecord, reason: str) -> None:
         """Kill the live children of an agent with all below them."""
+        ...
+
+
+class Steered(Protocol):
+    """What is said to models within their turns."""
+
+    def look(self, agent_id: str) -> None:
+        """Have an agent's running turn given what peers have written, if there is any."""
+        ...
+
+    async def settled(self, agent_id: str) -> None:
+        """Wait for what an agent's vendor is being given: it may come back unread."""
         ...
 
 

@@ -15,6 +15,7 @@ from collections import Counter
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import count
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -27,10 +28,13 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.writes import AgentNoted, ThreadKept
 from prsm_core.errors import MessageRoutingError
 from prsm_core.kit.quotation import quote_word
-from prsm_core.messaging.waits import WaitFor
+from prsm_core.messaging.waits import ANYONE, WaitFor
 
 Leases = tuple[tuple[str, str], ...]  # a folder, and the name of the agent that has it
-PROMPTING = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
+PROMPTING = frozenset(
+    {MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT, MessageType.PEER}
+)
+_NOBODY: Mapping[str, AgentRecord] = MappingProxyType({})
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -89,6 +93,11 @@ class OpenQuestion(Struct):
     delivered: bool = False  # the model has seen it
 
 
+def is_peer(message: RoutedMessage) -> bool:
+    """Whether a message comes from an agent that need be neither parent nor child."""
+    return message.type is MessageType.PEER
+
+
 class UsedByTurn(Record, frozen=True):
     """What a turn has used, as far as its provider has told by now; no row has it."""
 
@@ -117,6 +126,9 @@ class AgentRecord(Struct, eq=False):
     reasoning_used: float = 0.0  # seconds, this incarnation
     notes: Notes = NO_NOTES  # what else is known of this incarnation, and outlives the engine
     is_condemned: bool = False  # it fails, or others have decided so: it is about to end
+    takes_messages: bool = False  # its tools take what others write; it is not prompted with that
+    sends_messages: bool = False  # its tools write to agents that are no kin of it
+    peers: Mapping[str, AgentRecord] = _NOBODY  # who may write to any other agent; see `Peers`
     has_profile: bool = False  # it is one that the settings describe, and no other's to use again
     wants_tree: bool = False  # it is to be born in a worktree of its own
     stand_in: str = ""  # what is told where its model is not the one that was named for its task
@@ -181,12 +193,18 @@ class AgentRecord(Struct, eq=False):
 
     def is_prompted_by(self, message: RoutedMessage) -> bool:
         """Whether a message is one that begins a turn, and still matters."""
+        if message.type is MessageType.PEER and self.takes_messages:
+            return False
         return message.type in PROMPTING and self.is_current(message)
 
     def senders(self) -> tuple[str, ...]:
-        """Return the agents that may send this one a message: its live children, its parent."""
-        parent = self.descriptor.parent_id
-        return tuple(self.live_children) if parent is None else (*self.live_children, parent)
+        """Return the agents that may send this one a message that prompts it.
+
+        They are its live children, its parent, and ANYONE for those that may write to all.
+        """
+        parent, children = self.descriptor.parent_id, tuple(self.live_children)
+        kin = children if parent is None else (*children, parent)
+        return (*kin, ANYONE) if self.peers and not self.takes_messages else kin
 
     def waits_in_vain(self) -> bool:
         """Whether a wait for a message ends without one: one is shown again, or none can come."""

@@ -1,5 +1,10 @@
 """The deadlock detector: asks the wait graph when an agent blocks, not by the clock.
 
+Who waits for what any agent of the run may write waits for ANYONE. That is in the graph as if it
+were an agent, blocked by one wait for all who may write: it is live while one of them is. So their
+number is in the graph once, and not with each that waits. That an agent is among those it waits for
+changes nothing, for nobody is live by itself.
+
 What to do about a knot is decided by who made the detector. The sweep is a backstop: a knot
 found there was missed at block time, which is a bug and is told as one.
 """
@@ -8,13 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.messaging.waits import NO_KNOT, WaitGraph
+from prsm_core.messaging.waits import ANYONE, NO_KNOT, WaitFor, WaitGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.messaging.waits import WaitFor
 
     OnKnot = Callable[[frozenset[str], bool], None]
 
@@ -25,7 +29,8 @@ class DeadlockDetector:
     """Owns the wait graph of a run.
 
     `on_knot(agents, by_sweep)` is called in the same loop step that closed the knot; it must
-    make some member move (by `moved`) or end, so that the same knot is not found again.
+    make some member move (by `moved`) or end, so that the same knot is not found again. `is_ready`
+    and `is_over` are asked of agents alone.
     """
 
     def __init__(
@@ -35,8 +40,33 @@ class DeadlockDetector:
         is_over: Callable[[str], bool],
         on_knot: OnKnot,
     ) -> None:
+        self._is_ready, self._is_over = is_ready, is_over
+        self._senders: Sequence[str] = ()
         self.graph = WaitGraph(is_ready=is_ready, is_over=is_over)
         self.on_knot = on_knot
+
+    def may_write(self, senders: Sequence[str]) -> None:
+        """Note who may write to any other agent from now on."""
+        self._senders = senders
+        # Most runs have none: theirs ask of agents alone, without a call in between.
+        self.graph.is_ready, self.graph.is_over = self._is_ended, self._can_end_none
+        if senders:
+            knot = self.graph.block(ANYONE, [WaitFor(tuple(senders))])
+        else:
+            self.graph.unblock(ANYONE)
+            knot = self.graph.recheck((ANYONE,))
+        self._report(knot, by_sweep=False)
+
+    def _is_ended(self, agent: str, wait: WaitFor) -> bool:
+        return agent != ANYONE and self._is_ready(agent, wait)
+
+    def _can_end_none(self, agent: str) -> bool:
+        return not self._senders if agent == ANYONE else self._is_over(agent)
+
+    def targets(self, wait: WaitFor) -> frozenset[str]:
+        """Return the agents that can end a wait."""
+        targets = frozenset(wait.targets)
+        return targets - {ANYONE} | frozenset(self._senders) if ANYONE in targets else targets
 
     def blocked(self, agent: str, waits: Sequence[WaitFor]) -> None:
         """Note that everything an agent does is waiting."""
@@ -63,6 +93,9 @@ class DeadlockDetector:
     def _report(self, knot: frozenset[str], *, by_sweep: bool) -> None:
         """Have each knot acted on: there may be several, and one that moves frees only its own."""
         while knot:
-            self.on_knot(knot, by_sweep)
+            agents = knot - {ANYONE}
+            if not agents:
+                return
+            self.on_knot(agents, by_sweep)
             left = self.graph.recheck(())
             knot = left if left != knot else NO_KNOT

@@ -155,6 +155,11 @@ class MessageRouter:
             return False
         return any(key not in box.claimed and match(m) for key, m in box.messages.items())
 
+    def held(self, agent_id: str, match: Match) -> list[RoutedMessage]:
+        """Return the messages that match and wait in the agent's mailbox, claimed or not."""
+        box = self._boxes.get(agent_id)
+        return [] if box is None else [one for one in box.messages.values() if match(one)]
+
     def holds(self, agent_id: str, message_id: str | None) -> bool:
         """Return whether a message waits in the agent's mailbox, claimed or not."""
         box = self._boxes.get(agent_id)

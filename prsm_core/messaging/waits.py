@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
 NO_KNOT: frozenset[str] = frozenset()
+ANYONE = "*"  # stands for every agent that may write to any other: a target that many waits share
 _ITSELF = ""  # the witness of a wait that is ready
 
 

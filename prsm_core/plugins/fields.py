@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.tools import ToolSpec
 from prsm_core.interfaces.frontend import SCOPES, FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
+from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.plugins.values import (
     COUNT,
     FLAG,
@@ -18,6 +20,7 @@ from prsm_core.plugins.values import (
     WHOLE,
     Kind,
     first_problem,
+    instance,
     maybe,
     one_of,
 )
@@ -77,6 +80,20 @@ RECORDS: Table = {
         "stays": FLAG,
         "scope": one_of(*SCOPES),
         "section": maybe(TEXT),
+    },
+    ToolContribution: {
+        **_COMMON,
+        "spec": instance(ToolSpec),
+        "handler": _CODE,
+        "when": _CODE,
+        "settings": _SETTINGS,
+        "section": maybe(TEXT),
+        "programs": FLAG,
+        "labels": TEXT,
+        "sends_messages": FLAG,
+        "takes_messages": FLAG,
+        "acts_outside": FLAG,
+        "is_repeatable": FLAG,
     },
 }
 

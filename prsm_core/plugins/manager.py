@@ -7,10 +7,15 @@ from collections import defaultdict
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from prsm_core.distributions import CORE
+from prsm_core.domain.tools import ORCHESTRATION_TOOLS
 from prsm_core.errors import ConfigError, PluginError
 from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.tool import ToolContribution
+from prsm_core.plugins.candidate import Candidate
 from prsm_core.plugins.discovery import apply_lists, builtin, installed
 from prsm_core.plugins.objects import load_object
+from prsm_core.plugins.pins import core_version
 from prsm_core.plugins.records import (
     WORDS,
     Key,
@@ -34,7 +39,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from prsm_core.errors import PrsmError
-    from prsm_core.plugins.candidate import Candidate
 
 S = TypeVar("S", bound=Spec)
 
@@ -110,7 +114,7 @@ class PluginManager:
         notices = apply_lists(plugins, environ, disabled, without)
         _refuse_clashes(plugins, lambda plugin: [("plugin", plugin.name)])
         plugins = [p.activated(seconds) if p.state is PluginState.ACTIVE else p for p in plugins]
-        _refuse_clashes(plugins, lambda plugin: [(WORDS[k], name) for k, name in plugin.specs])
+        _refuse_clashes([_core(), *plugins], _claims)
         manager = cls(plugins, notices, switched_off=not enabled)
         if environ.get("PRSM_TRACE_PLUGINS") == "1":
             manager._trace()
@@ -227,6 +231,29 @@ class PluginManager:
             _log.info("%s (%s): %s", record.name, record, record.error or record.state.value)
         for (kind, name), owner in sorted(self._owners.items(), key=lambda item: item[0][1]):
             _log.info("%s %s from %s (%s)", WORDS[kind], name, owner.name, owner)
+
+
+def _core() -> Candidate:
+    """Return what stands for the core itself where names are compared: its tools are taken."""
+    return Candidate(
+        name=CORE, distribution=CORE, version=core_version(), load=object, is_builtin=True
+    )
+
+
+def _claims(plugin: Candidate) -> Iterable[tuple[str, str]]:
+    """Return the names that no other plugin may have: of records, and of what labels begin with."""
+    if plugin.name == CORE and plugin.is_builtin:
+        return [(WORDS[ToolContribution], name) for name in ORCHESTRATION_TOOLS]
+    prefixes = dict.fromkeys(filter(None, map(_prefix, plugin.specs.values())))
+    names = [(WORDS[kind], name) for kind, name in plugin.specs]
+    return [*names, *(("label prefix", prefix) for prefix in prefixes)]
+
+
+def _prefix(spec: Spec) -> str:
+    """Return what labels begin with that are set by what a record registers alone."""
+    if isinstance(spec, ProviderSpec) and spec.program:
+        return spec.name
+    return spec.labels if isinstance(spec, ToolContribution) else ""
 
 
 def _deadline(environ: Mapping[str, str]) -> float:

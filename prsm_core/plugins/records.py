@@ -13,13 +13,21 @@ from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
+from prsm_core.interfaces.tool import ToolContribution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SWITCHED_OFF = "plugins are switched off: leave out --no-plugins"
 
-Spec = ProviderSpec | PermissionCheckSpec | ModelScorerSpec | EventSinkSpec | FrontendSpec
+Spec = (
+    ProviderSpec
+    | PermissionCheckSpec
+    | ModelScorerSpec
+    | EventSinkSpec
+    | FrontendSpec
+    | ToolContribution
+)
 Key = tuple[type, str]  # the kind of a record and its name
 
 HOOKS: Mapping[str, type[Spec]] = {
@@ -28,6 +36,7 @@ HOOKS: Mapping[str, type[Spec]] = {
     "prsm_model_scorers": ModelScorerSpec,
     "prsm_event_sinks": EventSinkSpec,
     "prsm_frontends": FrontendSpec,
+    "prsm_tools": ToolContribution,
 }
 WORDS: Mapping[type, str] = {
     ProviderSpec: "provider",
@@ -35,6 +44,7 @@ WORDS: Mapping[type, str] = {
     ModelScorerSpec: "model scorer",
     EventSinkSpec: "event sink",
     FrontendSpec: "frontend",
+    ToolContribution: "tool",
 }
 
 

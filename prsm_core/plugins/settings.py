@@ -11,6 +11,7 @@ from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
+from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.plugins.objects import load_object
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     from prsm_core.interfaces.provider import ProviderSpec
 
-Configurable: TypeAlias = PermissionCheckSpec | ModelScorerSpec | EventSinkSpec | FrontendSpec
+Configurable: TypeAlias = (
+    PermissionCheckSpec | ModelScorerSpec | EventSinkSpec | FrontendSpec | ToolContribution
+)
 
 # The section of each kind; providers have theirs, which the core reads as well.
 SECTIONS: Mapping[str, type[Configurable]] = {
@@ -26,6 +29,7 @@ SECTIONS: Mapping[str, type[Configurable]] = {
     "checks": PermissionCheckSpec,
     "scorers": ModelScorerSpec,
     "frontends": FrontendSpec,
+    "tools": ToolContribution,
 }
 # Arguments that come before the settings. A sink without a model gets a mapping in their place.
 _BEFORE: Mapping[type, int] = {
@@ -33,11 +37,12 @@ _BEFORE: Mapping[type, int] = {
     PermissionCheckSpec: 2,
     ModelScorerSpec: 2,
     FrontendSpec: 1,
+    ToolContribution: 1,
 }
 
 
 class WithSettings(Record, frozen=True, kw_only=True):
-    """A factory, check or score function that is called with its settings as the last argument.
+    """What a record registers, called with its settings as the last argument.
 
     Attributes:
         reference: What the plugin registered, maybe an import string.
@@ -66,7 +71,7 @@ class WithSettings(Record, frozen=True, kw_only=True):
 
 def section_of(spec: Configurable | ProviderSpec) -> str:
     """Return by which name the settings of a record stand in the section of its kind."""
-    shared = spec.section if isinstance(spec, FrontendSpec) else None
+    shared = spec.section if isinstance(spec, FrontendSpec | ToolContribution) else None
     return shared or spec.name
 
 
@@ -116,14 +121,18 @@ def with_settings(spec: Configurable, found: Any, *, plugin: str) -> Configurabl
             return replace(spec, factory=wrapped)
         case FrontendSpec():
             return replace(spec, factory=wrapped)
+        case ToolContribution():
+            return replace(spec, handler=wrapped)
 
 
 def reference_of(spec: Any) -> object:
-    """Return what a record registers: its factory, check or score function."""
+    """Return what a record registers: its factory, check, score function or handler."""
     match spec:
         case PermissionCheckSpec():
             return spec.check
         case ModelScorerSpec():
             return spec.score
+        case ToolContribution():
+            return spec.handler
         case _:
             return spec.factory

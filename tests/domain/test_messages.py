@@ -16,6 +16,7 @@ def test_there_are_the_specified_kinds_of_message():
         "SPAWN_REQUEST",
         "KILL_SIGNAL",
         "USER_PROMPT",
+        "PEER",
     }
 
 

@@ -370,7 +370,6 @@ class Team:
         return self.engine.manager
 
     def __getitem__(self, name: str):
-        """Return the record of the agent of this name."""
         return self.manager.roster.resolve(name)
 
     def session(self, name: str):
@@ -469,6 +468,7 @@ async def open_team(
     skills=None,
     redactor=None,
     store=None,
+    tools=None,
     make_provider=ScriptedProvider,
     **provider_fields,
 ):
@@ -477,6 +477,7 @@ async def open_team(
     (folder / "workspace").mkdir(exist_ok=True)
     parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows, "skills": skills}
     parts |= {"external": external, "own_rules": own_rules, "redactor": redactor or Redactor(())}
+    parts["tools"] = tools or ToolTable()
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
     async with store, ProcessLauncher(SystemClock()) as launcher:
@@ -488,7 +489,6 @@ async def open_team(
             launcher=launcher,
             providers={spec.name: spec for spec in (provider.spec(), *others)},
             broker=cast("PermissionBroker", broker or RuleBroker()),
-            tools=ToolTable(),
             human=human_policy(sections, interactive=interactive, on_ask=on_ask, **person or {}),
             clock=clock,
             ids=Ids(clock.time),

@@ -26,6 +26,7 @@ KINDS = {
     "partial summary": (MessageType.TASK_RESULT, lambda text: _result(success=False, summary=text)),
     "gap": (MessageType.TASK_RESULT, lambda text: _result(evidence_gaps=[f"{text}: is not there"])),
     "question": (MessageType.QUESTION, lambda text: {"text": text}),
+    "message of a peer": (MessageType.PEER, lambda text: {"text": text}),
     "prompt of an agent": (MessageType.USER_PROMPT, lambda text: {"text": text}),
 }
 LINES = st.lists(

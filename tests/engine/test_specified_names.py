@@ -9,9 +9,10 @@ import pytest
 from prsm_core.domain.messages import MessageType
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import ProviderCapabilities
+from tests.engine.peer_tools import PeerTools
 
 EXPERTS = {"experts": {"sql": {"name": "SQL", "system_prompt": "You know SQL."}}}
-MAILED = {"question", "answer", "task_result", "user_prompt"}
+MAILED = {"question", "answer", "task_result", "user_prompt", "peer"}
 
 
 async def everything_that_is_told(team):
@@ -19,6 +20,7 @@ async def everything_that_is_told(team):
 
     async def master(agent):
         await agent.spawn("count", name="a")
+        assert (await agent.call("wait_for_message"))["text"] == "half way"
         question = await agent.call("wait_for_message")
         await agent.call(
             "respond_to_child",
@@ -37,6 +39,7 @@ async def everything_that_is_told(team):
 
     async def a(agent):
         await agent.call("report_progress", status="half", percent=50)
+        await agent.call("message_send", to="master", text="half way")
         answer = await agent.call("consult_expert", expert_id="sql", question="which join?")
         assert answer["result"]["summary"] == "inner"
         assert (await agent.call("ask_parent", question="one or both?"))["answer"] == "both"
@@ -72,6 +75,7 @@ def told(team):
         "answer": mail("answer"),
         "task_result": [pair for pair in mail("task_result") if pair[0] != "e1"],
         "user_prompt": mail("user_prompt"),
+        "peer": mail("peer"),
         "progress_update": [
             (event["agent"], event["status"]) for event in team.ledger.events("progress_reported")
         ],
@@ -88,7 +92,9 @@ def told(team):
 
 @pytest.mark.requirement("E35")
 async def test_each_kind_of_message_is_one_fact_of_the_ledger(opened):
-    async with opened(settings=EXPERTS) as team:
+    tools = PeerTools()
+    async with opened(settings=EXPERTS, tools=tools.table()) as team:
+        tools.mail = team.engine.peers
         assert (await everything_that_is_told(team)).status == "completed"
     facts = told(team)
     assert facts.keys() == set(MessageType)
@@ -97,6 +103,7 @@ async def test_each_kind_of_message_is_one_fact_of_the_ledger(opened):
         "answer": [("master", "a")],
         "task_result": [("a", "master"), ("b", "master")],
         "user_prompt": [(None, "master")],
+        "peer": [("a", "master")],
         "progress_update": [("a", "half")],
         "spawn_request": [("master", "a", "worker", "count"), ("master", "b", "worker", "wait")],
         "expert_request": [("a", "e1", "expert", "which join?")],

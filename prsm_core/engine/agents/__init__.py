@@ -14,6 +14,8 @@ naming     a model is asked for a session's name
 inbox      what an agent is told between its turns
 failover   what an agent goes on with after a turn that failed
 deadlock   what is done about a knot of waits
+peers      what agents write to each other that need be no kin, and who may write
+steering   what is said to a model within its turn
 prompting  a person's prompt to an agent that runs
 saying     what a person says, as the text that is kept of it
 labelling  what is said of agents, and by whom

@@ -85,7 +85,8 @@ class KnotResolver:
             return False
 
         def is_stuck(wait: WaitFor) -> bool:
-            lost = (t in inside or self._roster.get(t).has_ended for t in wait.targets)
+            targets = self._detector.targets(wait)
+            lost = (t in inside or self._roster.get(t).has_ended for t in targets)
             return not wait.key() and all(lost)
 
         stuck = [wait for wait in self._detector.graph.waits_of(record.agent_id) if is_stuck(wait)]
@@ -131,14 +132,13 @@ class KnotResolver:
         await self._steps.write(record, told)
 
     def _describe(self, record: AgentRecord) -> dict[str, Any]:
-        targets = {
-            t for wait in self._detector.graph.waits_of(record.agent_id) for t in wait.targets
-        }
+        waits = self._detector.graph.waits_of(record.agent_id)
+        targets = {target for wait in waits for target in self._detector.targets(wait)}
         return {
             "agent": record.agent_id,
             "name": record.descriptor.name,
             "on": record.waiting_on or "",
-            "targets": sorted(targets),
+            "targets": sorted(targets - {record.agent_id}),
         }
 
 

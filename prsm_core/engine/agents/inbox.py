@@ -11,6 +11,7 @@ from prsm_core.engine.turns.waits import any_message
 
 if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.ports import Steps
     from prsm_core.engine.state import AgentRecord, Roster, Wait
     from prsm_core.messaging.router import MessageRouter
@@ -21,10 +22,11 @@ MESSAGES_IN_A_PROMPT = 100
 class Inbox:
     """Turns what agents have in their mailboxes, and what they owe, into prompts."""
 
-    def __init__(self, roster: Roster, router: MessageRouter, steps: Steps) -> None:
+    def __init__(self, roster: Roster, router: MessageRouter, steps: Steps, peers: Peers) -> None:
         self._roster = roster
         self._router = router
         self._steps = steps
+        self._peers = peers
 
     def wait(self, record: AgentRecord) -> Wait:
         """Return the implicit wait_for_message of an agent between turns."""
@@ -38,8 +40,9 @@ class Inbox:
         """Have an agent's waits look again."""
         self._router.wake(record.agent_id)
 
-    def release_askers(self, record: AgentRecord) -> None:
-        """Let an agent's children look again: their questions have no one to answer them now."""
+    def leave(self, record: AgentRecord) -> None:
+        """Take note that an agent answers and writes nothing any more: others look again."""
+        self._peers.falls_silent(record)
         for child in record.children:
             self._router.wake(child)
 

@@ -91,6 +91,22 @@ class Labelling:
         owner = self._owner(parent, AgentSpawnError)
         return self._laid(parent.labels, given, owner, AgentSpawnError)
 
+    def of_tool(
+        self, agent: AgentDescriptor, changes: Mapping[str, str | None], prefix: str
+    ) -> Mapping[str, str]:
+        """Return an agent's labels with those laid over them that a tool of a plugin sets.
+
+        Raises OrchestrationError for what can be none, or is not the tool's to set.
+        """
+        labels = self._laid(agent.labels, changes, prefix, OrchestrationError)
+        plain = next((name for name in changes if "/" not in name), None)
+        if plain is not None:
+            own = f"its own begin with {prefix}/" if prefix else "its plugin names no prefix"
+            raise OrchestrationError(
+                f"the label {plain} is not this tool's to set", hint=own, code="bad_labels"
+            )
+        return labels
+
     def _laid(
         self,
         known: Mapping[str, str],

@@ -149,8 +149,8 @@ class AgentLife:
         if not record.is_condemned:
             self._parts.detector.blocked(record.agent_id, [wait.edge() for wait in waits])
 
-    def child_began(self) -> None:
-        """If the agent is blocked, let it wait for its new child too."""
+    def wait_anew(self) -> None:
+        """If the agent is blocked, let it wait for those too that have begun since."""
         detector, agent_id = self._parts.detector, self.record.agent_id
         if detector.graph.waits_of(agent_id):
             detector.blocked(agent_id, [wait.edge() for wait in self._waits])

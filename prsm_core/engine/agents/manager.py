@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import CallClosed, EffectNoted
     from prsm_core.engine.agents.lives import Lives
+    from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.skills import Skills
     from prsm_core.engine.agents.steps import AgentSteps
@@ -68,6 +69,7 @@ class AgentManager:
         idle: IdleChildren,
         detector: DeadlockDetector,
         router: MessageRouter,
+        peers: Peers,
         requests: HumanRequests,
         broker: PermissionBroker,
         budgets: BudgetLedger,
@@ -86,6 +88,7 @@ class AgentManager:
         self._leases = leases
         self._idle = idle
         self._router = router
+        self._peers = peers
         self._requests = requests
         self._broker = broker
         self._budgets = budgets
@@ -311,7 +314,7 @@ class AgentManager:
         self.lives.begin(record, self._begin(record))
         parent = self.lives.session_of(record.descriptor.parent_id or "")
         if parent is not None:
-            parent.life.child_began()
+            parent.life.wait_anew()
 
     async def end_agent(
         self,
@@ -382,6 +385,7 @@ class AgentManager:
 
     def _settle(self, record: AgentRecord) -> None:
         record.end()
+        self._peers.falls_silent(record)
         self._router.unregister_agent(record.agent_id)
         self._broker.forget(record.agent_id)
         self._budgets.release(record.agent_id)

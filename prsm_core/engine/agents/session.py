@@ -39,8 +39,7 @@ from prsm_core.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prsm_core.config.schema import StuckSettings
-    from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.config.limits import StuckSettings
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
     from prsm_core.engine.agents.failover import FailoverParts
@@ -75,7 +74,7 @@ class SessionParts(Record, frozen=True, kw_only=True):
     contexts: Contexts
     inbox: Inbox
     sources: Sources  # of evidence
-    tools: Callable[[AgentDescriptor], Toolbox]
+    tools: Callable[[AgentRecord], Toolbox]
     is_external: Callable[[str], bool]  # whether a provider is somebody outside the engine
     host: HostParts
     budgets: BudgetLedger
@@ -115,7 +114,7 @@ class AgentSession:
         self._has_place = left is not None  # its process was given to others, or may have been
         self._parts = parts
         self._is_external = external = parts.is_external(record.descriptor.provider)
-        self._tools = tools = parts.tools(record.descriptor)
+        self._tools = tools = parts.tools(record)
         proof = Proof(record, parts.sources)
         self.life = AgentLife(record, parts.life, proof, is_external=external)
         self._between = BetweenTurns(self.life, parts.inbox)
@@ -190,7 +189,7 @@ class AgentSession:
         record.claimed_result = AgentResult(
             agent_id=record.agent_id, success=False, summary=self.partial_text, error=why
         )
-        self._parts.inbox.release_askers(record)
+        self._parts.inbox.leave(record)
         await self._between.outlive_children()
         await self._fail(why, error.code)
 
@@ -381,8 +380,7 @@ class AgentSession:
     ) -> TurnRun:
         """Return the next turn if the budget has room; BudgetExceededError leaves the last one."""
         turn = TurnRun(self._subject(), self._parts.turns, session, prompt, going_on)
-        # nobody here ends a client's turn
-        used_up = None if turn.is_external else turn.limits.use_up
+        used_up = None if turn.is_external else turn.limits.use_up  # nobody ends a client's here
         budgets, agent_id = self._parts.budgets, self.record.agent_id
         if going_on is None:
             budgets.open_turn(agent_id, turn.turn_id, used_up)
@@ -474,12 +472,12 @@ class AgentSession:
         """Fail the agent, whose provider does not end something: what it does is void."""
         self.leave_slot()
         await self.abandon_turn()
-        name = self.record.descriptor.provider
-        await self._fail(f"provider {name} does not end {what}", "provider_stuck")
+        provider = self.record.descriptor.provider
+        await self._fail(f"provider {provider} does not end {what}", "provider_stuck")
 
     def _on_stuck(self) -> None:
-        give_up = self.give_up("the opening or closing of a session, which took too long")
-        self._parts.background.launch(give_up, name=f"giving up {self.record.agent_id}")
+        what = "the opening or closing of a session, which took too long"
+        self._parts.background.launch(self.give_up(what), name=f"giving up {self.record.agent_id}")
 
     async def abandon_turn(self) -> None:
         """Close the running turn in the ledger; what its provider still does is void."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.messages import RoutedMessage
+from prsm_core.domain.messages import MessageType, RoutedMessage
 from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import MessageSent, StateChanged
 from prsm_core.lifecycle.agent import path_to, validate_transition
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentState
     from prsm_core.domain.ids import Ids
-    from prsm_core.domain.messages import MessageType
     from prsm_core.domain.steps import Committed, Write
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.spawn.idle import IdleChildren
@@ -42,7 +41,9 @@ class AgentSteps:
         *,
         clock: Clock,
         ids: Ids,
+        arrived: Callable[[RoutedMessage], None] = lambda _: None,
     ) -> None:
+        """Write to the journal; `arrived` is told of what peers write, once it is in a mailbox."""
         self._journal = journal
         self._roster = roster
         self._router = router
@@ -50,6 +51,7 @@ class AgentSteps:
         self._idle = idle
         self._clock = clock
         self._ids = ids
+        self._arrived = arrived
 
     def build(self, record: AgentRecord, *writes: Write) -> Step:
         """Build a step of this agent and incarnation, with a new step id."""
@@ -89,6 +91,8 @@ class AgentSteps:
             for write in step.writes:
                 if type(write) is MessageSent:
                     self._router.send(write.message)
+                    if write.message.type is MessageType.PEER:
+                        self._arrived(write.message)
             if step.agent_id is not None and consumed:
                 self._router.consumed(step.agent_id, consumed)
                 self._idle.read(step.agent_id, consumed)

@@ -5,6 +5,7 @@ handlers       what handles each; a group of handlers sees the call and its own 
 arguments      whether arguments fit a schema
 schemas        what a model sees of each tool
 communication  ask_parent, respond_to_child, wait_for_message, send_child_prompt
+mail           the port by which contributed tools write to other agents
 family         spawn_child, spawn_children_parallel, restart_child
 advice         consult_expert, consult_peer
 progress       report_progress, task_complete, ask_user

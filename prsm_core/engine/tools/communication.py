@@ -226,7 +226,7 @@ def describe_message(record: AgentRecord, roster: Roster, message: RoutedMessage
         lists = ("evidence_gaps", "evidence_by")
         answer |= {name: result[name] for name in lists if result.get(name)}
         return answer
-    told = {"type": "user_prompt", "from": message.source or "user"}
+    told = {"type": message.type.value, "from": message.source or "user"}
     if message.source is not None:
         told["name"] = _name(roster, message)
     return {**told, "text": message.payload["text"]}

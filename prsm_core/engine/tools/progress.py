@@ -24,20 +24,27 @@ from prsm_core.kit.outcomes import success
 from prsm_core.kit.quotation import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prsm_core.domain.ids import Ids
+    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.ports import Acts, Steps
+    from prsm_core.engine.ports import Acts, Steered, Steps
     from prsm_core.engine.requests.human import HumanRequests
-    from prsm_core.engine.state import Roster
+    from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
     from prsm_core.messaging.router import MessageRouter
     from prsm_core.permissions import PermissionBroker
+
+_HOLDING = frozenset({MessageType.USER_PROMPT, MessageType.PEER})
 
 
 class Progress(Record, frozen=True, kw_only=True):
     """Handles what an agent says of its own work."""
 
     acts: Acts
+    silent: Callable[[AgentRecord], None]  # takes note that an agent writes nothing any more
+    steering: Steered
     steps: Steps
     roster: Roster
     router: MessageRouter
@@ -75,6 +82,8 @@ class Progress(Record, frozen=True, kw_only=True):
             call.begin()
         self._refuse_unread_prompts(call)
         evidence = await call.life.weigh(artifacts, commands)
+        await self.steering.settled(record.agent_id)
+        self._refuse_unheard(call)
         self._refuse_unread_prompts(call)  # it came meanwhile
         result = AgentResult(
             agent_id=record.agent_id,
@@ -109,6 +118,7 @@ class Progress(Record, frozen=True, kw_only=True):
         def tell() -> None:
             for child in record.children:
                 self.router.wake(child)  # their questions have no one to answer them now
+            self.silent(record)
 
         step = self.steps.build(record, ResultClaimed(result=result), call.close_with(outcome))
         try:
@@ -118,9 +128,16 @@ class Progress(Record, frozen=True, kw_only=True):
             raise
 
     def _refuse_unread_prompts(self, call: Call) -> None:
-        """A prompt that was accepted must be read before the agent may finish."""
+        """What was accepted for the agent must be read before it may finish.
+
+        That is a prompt, and what a peer has written, where the agent is prompted with that.
+        """
         router, agent_id = self.router, call.record.agent_id
-        unread = [m for m in router.unread(agent_id) if m.type is MessageType.USER_PROMPT]
+
+        def holds(message: RoutedMessage) -> bool:
+            return message.type in _HOLDING and call.record.is_prompted_by(message)
+
+        unread = [message for message in router.unread(agent_id) if holds(message)]
         if not unread:
             return
         hint = "call wait_for_message to take it, follow it, then call task_complete again"
@@ -130,10 +147,26 @@ class Progress(Record, frozen=True, kw_only=True):
             hint = "follow it, then call task_complete again"
         told = describe_message(call.record, self.roster, unread[0])
         who = told.get("name", "the user")
+        what = "instruction" if unread[0].type is MessageType.USER_PROMPT else "message"
         raise MessageRoutingError(
-            f"a new instruction waits for you; {who} writes:\n{quote(told['text'])}",
+            f"a new {what} waits for you; {who} writes:\n{quote(told['text'])}",
             hint=hint,
             code="unread_prompt",
+        )
+
+    def _refuse_unheard(self, call: Call) -> None:
+        """What the turn was told must be before the model as it finishes.
+
+        It is refused once: not all vendors say where a response ends.
+        """
+        turn = call.calls.turn
+        if call.response >= turn.heard_from:
+            return
+        turn.heard_from = 0
+        raise MessageRoutingError(
+            "you were told something while you answered",
+            hint="it stands before this: follow it, then call task_complete again",
+            code="unheard_prompt",
         )
 
     async def ask_user(self, call: Call) -> Reply:

@@ -27,12 +27,15 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.engine.turns.call import Handler
     from prsm_core.errors import OrchestrationError
+    from prsm_core.interfaces.tool import ToolContribution
 
 _MASTER, _WORKER = AgentRole.MASTER, AgentRole.WORKER
 _READERS = frozenset({AgentRole.EXPERT, AgentRole.REVIEWER})
 _LEADERS = frozenset({_MASTER, _WORKER})
 _ALL = _LEADERS | _READERS
 _CHILDREN_OF_SOMEONE = _READERS | {_WORKER}
+
+NONE_ADDED: frozenset[str] = frozenset()
 
 
 class Tool(Record, frozen=True, kw_only=True):
@@ -44,6 +47,9 @@ class Tool(Record, frozen=True, kw_only=True):
 
     One that is repeatable changes nothing: it neither acts nor waits outside the engine, and sends
     nobody anything. After a crash it may be called again, so that its answer waits for no commit.
+
+    One that sends messages writes to agents that need be no kin of the caller; who has one that
+    takes messages is not prompted with what others write to it (ADR 117).
     """
 
     spec: ToolSpec
@@ -52,6 +58,23 @@ class Tool(Record, frozen=True, kw_only=True):
     for_programs: Tool | None = None
     spawns: bool = False
     is_repeatable: bool = False
+    sends_messages: bool = False
+    takes_messages: bool = False
+    of_plugin: ToolContribution | None = None  # one that is dealt by labels; None: PRSM's own
+
+    @classmethod
+    def added(cls, spec: ToolContribution) -> Tool:
+        """Return a tool that a plugin adds."""
+        schema = spec.spec.input_schema
+        return cls(
+            spec=spec.spec,
+            schema=schema,
+            fits=compiled(schema),
+            is_repeatable=spec.is_repeatable,
+            sends_messages=spec.sends_messages,
+            takes_messages=spec.takes_messages,
+            of_plugin=spec,
+        )
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Raise ToolInputError, naming the argument, unless they fit the schema."""
@@ -64,7 +87,7 @@ class Tool(Record, frozen=True, kw_only=True):
         where, why = wrong
         raise ToolInputError(
             f"{self.spec.name}: {f'{where}: ' if where else ''}{why}",
-            hint=f"arguments: {', '.join(self.schema['properties']) or 'none'}",
+            hint=f"arguments: {', '.join(self.schema.get('properties', ())) or 'none'}",
         )
 
 
@@ -119,19 +142,32 @@ TOOLS: tuple[Tool, ...] = (
 
 
 class ToolSet:
-    """The tools of one agent; `too_deep` names those that its depth has taken from it."""
+    """The tools of one agent; `too_deep` names those that its depth has taken from it.
+
+    Attributes:
+        specs: What its model sees of them.
+        names: What they are called.
+        sends_messages: Whether one of them writes to agents that need be no kin of the caller.
+        takes_messages: Whether one of them takes what others write.
+        brings_senders: Whether an agent that is spawned by them may have one that writes to others.
+    """
 
     def __init__(
         self,
         tools: Sequence[Tool],
         too_deep: Iterable[str] = (),
         handlers: Mapping[str, Handler] | None = None,
+        *,
+        brings_senders: bool = False,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._too_deep = frozenset(too_deep)
         self._handlers = handlers or {}
         self.specs = tuple(tool.spec for tool in tools)
         self.names = frozenset(self._tools)
+        self.sends_messages = any(tool.sends_messages for tool in tools)
+        self.takes_messages = any(tool.takes_messages for tool in tools)
+        self.brings_senders = brings_senders
 
     @cached_property
     def tokens(self) -> int:
@@ -166,40 +202,76 @@ def _taken(tool: Tool, role: AgentRole) -> Tool:
 
 
 class ToolTable:
-    """All tools, dealt out by role; an agent at the depth limit has none that need children."""
+    """All tools, dealt out by role; an agent at the depth limit has none that need children.
+
+    Those that plugins add are dealt out by labels as well: who asks for a set names them.
+    """
 
     def __init__(
         self, tools: Sequence[Tool] = TOOLS, handlers: Mapping[str, Handler] | None = None
     ) -> None:
         self._tools = tuple(tools)
         self._handlers = handlers
-        self._sets: dict[tuple[AgentRole, bool], ToolSet] = {}
+        self._sets: dict[tuple[AgentRole, bool, frozenset[str], frozenset[str]], ToolSet] = {}
 
     @property
     def names(self) -> frozenset[str]:
         """The names of all orchestration tools."""
         return frozenset(tool.spec.name for tool in self._tools)
 
+    @property
+    def added(self) -> tuple[ToolContribution, ...]:
+        """What plugins have added."""
+        return tuple(tool.of_plugin for tool in self._tools if tool.of_plugin is not None)
+
+    def with_added(self, specs: Iterable[ToolContribution]) -> ToolTable:
+        """Return a table that has the tools of plugins as well."""
+        return ToolTable([*self._tools, *map(Tool.added, specs)], self._handlers)
+
     def without(self, name: str, role: AgentRole) -> ToolTable:
         """Return a table in which a role does not have one of the tools."""
-        return ToolTable([_taken(t, role) if t.spec.name == name else t for t in self._tools])
+        tools = [_taken(t, role) if t.spec.name == name else t for t in self._tools]
+        return ToolTable(tools, self._handlers)
 
     def handled_by(self, handlers: Mapping[str, Handler]) -> ToolTable:
-        """Return a table whose tools can be called."""
-        return ToolTable(self._tools, handlers)
+        """Return a table whose tools can be called, by these handlers or those it has already."""
+        return ToolTable(self._tools, {**(self._handlers or {}), **handlers})
 
-    def for_agent(self, descriptor: AgentDescriptor, settings: Settings) -> ToolSet:
-        """Return the tools of an agent by its role and depth."""
-        return self.for_role(descriptor.role, may_spawn=may_spawn(descriptor, settings))
+    def for_agent(
+        self,
+        descriptor: AgentDescriptor,
+        settings: Settings,
+        added: frozenset[str] = NONE_ADDED,
+        below: frozenset[str] = NONE_ADDED,
+    ) -> ToolSet:
+        """Return the tools of an agent by its role and depth, and those `added` by plugins.
 
-    def for_role(self, role: AgentRole, *, may_spawn: bool) -> ToolSet:
-        """Return the tools of a role."""
-        key = (role, may_spawn)
+        Agents `below` it may be dealt those.
+        """
+        may = may_spawn(descriptor, settings)
+        return self.for_role(descriptor.role, may_spawn=may, added=added, below=below)
+
+    def for_role(
+        self,
+        role: AgentRole,
+        *,
+        may_spawn: bool,
+        added: frozenset[str] = NONE_ADDED,
+        below: frozenset[str] = NONE_ADDED,
+    ) -> ToolSet:
+        """Return the tools of a role, of those that plugins add only the `added`."""
+        key = (role, may_spawn, added, below)
         if key not in self._sets:
-            own = [tool for tool in self._tools if role.value in tool.spec.roles]
+            own = [t for t in self._tools if role.value in t.spec.roles and _is_dealt(t, added)]
+            brought = [tool for tool in self._tools if may_spawn and _is_dealt(tool, below)]
             self._sets[key] = ToolSet(
                 [tool for tool in own if may_spawn or not tool.spawns],
                 too_deep=[tool.spec.name for tool in own if tool.spawns and not may_spawn],
                 handlers=self._handlers,
+                brings_senders=any(tool.sends_messages for tool in brought),
             )
         return self._sets[key]
+
+
+def _is_dealt(tool: Tool, added: frozenset[str]) -> bool:
+    return tool.of_plugin is None or tool.spec.name in added

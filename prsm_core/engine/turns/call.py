@@ -59,12 +59,42 @@ class Toolbox(Protocol):
         """How many tokens their descriptions count as."""
         ...
 
+    @property
+    def sends_messages(self) -> bool:
+        """Whether one of them writes to agents that need be no kin of the caller."""
+        ...
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether one of them takes what others write: the agent is not prompted with it."""
+        ...
+
+    @property
+    def brings_senders(self) -> bool:
+        """Whether an agent that is spawned by them may have one that writes to others."""
+        ...
+
     def find(self, name: str, arguments: Mapping[str, Any], *, by_program: bool = False) -> Handler:
         """Return what handles a call, a model's or a program's; raises what is wrong with it."""
         ...
 
     def is_repeatable(self, name: str) -> bool:
         """Whether a call of this tool has no effect, so that it may be made again."""
+        ...
+
+
+class ByAnswer(Protocol):
+    """What a call does by the step that closes it."""
+
+    def writes(self) -> Sequence[Write]:
+        """Do it in memory; return what the step must carry.
+
+        Raises OrchestrationError where it cannot be done any more: nothing of it is done then.
+        """
+        ...
+
+    def take_back(self) -> None:
+        """Undo it in memory: the step was not written."""
         ...
 
 
@@ -85,6 +115,7 @@ class TurnOfCalls(Protocol):
 
     turn_id: str
     limits: TurnLimits  # what ends it before its own end
+    heard_from: int  # the first response of the model that knows all that the turn was told
 
     @property
     def earlier(self) -> EarlierCalls:
@@ -185,6 +216,7 @@ class Call(Struct, eq=False):
     closed: bool = False
     wait: Wait | None = None
     is_asking: bool = False  # a person, and does nothing else
+    by_answer: ByAnswer | None = None  # what it does if it is answered, in the same step
     consumed: list[str] = field(default_factory=list)
     spawned_session_label: str | None = None
     outcome: ToolOutcome | None = None
@@ -412,6 +444,11 @@ class Call(Struct, eq=False):
             return None
         outcome = success(reply.data, ends_turn=reply.ends_turn)
         return self.close_with(self.calls.turn.answered(self, outcome))
+
+    def give_back(self) -> None:
+        """Let the messages that it has taken be unread again."""
+        self.calls.parts.router.unclaim(self.record.agent_id, self.consumed)
+        self.consumed.clear()
 
     def reopen(self) -> None:
         """Count as open: the answer could not be stored."""

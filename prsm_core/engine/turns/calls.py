@@ -15,15 +15,17 @@ from msgspec import Struct, field
 
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.turns import RESULT_LIMIT
 from prsm_core.engine.guarded.failing import breaks_ledger, describe
 from prsm_core.engine.turns.call import ENDED, Call, turn_over
 from prsm_core.errors import OrchestrationError, PrsmError
-from prsm_core.kit.outcomes import failure, success
+from prsm_core.kit.outcomes import failure, success, within
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from prsm_core.domain.sessions import CallState
+    from prsm_core.domain.steps import Write
     from prsm_core.domain.turns import AgentToolCall
     from prsm_core.engine.ports import Life
     from prsm_core.engine.state import Wait
@@ -329,12 +331,29 @@ class TurnCalls(Struct, eq=False):
         if not self.turn.is_blocked(without=call):
             await self.life.take_slot()
         self.life.resume()
+        outcome, writes = self._by_answer(call, within(outcome, RESULT_LIMIT))
         closed = call.close_with(outcome)
-        if self._may_answer_first(call):
+        if not writes and self._may_answer_first(call):
             steps.stage(record, closed, needs=call.opening)
             return
-        step = steps.build(record, closed)
-        await steps.commit(step, consumed=call.consumed, needs=call.opening)
+        step = steps.build(record, *writes, closed)
+        try:
+            await steps.commit(step, consumed=call.consumed, needs=call.opening)
+        except Exception:
+            if call.by_answer is not None and writes:
+                call.by_answer.take_back()
+            call.reopen()  # nothing was written: it has no answer
+            raise
+
+    def _by_answer(self, call: Call, outcome: ToolOutcome) -> tuple[ToolOutcome, Sequence[Write]]:
+        """Return an answer, and what is done by its step; where that cannot be, an error alone."""
+        if call.by_answer is None or outcome.is_error:
+            return outcome, ()
+        try:
+            return outcome, call.by_answer.writes()
+        except OrchestrationError as error:
+            call.give_back()
+            return failure(error), ()
 
     def _may_answer_first(self, call: Call) -> bool:
         """Whether an answer may be given before it is durable.

@@ -254,6 +254,8 @@ def _render(message: RoutedMessage, names: Mapping[str, str]) -> str:
     if message.type is MessageType.TASK_RESULT:
         tree = payload.get("worktree") or {}
         return "\n".join(filter(None, (f"{who} {_ended(payload)}", tree.get("note"))))
+    if message.type is MessageType.PEER:
+        who = f"{who}, another agent of this run,"
     return f"{who} writes:\n{quote(payload.get('text', ''))}"
 
 

@@ -67,11 +67,8 @@ class TurnRun:
         going_on: GoingOn | None = None,
     ) -> None:
         record, clock = of.life.record, parts.clock
-        self._life, self._record = of.life, record
-        self._stuck = of.stuck
-        self._parts = parts
-        self._provider = provider
-        self._prompt = prompt
+        self._life, self._record, self._stuck = of.life, record, of.stuck
+        self._parts, self._provider, self._prompt = parts, provider, prompt
         self.going_on = going_on  # None: a new turn
         was = None if going_on is None else going_on.state
         self.turn_id = parts.ids.ulid() if was is None else was.turn_id
@@ -89,7 +86,7 @@ class TurnRun:
         self.limits = TurnLimits(
             self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch
         )
-        self._phase = TurnPhase.NEW
+        self._phase, self.heard_from = TurnPhase.NEW, 0
         self._live = LiveTexts(parts.journal, record.agent_id, self.fold)
         self._parent_turn = record.head_turn_id if was is None else was.parent_turn_id
         if going_on is not None:
@@ -128,6 +125,7 @@ class TurnRun:
                 keep_used(self._record, self._provider, self.fold, self.clock)
                 self.stop.pause()
                 return None
+            await self._parts.steering.settled(self._record.agent_id)
             return await self._close()
         except BaseException as error:
             await self._break_off(error)
@@ -253,6 +251,7 @@ class TurnRun:
         shown = self._parts.calls.images(self._record, (text,))
         if not self.is_running or not await self._provider.steer(text, shown):
             return False
+        self.heard_from = self.fold.responses + (self._phase is not TurnPhase.RESTING)
         await self._tell(self.fold.add_message("user", text))
         return True
 
@@ -330,6 +329,7 @@ class TurnRun:
             case StepEnded():  # the first, since it ends every response
                 self._rest(self.has_open_call)  # else the next response streams already
                 self.calls_changed()
+                self._parts.steering.look(self._record.agent_id)
             case TextDelta() | ThinkingDelta():
                 await self.model_speaks()
             case AssistantMessage(text):

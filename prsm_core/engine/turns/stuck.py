@@ -11,7 +11,7 @@ from prsm_core.domain.record import Record
 from prsm_core.kit.quotation import quote_word
 
 if TYPE_CHECKING:
-    from prsm_core.config.schema import StuckSettings
+    from prsm_core.config.limits import StuckSettings
 
 
 _SHOWN = 60  # characters of a tool's name

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from prsm_core.config.schema import StuckSettings
+    from prsm_core.config.limits import StuckSettings
     from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AgentToolCall

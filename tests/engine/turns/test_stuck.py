@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from prsm_core.config.schema import StuckSettings
+from prsm_core.config.limits import StuckSettings
 from prsm_core.engine.turns.stuck import Finding, Pattern, StuckDetector
 from prsm_core.engine.turns.stuck_watch import hash_arguments
 from prsm_core.store.codec import encode_canonical

@@ -1,0 +1,216 @@
+"""Messages between agents of a run that need be neither parent nor child.
+
+What is sent is in the ledger with the step that sends it, and consumed in the step in which its
+reader has it. Owns who may write to any other agent, which the wait graph is told.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.domain.messages import MessageType
+from prsm_core.engine.state import Wait, is_peer
+from prsm_core.errors import MessageRoutingError
+from prsm_core.interfaces.tool import PeerMessage, PeerNow
+from prsm_core.kit.sanitize import sanitize
+from prsm_core.messaging.waits import ANYONE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Steps
+    from prsm_core.engine.state import AgentRecord, Roster
+    from prsm_core.engine.turns.call import Call, Toolbox
+    from prsm_core.messaging.deadlock import DeadlockDetector
+    from prsm_core.messaging.router import MessageRouter
+
+TEXT_LIMIT = 16 * 1024  # bytes of one message, in UTF-8
+UNREAD_LIMIT = 100  # messages of peers that one agent has not read
+UNREAD_BYTES = 128 * 1024  # of their texts: an agent may be prompted with all at once
+_NEAR = 3  # names that a refusal suggests
+
+
+class Peers:
+    """Lets agents write to each other, and wait for what others write."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        router: MessageRouter,
+        steps: Steps,
+        detector: DeadlockDetector,
+        journal: Journal,
+        wait_anew: Callable[[str], None],
+    ) -> None:
+        """Begin with nobody; `wait_anew` has a blocked agent wait for who has begun since, too."""
+        self._roster = roster
+        self._router = router
+        self._steps = steps
+        self._detector = detector
+        self._journal = journal
+        self._wait_anew = wait_anew
+        # Those that may write to any other agent, or spawn one that may.
+        self._senders: dict[str, AgentRecord] = {}
+        self._waiting: dict[str, int] = {}  # how many calls of each wait for what these write
+
+    def begins(self, record: AgentRecord, tools: Toolbox) -> Toolbox:
+        """Take note of what a new life can do with messages of peers; return its tools."""
+        record.peers = self._senders
+        record.takes_messages = tools.takes_messages
+        record.sends_messages = tools.sends_messages
+        if record.is_over or not (tools.sends_messages or tools.brings_senders):
+            return tools
+        was_nobody = not self._senders
+        self._senders[record.agent_id] = record
+        self._detector.may_write(tuple(self._senders))
+        for agent_id in self._detector.graph.blocked if was_nobody else ():
+            self._wait_anew(agent_id)
+        return tools
+
+    def falls_silent(self, record: AgentRecord) -> None:
+        """Take note that an agent writes nothing any more."""
+        if self._senders.pop(record.agent_id, None) is None:
+            return
+        for agent_id in self._waiting:
+            self._router.wake(agent_id)  # perhaps nobody is left who could write to it
+        self._detector.may_write(tuple(self._senders))
+
+    def now(self) -> Sequence[PeerNow]:
+        """Return the agents that have not ended, oldest first."""
+        return tuple(_now(record) for record in self._roster.records() if self._is_there(record))
+
+    def _is_there(self, record: AgentRecord) -> bool:
+        return not record.is_over and self._router.is_registered(record.agent_id)
+
+    def message(
+        self, sender: AgentRecord, to: str, text: str, beside: Sequence[RoutedMessage] = ()
+    ) -> RoutedMessage:
+        """Build a message to the live agent of this id or name; nothing is written yet.
+
+        What the same step sends `beside` counts as unread already. Raises MessageRoutingError for
+        an agent that is unknown, has ended, is the sender itself or has too much to read, and for
+        a text that is blank or has more than TEXT_LIMIT bytes.
+        """
+        said = sanitize(text)
+        if not said.strip():
+            raise MessageRoutingError("the message is blank", hint="say something", code="blank")
+        if (size := _size(said)) > TEXT_LIMIT:
+            raise MessageRoutingError(
+                f"the message has {size} bytes; {TEXT_LIMIT} are the most",
+                hint="write what is long into a file, and say where it is",
+                code="message_too_long",
+            )
+        said = self._journal.redact(said)
+        target = self._target(sender, to)
+        self._check_room(target, said, [one for one in beside if one.target == target.agent_id])
+        return self._steps.message(sender, MessageType.PEER, target.agent_id, {"text": said})
+
+    def _target(self, sender: AgentRecord, to: str) -> AgentRecord:
+        wanted = sanitize(to)
+        found = self._roster.find(wanted) or next(
+            (one for one in self._roster.records() if one.descriptor.name == wanted), None
+        )
+        if found is sender:
+            raise self._refused(sender, wanted, "is you yourself", "own_message")
+        if found is not None and found.is_over:
+            raise self._refused(sender, found.descriptor.name, "has ended", "agent_ended")
+        if found is None or not self._is_there(found):
+            raise self._refused(sender, wanted, "is no agent of this run", "unknown_agent")
+        return found
+
+    def _refused(
+        self, sender: AgentRecord, wanted: str, why: str, code: str
+    ) -> MessageRoutingError:
+        names = [
+            record.descriptor.name
+            for record in self._roster.records()
+            if record is not sender and self._is_there(record)
+        ]
+        near = get_close_matches(wanted, names, n=_NEAR, cutoff=0.3) or names[:_NEAR]
+        hint = f"agents that you can write to: {', '.join(near) or 'none'}"
+        if len(near) < len(names):
+            hint += f", and {len(names) - len(near)} more"
+        return MessageRoutingError(f"{wanted[:80]!r} {why}", hint=hint, code=code)
+
+    def _check_room(self, target: AgentRecord, text: str, beside: Sequence[RoutedMessage]) -> None:
+        """Refuse what the target would have to read beyond its limits."""
+        self._router.check(target.agent_id)
+        unread = [*self._router.held(target.agent_id, is_peer), *beside]
+        size = _size(text) + sum(_size(one.payload["text"]) for one in unread)
+        if len(unread) < UNREAD_LIMIT and size <= UNREAD_BYTES:
+            return
+        name = target.descriptor.name
+        raise MessageRoutingError(
+            f"the mailbox of {name} is full: it has not read {len(unread)} messages of peers",
+            hint=f"wait until {name} has read some",
+            code="mailbox_full",
+        )
+
+    async def next(self, call: Call, seconds: float | None) -> PeerMessage | None:
+        """Take the oldest unread message of a peer, waiting for it; the call's close consumes it.
+
+        None when `seconds` have passed (0: at once), or nobody is left who could write one.
+        """
+        record = call.record
+        if seconds is not None and seconds <= 0:
+            message = self._router.claim(record.agent_id, is_peer)
+            if message is not None:
+                call.consumed.append(message.message_id)
+        else:
+            message = await self._receive(call, seconds)
+        return None if message is None else self._told(message)
+
+    async def _receive(self, call: Call, seconds: float | None) -> RoutedMessage | None:
+        record, waiting = call.record, self._waiting
+        agent_id = record.agent_id
+        wait = Wait(
+            state=AgentState.WAITING_FOR_CHILD,
+            on="what another agent writes",
+            targets=lambda: (ANYONE,),
+            ready=lambda: (
+                seconds is not None or call.has_unread(is_peer) or not self._has_others(record)
+            ),
+        )
+        waiting[agent_id] = waiting.get(agent_id, 0) + 1
+        try:
+            return await call.receive(
+                wait, is_peer, otherwise=lambda: not self._has_others(record), seconds=seconds
+            )
+        finally:
+            waiting[agent_id] -= 1
+            if not waiting[agent_id]:
+                del waiting[agent_id]
+
+    def _has_others(self, record: AgentRecord) -> bool:
+        """Whether an agent but this one may write to it, or spawn one that does."""
+        return len(self._senders) > (record.agent_id in self._senders)
+
+    def _told(self, message: RoutedMessage) -> PeerMessage:
+        sender = message.source or ""
+        known = self._roster.find(sender)
+        return PeerMessage(
+            message_id=message.message_id,
+            sender=sender,
+            name=sender if known is None else known.descriptor.name,
+            text=message.payload["text"],
+            sent_at=message.created_at,
+        )
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
+
+
+def _now(record: AgentRecord) -> PeerNow:
+    agent = record.descriptor
+    return PeerNow(
+        agent_id=record.agent_id,
+        name=agent.name,
+        role=agent.role,
+        state=record.state,
+        labels=agent.labels,
+    )

@@ -1,0 +1,232 @@
+"""Tools that plugins add to PRSM's own: what registers one, and what its handler sees."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.record import Record
+from prsm_core.interfaces.records import check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_core.domain.agents import AgentState
+    from prsm_core.domain.permissions import Answer, Question
+    from prsm_core.domain.tools import ToolSpec
+
+
+class PeerNow(Record, frozen=True, kw_only=True):
+    """An agent of the run that has not ended, as it is now."""
+
+    agent_id: str
+    name: str
+    role: AgentRole
+    state: AgentState
+    labels: Mapping[str, str]
+
+
+class PeerMessage(Record, frozen=True, kw_only=True):
+    """What another agent of the run has written.
+
+    Attributes:
+        message_id: The same wherever it is told of.
+        sender: The id of the agent that wrote it; it may have ended since.
+        name: What that agent is called.
+        text: What it says.
+        sent_at: Unix seconds.
+    """
+
+    message_id: str
+    sender: str
+    name: str
+    text: str
+    sent_at: float
+
+
+class ToolCall(Protocol):
+    """One call of a tool that a plugin has added, as its handler sees it.
+
+    What it does by `relabel` and `send` is written together with its answer, in one step: all of
+    it or, where the handler raises, the agent ends or the engine dies, nothing. A call that an
+    engine has left without an answer is made again by the next one, with the same id.
+    """
+
+    @property
+    def id(self) -> str:
+        """The call's id; the same when it is made again after a crash."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        ...
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments, which fit the tool's schema."""
+        ...
+
+    @property
+    def agent_id(self) -> str:
+        """The id of the calling agent."""
+        ...
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the calling agent."""
+        ...
+
+    @property
+    def role(self) -> AgentRole:
+        """The role of the calling agent."""
+        ...
+
+    @property
+    def provider(self) -> str:
+        """The name of the provider that runs the calling agent."""
+        ...
+
+    @property
+    def cwd(self) -> str:
+        """The folder that the calling agent works in."""
+        ...
+
+    @property
+    def workspace(self) -> str:
+        """The folder of the session, which `cwd` is in."""
+        ...
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the person trusts that folder, and what its files say of plugins and rules."""
+        ...
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the calling agent as they are now, with what this call has changed."""
+        ...
+
+    @property
+    def context_used(self) -> float | None:
+        """What share (0..1) of its model's context the last response used; None: not known."""
+        ...
+
+    @property
+    def now(self) -> float:
+        """Unix seconds, by the engine's clock."""
+        ...
+
+    @property
+    def is_again(self) -> bool:
+        """Whether an earlier engine opened the call, and died before it was answered."""
+        ...
+
+    def agents(self) -> Sequence[PeerNow]:
+        """Return the live agents of the run, oldest first, the calling one among them."""
+        ...
+
+    def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
+        """Change labels of the calling agent, by its answer; return all it has then.
+
+        None takes a label away. The names are `PREFIX/…`, where PREFIX is `labels` of the tool's
+        ToolContribution. They hold once the call is closed: if somebody else has changed a label of
+        the agent since the handler last read `labels`, its answer is an error (`labels_changed`)
+        and nothing is written. Raises OrchestrationError (`bad_labels`) for what can be no label.
+        """
+        ...
+
+    def send(self, to: str, text: str) -> str:
+        """Send a text to a live agent of the run by id or name, with the answer; return its id.
+
+        For tools with `sends_messages`. Raises MessageRoutingError, with the nearest names, for an
+        agent that cannot be sent anything.
+        """
+        ...
+
+    async def next_message(self, seconds: float | None) -> PeerMessage | None:
+        """Take the oldest unread message of another agent; None: there is none.
+
+        Waits for one for at most so many seconds, or for as long as somebody may send one (None);
+        0 does not wait. It counts as read with the answer: a call that fails gives it back. For
+        tools with `takes_messages`.
+        """
+        ...
+
+    async def ask_user(self, question: Question) -> Answer:
+        """Ask a person, once a call; without one the answer says so.
+
+        A call that is made again after a crash waits for the same question, or has its answer.
+        """
+        ...
+
+
+ToolHandler = Callable[[ToolCall], Awaitable[Mapping[str, Any]]]
+ToolHandlerWithSettings = Callable[[ToolCall, Any], Awaitable[Mapping[str, Any]]]
+WhenLabels = Callable[[Mapping[str, str]], bool]
+
+_ROLES = frozenset(role.value for role in AgentRole)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContribution:
+    """Registers a tool that agents may call beside PRSM's own, by the name of its `spec`.
+
+    `await handler(call)` returns the answer, a mapping of JSON values. It raises ToolInputError or
+    OrchestrationError, with a hint, for what the model can do something about; anything else is an
+    error of the plugin, and told as one.
+
+    `when(labels)` says whether an agent of these labels has the tool. It is asked when a life of
+    the agent begins, or another engine takes it up: who does not have it pays nothing for it.
+    Afterwards labels only deny: a call for which it says False is refused. As a function it is
+    asked of every agent; as an import string of those that have labels, and is imported for the
+    first of them.
+
+    With `programs` only agents have it whose provider is a program (`ProviderSpec.program`).
+
+    `labels` is the prefix of the labels that the handler may set, `PREFIX/…`; no other plugin may
+    have it. With `sends_messages` it may `send`, with `takes_messages` it takes what other agents
+    send: an agent that has such a tool is not prompted with that.
+
+    With `acts_outside` each call is in the ledger before its handler runs, which may start a
+    process or write a file: a call that was cut off is then known to have been made (`is_again`).
+    One that `is_repeatable` changes nothing: it neither acts outside the engine, nor relabels,
+    sends or takes anything. Its answer waits for no commit.
+
+    `settings` is a pydantic model or an import string of one: what `tools.NAME` of the
+    configuration may hold. The handler gets an instance of it as its second argument. With a
+    `section` it has none of its own and shares that of the tool of this name.
+    """
+
+    name: str
+    summary: str
+    spec: ToolSpec
+    handler: str | ToolHandler | ToolHandlerWithSettings
+    when: str | WhenLabels
+    settings: str | type[Any] | None = None
+    section: str | None = None
+    programs: bool = False
+    labels: str = ""
+    sends_messages: bool = False
+    takes_messages: bool = False
+    acts_outside: bool = False
+    is_repeatable: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the name, the roles and the schema."""
+        check_name("tool", self.name)
+        if self.spec.name != self.name:
+            raise ValueError(f"tool {self.name}: its spec is of {self.spec.name!r}")
+        if not self.spec.roles or not self.spec.roles <= _ROLES:
+            raise ValueError(f"tool {self.name}: its roles are some of {', '.join(sorted(_ROLES))}")
+        if self.spec.input_schema.get("type") != "object":
+            raise ValueError(f"tool {self.name}: its schema is of type object")
+        if self.labels:
+            check_name("label prefix", self.labels)
+        if self.section is not None and self.settings is not None:
+            raise ValueError(f"tool {self.name}: it has a section, or shares one; not both")
+        changes = self.labels or self.sends_messages or self.takes_messages or self.acts_outside
+        if self.is_repeatable and changes:
+            raise ValueError(f"tool {self.name}: what is repeatable changes nothing")

@@ -1,0 +1,63 @@
+"""Two tools by which scripted agents write to each other, as a plugin's would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.tools import ToolSpec
+from prsm_core.engine.tools.arguments import compiled
+from prsm_core.engine.tools.table import TOOLS, Tool, ToolTable
+from prsm_core.engine.turns.call import Reply
+
+if TYPE_CHECKING:
+    from prsm_core.engine.ports import Mail
+    from prsm_core.engine.turns.call import Call
+
+ALL = frozenset(role.value for role in AgentRole)
+
+
+def tool(name: str, properties: dict[str, Any], roles: frozenset[str], **about: bool) -> Tool:
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    spec = ToolSpec(name=name, description=name, input_schema=schema, roles=roles)
+    return Tool(spec=spec, schema=schema, fits=compiled(schema), **about)
+
+
+class PeerTools:
+    """Owns `message_send` and `message_next`, once it has the mail of an engine."""
+
+    mail: Mail
+
+    async def message_send(self, call: Call) -> Reply:
+        """Write to another agent; the message is in the step of the answer."""
+        if (sent := call.recall("message")) is not None:
+            return Reply({"id": sent.ref})
+        message = self.mail.message(call.record, call.args["to"], call.args["text"])
+        reply = Reply({"id": message.message_id})
+        await call.open(message, reply=reply, noted=call.effect("message", message.message_id))
+        return reply
+
+    async def message_next(self, call: Call) -> Reply:
+        """Take the oldest message of a peer."""
+        message = await self.mail.next(call, call.args.get("seconds"))
+        told = message and {"id": message.message_id, "from": message.name, "text": message.text}
+        return Reply({"message": told})
+
+    def table(
+        self,
+        *,
+        takes: frozenset[str] = frozenset(),
+        sends: frozenset[str] = ALL,
+        nexts: frozenset[str] = ALL,
+    ) -> ToolTable:
+        """Return a table with them: roles of `takes` take messages themselves."""
+        text = {"type": "string"}
+        about = {"to": text, "text": text}
+        seconds = {"seconds": {"type": "number"}}
+        tools = [
+            tool("message_send", about, sends, sends_messages=True),
+            tool("message_next", seconds, nexts - takes),
+            tool("message_next", seconds, takes, takes_messages=True),
+        ]
+        handlers = {"message_send": self.message_send, "message_next": self.message_next}
+        return ToolTable((*TOOLS, *tools), handlers)

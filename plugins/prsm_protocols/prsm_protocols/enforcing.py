@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from prsm_protocols.labels import is_under_protocol
 from prsm_protocols.tool_names import ALWAYS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prsm_core import PermissionContext, PermissionRequest
     from prsm_protocols.validator import Validator
 
@@ -17,8 +20,9 @@ if TYPE_CHECKING:
 class Enforcing:
     """Decides about calls by the labels of the agent as they are now."""
 
-    def __init__(self, validator: Validator) -> None:
+    def __init__(self, validator: Validator, now: Callable[[], float] = time.time) -> None:
         self._validator = validator
+        self._now = now  # Unix seconds
 
     async def check(self, request: PermissionRequest, context: PermissionContext) -> Deny | None:
         """Deny what the state does not list; no opinion on the rest, and on other agents.
@@ -29,12 +33,17 @@ class Enforcing:
         if not is_under_protocol(context.labels) or request.tool in ALWAYS:
             return None
         try:
+            now = self._now()
             standing = await self._validator.standing_soon(
-                context.labels, request.agent_id, context.workspace, trusted=context.trusted
+                context.labels,
+                request.agent_id,
+                context.workspace,
+                trusted=context.trusted,
+                now=now,
             )
         except PrsmError as error:
             return Deny(f"{error.message}\n{error.hint or ''}".strip())
-        why = self._validator.denial(standing, request.tool)
+        why = self._validator.denial(standing, request.tool, now)
         return None if why is None else Deny(why)
 
 

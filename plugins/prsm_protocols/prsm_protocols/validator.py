@@ -1,13 +1,12 @@
 """The Validator: where an agent stands in its protocol, and whether it may move.
 
 It decides, and keeps nothing of agents: what it goes by are their labels, the kept pages and the
-time. It never says where to go.
+time, in Unix seconds. It never says where to go.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from prsm_core import InvalidTransitionError, OrchestrationError
@@ -19,7 +18,7 @@ from prsm_protocols.problems import nearest
 from prsm_protocols.tool_names import ALWAYS, SAME, TRANSITION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from prsm_protocols.compiled import Compiled, Move, Protocol
     from prsm_protocols.page import State, Within
@@ -70,18 +69,12 @@ class Standing:
 class Validator:
     """Decides about moves and tools; owns what it has read of pages."""
 
-    def __init__(
-        self,
-        library: Library | None = None,
-        kept: Kept | None = None,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, library: Library | None = None, kept: Kept | None = None) -> None:
         self.library = library or Library()
         self.kept = kept or Kept()
-        self.now = now  # Unix seconds
 
     def standing(
-        self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool
+        self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool, now: float
     ) -> Standing:
         """Return where an agent stands by its labels; blocks where pages have to be read.
 
@@ -90,10 +83,10 @@ class Validator:
         if (pin := pin_of(labels, agent_id)) is not None:
             return _pinned(pin, self.kept.get(pin.protocol))
         protocol = self.newest(chosen(labels), workspace, trusted=trusted)
-        return Standing(protocol, protocol.start.page.initial, self.now(), is_pinned=False)
+        return Standing(protocol, protocol.start.page.initial, now, is_pinned=False)
 
     async def standing_soon(
-        self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool
+        self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool, now: float
     ) -> Standing:
         """Return what `standing` does; a thread reads what is not in memory."""
         if (pin := pin_of(labels, agent_id)) is not None:
@@ -103,7 +96,7 @@ class Validator:
             return _pinned(pin, found)
         if trusted:
             await self._read_pages(workspace)
-        return self.standing(labels, agent_id, workspace, trusted=trusted)
+        return self.standing(labels, agent_id, workspace, trusted=trusted, now=now)
 
     async def newest_soon(self, name: str, workspace: str, *, trusted: bool) -> Protocol:
         """Return what `newest` does; a thread reads what is not in memory."""
@@ -134,17 +127,16 @@ class Validator:
             )
         return found
 
-    def timed(self, standing: Standing) -> Standing:
+    def timed(self, standing: Standing, now: float) -> Standing:
         """Return where an agent stands once its time limits are minded; each is counted anew."""
-        now = self.now()
         within = standing.overdue(now)
         if within is None:
             return standing
         standing.page.machine.validate(standing.state, within.to, trigger=WITHIN)
         return standing.at(within.to, now)
 
-    def move(self, standing: Standing, to: str, used: float | None) -> Standing:
-        """Return where a move leads; `used` is the share of the context that is used.
+    def move(self, standing: Standing, to: str, used: float | None, now: float) -> Standing:
+        """Return where a move leads now; `used` is the share of the context that is used.
 
         Raises OrchestrationError, whose hint names the moves that are open.
         """
@@ -165,13 +157,13 @@ class Validator:
                 standing,
                 used,
             )
-        return standing.at(to, self.now())
+        return standing.at(to, now)
 
-    def denial(self, standing: Standing, tool: str) -> str | None:
+    def denial(self, standing: Standing, tool: str, now: float) -> str | None:
         """Return why an agent may not call a tool where it stands, None where it may."""
         if tool in ALWAYS:
             return None
-        if standing.declared.within is not None and (within := standing.overdue(self.now())):
+        if standing.declared.within is not None and (within := standing.overdue(now)):
             return (
                 f"your time in the state {standing.state} is over: you are to be in {within.to}."
                 f' Call {TRANSITION}(to="{within.to}") first.'

@@ -40,6 +40,7 @@ NAMES = (
     "workspace",
     "symbols",
     "regions",
+    "protocols",
     "tui",
 )
 

@@ -25,6 +25,8 @@ def test_a_benchmark_tells_values_references_and_goals(name, monkeypatch):
             pytest.importorskip(f"prsm_{plugin}", reason=f"prsm-{plugin} is not installed")
     if name == "tui":
         pytest.importorskip("prsm_tui", reason="prsm-tui is not installed")
+    if name == "protocols":
+        pytest.importorskip("prsm_protocols", reason="prsm-protocols is not installed")
     if name in {"regions", "symbols"}:
         pytest.importorskip("prsm_regions", reason="prsm-regions is not installed")
     report = run_benchmark(name, TINY)

@@ -90,6 +90,7 @@ class Protocol:
         self.name = name
         self.pages = pages
         self.sources = sources  # the text of each page as it was written
+        self._led: dict[str, Protocol] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -119,7 +120,11 @@ class Protocol:
 
     def led_to(self, name: str) -> Protocol:
         """Return the protocol of another page that this one leads to."""
-        return self if name == self.name else _closure(name, self.pages, self.sources)
+        if name == self.name:
+            return self
+        if name not in self._led:
+            self._led[name] = _closure(name, self.pages, self.sources)
+        return self._led[name]
 
 
 class ProtocolSet:

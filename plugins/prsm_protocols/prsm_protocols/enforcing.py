@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
+import time
+from functools import cache
 from typing import TYPE_CHECKING
 
 from prsm_core import Deny, PrsmError
-from prsm_protocols.labels import is_under_protocol, pin_of
+from prsm_protocols.labels import is_under_protocol
 from prsm_protocols.tool_names import ALWAYS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prsm_core import PermissionContext, PermissionRequest
-    from prsm_protocols.validator import Standing, Validator
+    from prsm_protocols.validator import Validator
 
 
 class Enforcing:
     """Decides about calls by the labels of the agent as they are now."""
 
-    def __init__(self, validator: Validator) -> None:
+    def __init__(self, validator: Validator, now: Callable[[], float] = time.time) -> None:
         self._validator = validator
+        self._now = now  # Unix seconds
 
     async def check(self, request: PermissionRequest, context: PermissionContext) -> Deny | None:
         """Deny what the state does not list; no opinion on the rest, and on other agents.
@@ -30,31 +33,29 @@ class Enforcing:
         if not is_under_protocol(context.labels) or request.tool in ALWAYS:
             return None
         try:
-            standing = await self._standing(request.agent_id, context)
+            now = self._now()
+            standing = await self._validator.standing_soon(
+                context.labels,
+                request.agent_id,
+                context.workspace,
+                trusted=context.trusted,
+                now=now,
+            )
         except PrsmError as error:
             return Deny(f"{error.message}\n{error.hint or ''}".strip())
-        why = self._validator.denial(standing, request.tool)
+        why = self._validator.denial(standing, request.tool, now)
         return None if why is None else Deny(why)
-
-    async def _standing(self, agent_id: str, context: PermissionContext) -> Standing:
-        """Return where the agent stands; a thread reads what is not in memory."""
-        pin = pin_of(context.labels, agent_id)
-        read = partial(
-            self._validator.standing,
-            context.labels,
-            agent_id,
-            context.workspace,
-            trusted=context.trusted,
-        )
-        if pin is not None and self._validator.kept.knows(pin.protocol):
-            return read()
-        return await asyncio.to_thread(read)
 
 
 async def check(request: PermissionRequest, context: PermissionContext) -> Deny | None:
     """Deny what the state of an agent's protocol does not list."""
     if not is_under_protocol(context.labels):
         return None
+    return await _enforcing().check(request, context)
+
+
+@cache
+def _enforcing() -> Enforcing:
     from prsm_protocols.tools import VALIDATOR  # it reads markdown: only who needs it pays for that
 
-    return await Enforcing(VALIDATOR).check(request, context)
+    return Enforcing(VALIDATOR)

@@ -31,7 +31,7 @@ class Kept:
 
     def __init__(self, folder: Callable[[], Path] = kept_folder) -> None:
         self._folder = folder
-        self._known: dict[tuple[Path, str], Protocol] = {}
+        self._known: dict[tuple[Path, str], Protocol] = {}  # by the folder of all, and the id
 
     def folder(self, digits: str) -> Path:
         """Return the folder that has the pages of a version as NAME.md."""
@@ -40,41 +40,36 @@ class Kept:
     def put(self, protocol: Protocol) -> None:
         """Keep the pages of a protocol; blocks. Doing it again changes nothing."""
         folder = self.folder(protocol.hash)
-        if self._find(folder, protocol.id) is not None and folder.is_dir():
-            return
         if not folder.is_dir():
             _write(folder, protocol)
-        self._remember(folder, protocol)
+        self._remember(protocol)
+
+    def find(self, identity: str) -> Protocol | None:
+        """Return what `get` does, None where it would have to be read."""
+        return self._known.get((self._folder(), identity))
 
     def get(self, identity: str) -> Protocol:
         """Return a protocol by its id, NAME@ and digits; blocks where it is not in memory.
 
         Raises OrchestrationError (`protocol_lost`) where it is not kept as it was.
         """
+        if (known := self.find(identity)) is not None:
+            return known
         name, _, digits = identity.rpartition("@")
         folder = self.folder(digits)
-        if (known := self._find(folder, identity)) is not None:
-            return known
         try:
             found = compile_pages(read_folder(folder))[0].get(name)
         except ProtocolError as error:
             raise _lost(identity, folder, error.message) from error
         if found is None or found.id != identity:
             raise _lost(identity, folder, "missing" if found is None else "other than it was")
-        self._remember(folder, found)
+        self._remember(found)
         return found
 
-    def knows(self, identity: str) -> bool:
-        """Return whether `get` has nothing to read."""
-        return self._find(self.folder(identity.rpartition("@")[2]), identity) is not None
-
-    def _find(self, folder: Path, identity: str) -> Protocol | None:
-        return self._known.get((folder, identity))
-
-    def _remember(self, folder: Path, protocol: Protocol) -> None:
+    def _remember(self, protocol: Protocol) -> None:
         while len(self._known) >= _KNOWN:
             del self._known[next(iter(self._known))]
-        self._known[folder, protocol.id] = protocol
+        self._known[self._folder(), protocol.id] = protocol
 
 
 def _write(folder: Path, protocol: Protocol) -> None:

@@ -42,14 +42,26 @@ class Library:
         """
         folder = Path(workspace, PAGES)
         signature = _signature(folder)
+        if (found := self._same(workspace, signature)) is not None:
+            return found
+        while len(self._known) >= _KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[workspace] = (signature, _compiled(folder))
+        return _or_raise(self._known[workspace][1])
+
+    def current(self, workspace: str) -> ProtocolSet | None:
+        """Return what `read` would, where no file has to be read for it; raises as it does."""
+        return self._same(workspace, _signature(Path(workspace, PAGES)))
+
+    def _same(self, workspace: str, signature: Signature) -> ProtocolSet | None:
         known = self._known.get(workspace)
-        if known is None or known[0] != signature:
-            while len(self._known) >= _KNOWN:
-                del self._known[next(iter(self._known))]
-            known = self._known[workspace] = (signature, _compiled(folder))
-        if isinstance(known[1], ProtocolError):
-            raise ProtocolError(known[1].problems)
-        return known[1]
+        return _or_raise(known[1]) if known is not None and known[0] == signature else None
+
+
+def _or_raise(found: ProtocolSet | ProtocolError) -> ProtocolSet:
+    if isinstance(found, ProtocolError):
+        raise ProtocolError(found.problems)  # another one: who raises it adds to its traceback
+    return found
 
 
 def read_folder(folder: Path) -> list[Source]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -12,14 +13,25 @@ PAGES = ".prism/protocols"  # of a workspace that is trusted
 
 def state_folder() -> Path:
     """Return the folder of PRSM's state, as the core resolves it from the environment."""
-    if home := os.environ.get("PRSM_HOME"):
+    return _state_of(os.environ.get("PRSM_HOME"))
+
+
+@lru_cache(8)
+def _state_of(home: str | None) -> Path:
+    """Return the folder for a value of PRSM_HOME; each decision about a tool asks for it."""
+    if home:
         return Path(home).expanduser().absolute() / "state"
     return platformdirs.user_state_path("prsm")
 
 
 def kept_folder() -> Path:
     """Return the folder of the pages that agents are pinned to."""
-    return state_folder() / "protocols"
+    return _kept_in(state_folder())
+
+
+@lru_cache(8)
+def _kept_in(state: Path) -> Path:
+    return state / "protocols"
 
 
 def measurements_folder() -> Path:

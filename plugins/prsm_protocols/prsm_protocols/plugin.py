@@ -1,13 +1,95 @@
-"""What this distribution contributes: a check, a sink of measurements, and programs as agents."""
+"""What this distribution contributes: tools, a check, a sink of measurements, and programs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from prsm_core import EventSinkSpec, PermissionCheckSpec, ProviderSpec, hookimpl
+from prsm_core import (
+    AgentRole,
+    EventSinkSpec,
+    PermissionCheckSpec,
+    ProviderSpec,
+    ToolContribution,
+    ToolSpec,
+    hookimpl,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+
+_STATE = "a state of your protocol; leave it out to be told where you are and what is open"
+_ANY = {"description": "anything worth keeping, as JSON"}
+_TEXT = {"type": "string", "minLength": 1}
+
+
+@hookimpl
+def prsm_tools() -> Iterator[ToolContribution]:
+    """Contribute the tools of agents under a protocol; no other agent has them."""
+    yield _tool(
+        "state_transition",
+        "Moves you to another state of the protocol that you are held to, or says where you are. "
+        "A state allows what its page says; the answer has the moves that are open.",
+        {"to": {"type": "string", "description": _STATE}, "context": _ANY},
+    )
+    yield _tool(
+        "message_send",
+        "Sends a message to another agent of the run, by its name; no answer is waited for.",
+        {"to": _TEXT, "text": _TEXT},
+        required=("to", "text"),
+        sends_messages=True,
+    )
+    yield _tool(
+        "message_next",
+        "Takes the oldest message that another agent has sent you, or null.",
+        {
+            "seconds": {
+                "type": ["number", "null"],
+                "minimum": 0,
+                "description": "how long to wait for one; null: as long as one may come",
+            }
+        },
+        programs=True,
+        takes_messages=True,
+        waits=True,
+    )
+    yield _tool(
+        "measure",
+        "Notes a measurement of your work. Nobody acts on it.",
+        {"name": _TEXT, "value": {"type": "number"}, "data": _ANY},
+        required=("name",),
+    )
+
+
+def _tool(
+    name: str,
+    description: str,
+    properties: Mapping[str, Any],
+    *,
+    required: Sequence[str] = (),
+    waits: bool = False,
+    **fields: Any,
+) -> ToolContribution:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    return ToolContribution(
+        name=name,
+        summary=description.partition(".")[0] + ".",
+        spec=ToolSpec(
+            name=name,
+            description=description,
+            input_schema=schema,
+            roles=frozenset(role.value for role in AgentRole),
+            waits=waits,
+        ),
+        handler=f"prsm_protocols.tools:{name}",
+        when="prsm_protocols.labels:is_under_protocol",
+        labels="protocols",
+        **fields,
+    )
 
 
 @hookimpl

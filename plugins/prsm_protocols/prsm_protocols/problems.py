@@ -6,7 +6,7 @@ import difflib
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from prsm_core import ConfigError
+from prsm_core import OrchestrationError
 from prsm_protocols.page import Record
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Problem(Record, frozen=True):
         return f"{self.file}:{self.line}: {kind}{self.text}"
 
 
-class ProtocolError(ConfigError):
+class ProtocolError(OrchestrationError):
     """Pages that cannot be used; `problems` are those that keep them from it."""
 
     code = "protocol"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core import ToolCall
+    from prsm_protocols.compiled import Protocol
     from prsm_protocols.upgrading import Upgrade
     from prsm_protocols.validator import Standing
 
@@ -40,7 +41,7 @@ class Tools:
         _small(call.args.get("context"), "context")
         standing = await self._prepared(call)
         upgrade = None if to is None else await self._upgrades.offer(call, standing)
-        await self._keep(standing, upgrade, to)
+        await self._keep_what_follows(call, standing, upgrade)
         return self._moved(call, to, upgrade)
 
     async def message_send(self, call: ToolCall) -> Mapping[str, Any]:
@@ -58,7 +59,7 @@ class Tools:
         await self._prepared(call)
         message = None
         if found is not None:
-            message = {"id": found.message_id, "from": found.sender_name, "text": found.text}
+            message = {"id": found.message_id, "from": found.name, "text": found.text}
         return {"message": message, **brief(self._stand(call), call.context_used)}
 
     async def measure(self, call: ToolCall) -> Mapping[str, Any]:
@@ -68,52 +69,54 @@ class Tools:
         return {"ok": True, **brief(self._stand(call), call.context_used)}
 
     async def _prepared(self, call: ToolCall) -> Standing:
-        """Return where the agent stands, with what it stands on read and kept."""
-        return await asyncio.to_thread(self._read, call)
-
-    def _read(self, call: ToolCall) -> Standing:
-        standing = self._standing(call)
-        self._validator.kept.put(standing.protocol)
-        timed = self._validator.timed(standing)
-        if timed is not standing:
-            self._validator.kept.put(timed.protocol)
+        """Return where the agent stands, with all that it stands on read and kept."""
+        standing = await self._validator.standing_soon(
+            call.labels, call.agent_id, call.workspace, trusted=call.trusted, now=call.now
+        )
+        timed = self._validator.timed(standing, call.now)
+        for each in (standing, timed):
+            await self._keep(each.protocol)
         return timed
 
-    async def _keep(self, standing: Standing, upgrade: Upgrade | None, to: str | None) -> None:
-        """Keep the version that a move may lead to, before a label names it."""
+    async def _keep_what_follows(
+        self, call: ToolCall, standing: Standing, upgrade: Upgrade | None
+    ) -> None:
+        """Keep the versions that an upgrade and a move lead to, before a label names them."""
         if upgrade is not None and upgrade.protocol is not None:
-            standing = upgraded(standing, upgrade.protocol, self._validator.now())
-        protocols = [standing.protocol]
-        if to is not None:
-            protocols.append(standing.protocol.led_to(standing.page.home(to)))
-        for protocol in protocols:
+            standing = upgraded(standing, upgrade.protocol, call.now)
+            await self._keep(standing.protocol)
+        if (to := call.args.get("to")) is not None:
+            await self._keep(standing.protocol.led_to(standing.page.home(to)))
+
+    async def _keep(self, protocol: Protocol) -> None:
+        if self._validator.kept.find(protocol.id) is None:
             await asyncio.to_thread(self._validator.kept.put, protocol)
 
     def _standing(self, call: ToolCall) -> Standing:
         return self._validator.standing(
-            call.labels, call.agent_id, call.workspace, trusted=call.trusted
+            call.labels, call.agent_id, call.workspace, trusted=call.trusted, now=call.now
         )
 
     def _stand(self, call: ToolCall) -> Standing:
         """Return where the agent stands now, and have its labels say so."""
         was = self._standing(call)
-        standing = self._validator.timed(was)
+        standing = self._validator.timed(was, call.now)
         if standing is not was or not was.is_pinned:
             call.relabel(changes_to(standing.pin, call.agent_id))
         return standing
 
     def _moved(self, call: ToolCall, to: str | None, upgrade: Upgrade | None) -> Mapping[str, Any]:
         was = self._standing(call)
-        standing = timed = self._validator.timed(was)
+        standing = timed = self._validator.timed(was, call.now)
         changes: dict[str, str] = {}
         if upgrade is not None:
             changes |= upgrade.labels
             if upgrade.protocol is not None:
-                standing = upgraded(standing, upgrade.protocol, self._validator.now())
+                standing = upgraded(standing, upgrade.protocol, call.now)
         refused: OrchestrationError | None = None
         if to is not None and not (to == standing.state and standing is not was):
             try:
-                standing = self._validator.move(standing, to, call.context_used)
+                standing = self._validator.move(standing, to, call.context_used, call.now)
             except OrchestrationError as error:
                 if standing is was and not changes:
                     raise

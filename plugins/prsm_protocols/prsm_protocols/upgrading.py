@@ -57,9 +57,7 @@ class Upgrades:
             return None
         name = standing.protocol.name
         try:
-            newer = await asyncio.to_thread(
-                self._validator.newest, name, call.workspace, trusted=True
-            )
+            newer = await self._validator.newest_soon(name, call.workspace, trusted=True)
         except (ProtocolError, OrchestrationError):
             return None  # pages that are wrong, or gone, are no newer version: it stays
         if newer.id == standing.protocol.id or upgraded_state(newer, standing.state) is None:

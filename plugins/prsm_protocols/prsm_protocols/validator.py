@@ -1,12 +1,12 @@
 """The Validator: where an agent stands in its protocol, and whether it may move.
 
 It decides, and keeps nothing of agents: what it goes by are their labels, the kept pages and the
-time. It never says where to go.
+time, in Unix seconds. It never says where to go.
 """
 
 from __future__ import annotations
 
-import time
+import asyncio
 from typing import TYPE_CHECKING
 
 from prsm_core import InvalidTransitionError, OrchestrationError
@@ -18,7 +18,7 @@ from prsm_protocols.problems import nearest
 from prsm_protocols.tool_names import ALWAYS, SAME, TRANSITION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from prsm_protocols.compiled import Compiled, Move, Protocol
     from prsm_protocols.page import State, Within
@@ -69,30 +69,44 @@ class Standing:
 class Validator:
     """Decides about moves and tools; owns what it has read of pages."""
 
-    def __init__(
-        self,
-        library: Library | None = None,
-        kept: Kept | None = None,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, library: Library | None = None, kept: Kept | None = None) -> None:
         self.library = library or Library()
         self.kept = kept or Kept()
-        self.now = now  # Unix seconds
 
     def standing(
-        self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool
+        self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool, now: float
     ) -> Standing:
         """Return where an agent stands by its labels; blocks where pages have to be read.
 
         Raises ProtocolError or OrchestrationError where that cannot be told.
         """
         if (pin := pin_of(labels, agent_id)) is not None:
-            protocol = self.kept.get(pin.protocol)
-            if pin.state not in protocol.start.states:
-                raise _no_state(pin)
-            return Standing(protocol, pin.state, pin.since, is_pinned=True)
+            return _pinned(pin, self.kept.get(pin.protocol))
         protocol = self.newest(chosen(labels), workspace, trusted=trusted)
-        return Standing(protocol, protocol.start.page.initial, self.now(), is_pinned=False)
+        return Standing(protocol, protocol.start.page.initial, now, is_pinned=False)
+
+    async def standing_soon(
+        self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool, now: float
+    ) -> Standing:
+        """Return what `standing` does; a thread reads what is not in memory."""
+        if (pin := pin_of(labels, agent_id)) is not None:
+            found = self.kept.find(pin.protocol)
+            if found is None:
+                found = await asyncio.to_thread(self.kept.get, pin.protocol)
+            return _pinned(pin, found)
+        if trusted:
+            await self._read_pages(workspace)
+        return self.standing(labels, agent_id, workspace, trusted=trusted, now=now)
+
+    async def newest_soon(self, name: str, workspace: str, *, trusted: bool) -> Protocol:
+        """Return what `newest` does; a thread reads what is not in memory."""
+        if trusted:
+            await self._read_pages(workspace)
+        return self.newest(name, workspace, trusted=trusted)
+
+    async def _read_pages(self, workspace: str) -> None:
+        if self.library.current(workspace) is None:
+            await asyncio.to_thread(self.library.read, workspace)
 
     def newest(self, name: str, workspace: str, *, trusted: bool) -> Protocol:
         """Return a protocol as the files of a trusted workspace have it now; blocks."""
@@ -113,17 +127,16 @@ class Validator:
             )
         return found
 
-    def timed(self, standing: Standing) -> Standing:
+    def timed(self, standing: Standing, now: float) -> Standing:
         """Return where an agent stands once its time limits are minded; each is counted anew."""
-        now = self.now()
         within = standing.overdue(now)
         if within is None:
             return standing
         standing.page.machine.validate(standing.state, within.to, trigger=WITHIN)
         return standing.at(within.to, now)
 
-    def move(self, standing: Standing, to: str, used: float | None) -> Standing:
-        """Return where a move leads; `used` is the share of the context that is used.
+    def move(self, standing: Standing, to: str, used: float | None, now: float) -> Standing:
+        """Return where a move leads now; `used` is the share of the context that is used.
 
         Raises OrchestrationError, whose hint names the moves that are open.
         """
@@ -144,13 +157,13 @@ class Validator:
                 standing,
                 used,
             )
-        return standing.at(to, self.now())
+        return standing.at(to, now)
 
-    def denial(self, standing: Standing, tool: str) -> str | None:
+    def denial(self, standing: Standing, tool: str, now: float) -> str | None:
         """Return why an agent may not call a tool where it stands, None where it may."""
         if tool in ALWAYS:
             return None
-        if (within := standing.overdue(self.now())) is not None:
+        if standing.declared.within is not None and (within := standing.overdue(now)):
             return (
                 f"your time in the state {standing.state} is over: you are to be in {within.to}."
                 f' Call {TRANSITION}(to="{within.to}") first.'
@@ -208,8 +221,10 @@ def _told_way(first: Move, goal: str) -> str:
     return f"{way}{when}.{guard}"
 
 
-def _no_state(pin: Pin) -> OrchestrationError:
-    return OrchestrationError(
+def _pinned(pin: Pin, protocol: Protocol) -> Standing:
+    if pin.state in protocol.start.states:
+        return Standing(protocol, pin.state, pin.since, is_pinned=True)
+    raise OrchestrationError(
         f"the protocol {pin.protocol} has no state {pin.state}",
         hint="ask the person: the label of the agent was made by another version of the plugin",
         code="protocol_lost",

@@ -107,6 +107,7 @@ class ListeningEar:
     """Hears of what a program did."""
 
     def __init__(self) -> None:
+        self.beats = 0
         self.moves: list[str] = []
         self.completions: list[str] = []
         self.steps: asyncio.Queue[StepEnded] = asyncio.Queue()
@@ -116,6 +117,9 @@ class ListeningEar:
 
     async def completed(self, summary: str) -> None:
         self.completions.append(summary)
+
+    async def alive(self) -> None:
+        self.beats += 1
 
     async def step(self, event: StepEnded) -> None:
         self.steps.put_nowait(event)

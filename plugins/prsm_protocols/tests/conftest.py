@@ -52,7 +52,7 @@ class World:
     def __init__(self, workspace, state):
         self.workspace = workspace
         self.time = 1000.0
-        self.validator = Validator(Library(), Kept(lambda: state), lambda: self.time)
+        self.validator = Validator(Library(), Kept(lambda: state))
         self.tools = Tools(self.validator)
         self.labels = {}
         self.context = None
@@ -106,6 +106,7 @@ class FakeCall:
         self.context_used = world.context
         self.labels = dict(world.labels[agent])
         self.sent = []
+        self.now = world.time
 
     def agents(self):
         return [

@@ -12,6 +12,7 @@ from prsm_protocols.reading import read_page
 
 from plugins.prsm_protocols.tests.test_reading import EXAMPLE
 from prsm_core import InvalidTransitionError, Machine
+from tests.sources import ROOT
 
 IDLE = (
     "# Protocol: idle\n## States\n- idle: Waits\n## Transitions\n- idle -> inbox: When mail comes\n"
@@ -165,3 +166,10 @@ def test_the_machine_allows_what_a_set_of_pairs_does(graph):
         assert target not in machine.targets(at, trigger=WITHIN)
         if allowed:
             at = target
+
+
+def test_the_page_of_the_guide_compiles():
+    guide = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
+    page = guide.partition("```text\n")[2].partition("```")[0]
+    _, problems = compiled({"inbox": page})
+    assert problems == ["inbox.md:16: warning: the state idle is declared nowhere"]

@@ -32,7 +32,7 @@ async def denial(world, tool, agent="w1", mode=PermissionMode.DEFAULT):
         labels=world.labels[agent],
     )
     request = PermissionRequest(agent_id=agent, tool=tool)
-    verdict = await Enforcing(world.validator).check(request, context)
+    verdict = await Enforcing(world.validator, lambda: world.time).check(request, context)
     assert verdict is None or isinstance(verdict, Deny)
     return None if verdict is None else verdict.reason
 

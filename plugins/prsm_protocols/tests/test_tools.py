@@ -222,7 +222,7 @@ async def test_a_protocol_says_who_may_be_written_to(world, section, allowed):
 
 
 async def test_the_oldest_message_is_taken_and_none_is_told(world):
-    world.inbox.append(SimpleNamespace(message_id="m7", sender_name="boss", text="begin"))
+    world.inbox.append(SimpleNamespace(message_id="m7", name="boss", text="begin"))
     first = await world.call("message_next", seconds=1)
     assert first["message"] == {"id": "m7", "from": "boss", "text": "begin"}
     assert (await world.call("message_next"))["message"] is None

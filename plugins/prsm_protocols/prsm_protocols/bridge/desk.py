@@ -49,6 +49,10 @@ class Ear(Protocol):
         """Take note that the agent is done; it is committed."""
         ...
 
+    async def alive(self) -> None:
+        """Let the engine know that the program lives."""
+        ...
+
     async def step(self, event: StepEnded) -> None:
         """Let the engine know that a call waits."""
         ...
@@ -239,6 +243,8 @@ class Desk:
         return _as_answer(request, await self._call(request, MEASURE, args))
 
     async def _heartbeat(self, request: Request) -> Answer:
+        if self._ear is not None:
+            await self._ear.alive()
         return Answer(id=request.id, ok=True, result={})
 
     async def _complete(self, request: Request) -> Answer:

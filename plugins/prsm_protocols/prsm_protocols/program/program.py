@@ -269,6 +269,10 @@ class Program:
         await self._tell(AssistantMessage(summary))
         self._done.set()
 
+    async def alive(self) -> None:
+        """Give the engine a sign of life; see Ear."""
+        await self._tell(TextDelta(""))
+
     async def step(self, event: StepEnded) -> None:
         """Tell that a call waits; see Ear."""
         await self._tell(event)

@@ -200,8 +200,10 @@ class Server:
         assert self.process is not None
         self.process.kill()
         await self.process.communicate()
-        if empty:
-            shutil.rmtree(self.folder)
+        if empty:  # but for the folder, which may be mounted somewhere
+            shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
+            for path in self.folder.glob("*.aof"):
+                path.unlink()
 
     async def stop(self) -> None:
         if self.process is not None and self.process.returncode is None:

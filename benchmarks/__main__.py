@@ -41,6 +41,7 @@ NAMES = (
     "symbols",
     "regions",
     "protocols",
+    "bridge",
     "tui",
 )
 

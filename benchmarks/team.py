@@ -109,19 +109,23 @@ async def open_team(
     store: Store | None = None,
     settings: Mapping[str, Any] | None = None,
     clock: Clock | None = None,
+    provider: Provider | None = None,
+    tools: ToolTable | None = None,
 ) -> AsyncIterator[Team]:
-    """Open an engine whose limits are far away, but checked."""
+    """Open an engine whose limits are far away, but checked.
+
+    All agents behave like `behave`, or are those of `provider`.
+    """
     limits = {"max_agents_per_run": 100_000}
     sections = Settings.model_validate({"engine": limits, **(settings or {})})
     clock = clock or SystemClock()
-    tools = ToolTable()
+    tools = tools or ToolTable()
     with tempfile.TemporaryDirectory() as folder:
         async with ProcessLauncher(clock) as launcher:
             store = MemoryStore() if store is None else store
-            provider = ProviderSpec(
-                name="stub",
-                summary="a stub",
-                factory=lambda _settings, _services: StubProvider(behave),
+            stub = provider or StubProvider(behave)
+            spec = ProviderSpec(
+                name="stub", summary="a stub", factory=lambda _settings, _services: stub
             )
             config = EngineConfig(
                 settings=sections,
@@ -129,7 +133,7 @@ async def open_team(
                 session_id="session",
                 store=store,
                 launcher=launcher,
-                providers={"stub": provider},
+                providers={"stub": spec},
                 broker=build_broker(
                     sections.permissions, workspace=folder, checks={}, orchestration=tools.names
                 ),

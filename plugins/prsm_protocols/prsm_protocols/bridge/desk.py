@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core import OrchestrationError, StepEnded, ToolInputError
 from prsm_protocols.aism import HELP
-from prsm_protocols.bridge.limits import Bucket
+from prsm_protocols.bridge.limits import A_SECOND, Bucket
 from prsm_protocols.bridge.wire import Answer, Request, refusal
 
 if TYPE_CHECKING:
@@ -66,13 +66,15 @@ class Desk:
         waiting: How many requests wait for a message: who waits is not silent.
     """
 
-    def __init__(self, agent_id: str, host: AgentHost, services: ProviderServices) -> None:
+    def __init__(
+        self, agent_id: str, host: AgentHost, services: ProviderServices, *, rate: int = A_SECOND
+    ) -> None:
         self.agent_id = agent_id
         self.beat = services.clock.now()
         self.waiting = 0
         self._host = host
         self._services = services
-        self._bucket = Bucket(services.clock)
+        self._bucket = Bucket(services.clock, rate)
         self._token = ""
         self._ear: Ear | None = None
         self._open: dict[str, asyncio.Future[Answer]] = {}

@@ -154,7 +154,8 @@ async def climb(prsm: Programs, way: str, kills: int, seed: int) -> None:
             section = {"redis": server.unix_url}
         prsm.program("/usr/bin/python3", "/clients/ladder.py", restarts=10, **section)
         run = Climb(prsm, server, kills, seed)
-        assert await run.run() == 0
+        code = await run.run()
+        assert code == 0, prsm.events("run_finished", "notice")[-5:]
     assert run.kills == [], "the run was over before everything was killed"
     assert prsm.states() == [f"s{n}" for n in range(rungs + 1)]
     await prsm.until_gone()

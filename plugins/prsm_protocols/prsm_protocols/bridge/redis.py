@@ -28,7 +28,7 @@ from prsm_protocols.bridge.lua import (
 from prsm_protocols.bridge.wire import read_request, refusal, write_answer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from redis.asyncio import Redis
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 BLOCK_MS = 500  # a new agent's stream is read after so long; redis-py itself gives up after 5 s
 BATCH = 64  # requests that are read at once
+OPEN_SECONDS = 15.0  # for which a server that is away is waited for
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds until a server that is away is tried again
 OLDEST = (6, 2)
 _LASTING = frozenset({"state", "send", "next", "measure", "complete"})  # whose answers are kept
@@ -81,6 +82,7 @@ class RedisBridge:
         self._reader: BackgroundTask | None = None
         self._opening = asyncio.Lock()
         self._changed = asyncio.Event()  # there is an agent to read for
+        self._serving: set[BackgroundTask] = set()
         self._is_behind = False  # an answer was not given: what is pending is read again
 
     @asynccontextmanager
@@ -90,9 +92,9 @@ class RedisBridge:
         `count` returns a number that is higher each time, also after a restart of the engine.
         Raises ProviderNotAvailableError for a server that cannot be reached, or would lose things.
         """
-        await self._open()
         place = Place(desk, count)
-        await self._furnish(place)
+        await self._reached(self._open)
+        await self._reached(lambda: self._furnish(place))
         self._places[desk.agent_id] = place
         self._changed.set()
         try:
@@ -102,6 +104,24 @@ class RedisBridge:
             if not self._places:
                 self._changed.clear()
             await self._clear(place)
+
+    async def _reached(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Do something that needs the server, which may just be started again."""
+        clock, pause = self._services.clock, FIRST_PAUSE
+        until = clock.now() + OPEN_SECONDS
+        while True:
+            try:
+                await act()
+            except _errors() as error:
+                if clock.now() + pause > until:
+                    raise ProviderNotAvailableError(
+                        f"program: Redis cannot be reached: {error}",
+                        hint="start the server, or set `providers.program.redis` right",
+                    ) from error
+            else:
+                return
+            await clock.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
 
     def url_of(self, place: Place) -> str:
         """Return the URL by which the agent's program reaches the server."""
@@ -120,9 +140,12 @@ class RedisBridge:
                 return  # the reader sees it, too, and tells every state once it is connected
 
     async def aclose(self) -> None:
-        """Read no more."""
-        if self._reader is not None:
-            self._reader.cancel()
+        """Read and answer no more."""
+        tasks = [*self._serving, *(() if self._reader is None else (self._reader,))]
+        for task in tasks:
+            task.cancel()
+        while not all(task.done() for task in tasks):  # else one might connect once more
+            await self._services.clock.sleep(0)
         if self._redis is not None:
             await self._redis.aclose()
 
@@ -201,7 +224,9 @@ class RedisBridge:
                     place = places[stream]
                     place.running.add(entry)
                     asked = (place, entry, (fields or {}).get(b"r", b""))
-                    self._services.start_soon(self._serve, *asked, name="aism at Redis")
+                    self._serving = {task for task in self._serving if not task.done()}
+                    serving = self._services.start_soon(self._serve, *asked, name="aism at Redis")
+                    self._serving.add(serving)
 
     async def _serve(self, place: Place, entry: bytes, line: bytes) -> None:
         """Answer one request; where the server goes meanwhile it is made again, or is moot."""
@@ -285,13 +310,7 @@ def _pairs(found: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]
 
 async def check_server(redis: Redis) -> None:
     """Raise ProviderNotAvailableError for a server that is too old, or would lose things."""
-    try:
-        told = await redis.info()
-    except _errors() as error:
-        raise ProviderNotAvailableError(
-            f"program: Redis cannot be reached: {error}",
-            hint="start the server, or set `providers.program.redis` right",
-        ) from error
+    told = await redis.info()
     version = tuple(int(part) for part in str(told["redis_version"]).split(".")[:2])
     if version < OLDEST:
         raise ProviderNotAvailableError(

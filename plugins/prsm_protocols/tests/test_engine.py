@@ -1,4 +1,4 @@
-"""Agents under a protocol in the real engine: each move once, whoever dies, and nobody else pays."""
+"""Agents under a protocol in the real engine: each move once, and nobody else pays."""
 
 from __future__ import annotations
 

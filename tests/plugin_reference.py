@@ -31,6 +31,7 @@ VALUES = {
     "check-values": ("PermissionRequest", "PermissionContext", "Allow", "Ask", "Deny"),
     "scorer-values": ("ModelCapability", "TaskProfile"),
     "sink-values": ("RunInfo", "Event"),
+    "tool-values": ("ToolSpec", "PeerNow", "PeerMessage"),
     "frontend-values": ("RunOptions", "RunResult", "Question", "Answer"),
     "provider-values": (
         "ProviderCapabilities",
@@ -91,6 +92,7 @@ def plugin_parts() -> dict[str, str]:
         "names": _names(prsm_core),
         "kit": _kit(),
         "turn-session": _turn_session(),
+        "tool-call": _tool_call(),
         "kit-names": _names(prsm_core.kit),
         "testing-names": _names(prsm_core.testing),
     }
@@ -103,6 +105,21 @@ def _kit() -> str:
         for module, names in sorted(vars(prsm_core.kit)["_HOMES"].items())
     ]
     return _table(("what it is about", "names"), rows)
+
+
+def _tool_call() -> str:
+    """Return what a handler may ask of a ToolCall."""
+    rows = []
+    for name, member in vars(prsm_core.ToolCall).items():
+        if name.startswith("_") or not (isinstance(member, property) or callable(member)):
+            continue
+        if isinstance(member, property):
+            rows.append((f"`{name}`", _first(member)))
+        else:
+            arguments = ", ".join(list(inspect.signature(member).parameters)[1:])
+            awaited = "await " if inspect.iscoroutinefunction(member) else ""
+            rows.append((f"`{awaited}{name}({arguments})`", _first(member)))
+    return _table(("of `call`", "what it is"), rows)
 
 
 def _turn_session() -> str:

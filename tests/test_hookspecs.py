@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pluggy
 import pytest
+from msgspec.structs import replace
 
 import prsm_core
 from prsm_core import hookspecs
@@ -25,7 +26,14 @@ PROMISES = {
     "prsm_model_scorers": prsm_core.ModelScorerSpec,
     "prsm_event_sinks": prsm_core.EventSinkSpec,
     "prsm_frontends": prsm_core.FrontendSpec,
+    "prsm_tools": prsm_core.ToolContribution,
 }
+TOOL = prsm_core.ToolSpec(
+    name="look",
+    description="",
+    input_schema={"type": "object"},
+    roles=frozenset({"master"}),
+)
 
 HOW_TO_CHANGE = """The contract with plugins and scripts has changed.
 A new hook, name, event field or record field with a default is compatible; anything renamed,
@@ -54,7 +62,7 @@ def run_example(tmp_path):
 
 
 @pytest.mark.requirement("C1")
-def test_there_are_exactly_the_five_hooks():
+def test_there_are_exactly_the_six_hooks():
     assert set(HOOKS) == set(PROMISES)
 
 
@@ -127,11 +135,30 @@ def test_the_public_contract_is_the_recorded_one():
 def test_a_record_refuses_what_is_no_name(spec, name):
     required = {
         "priority": 0, "check": "a:b", "weight": 1.0, "score": "a:b", "factory": "a:b",
-        "interactive": False,
+        "interactive": False, "handler": "a:b", "when": "a:b", "spec": TOOL,
     }  # fmt: skip
     fields = {key: value for key, value in required.items() if key in spec.__dataclass_fields__}
     with pytest.raises(ValueError, match="is not a name"):
         spec(name=name, summary="", **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"name": "other"}, "its spec is of 'look'"),
+        ({"spec": replace(TOOL, roles=frozenset())}, "its roles are some of expert, master"),
+        ({"spec": replace(TOOL, roles=frozenset({"boss"}))}, "its roles are some of"),
+        ({"spec": replace(TOOL, input_schema={"type": "string"})}, "its schema is of type object"),
+        ({"labels": "A/b"}, "label prefix: 'A/b' is not a name"),
+        ({"section": "x", "settings": "a:b"}, "shares one; not both"),
+        ({"is_repeatable": True, "labels": "x"}, "what is repeatable changes nothing"),
+        ({"is_repeatable": True, "acts_outside": True}, "what is repeatable changes nothing"),
+    ],
+)
+def test_a_tool_refuses_what_it_cannot_be(fields, problem):
+    given = {"name": "look", "summary": "", "spec": TOOL, "handler": "a:b", "when": "a:b"}
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        prsm_core.ToolContribution(**{**given, **fields})
 
 
 def test_a_sink_refuses_an_unknown_overflow_rule():

@@ -15,7 +15,7 @@ from prsm_core.cli.options import json_option, workspace_option
 if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
 
-KINDS = ("provider", "check", "scorer", "sink", "frontend")
+KINDS = ("provider", "check", "scorer", "sink", "frontend", "tool")
 
 
 @click.group(short_help="List the plugins, or write a new one.", invoke_without_command=True)
@@ -26,7 +26,7 @@ def plugins(ctx: click.Context, workspace: str, as_json: bool) -> int:
     """List the plugins: active, disabled, broken or incompatible, and why.
 
     Below them stands each record that they contribute: providers, permission checks with their
-    priority and whether they hold in the mode bypass, model scorers, event sinks, frontends.
+    priority and whether they hold in the mode bypass, model scorers, event sinks, frontends, tools.
 
     Exits with 1 if any is broken or incompatible.
     """

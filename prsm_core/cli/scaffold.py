@@ -66,6 +66,13 @@ KINDS: Mapping[str, Kind] = {
         summary="Shows what agents say, one after the other.",
         usage="Then `prsm run --ui $name` uses it.",
     ),
+    "tool": Kind(
+        words="tool",
+        summary="Tells agents what words mean here.",
+        usage="Agents that `prsm run --label $name=yes` starts have it; `tools.$name.words` of the "
+        "configuration is what it knows.",
+        needs=("pydantic>=2.7,<3",),
+    ),
 }
 
 

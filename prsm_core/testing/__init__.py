@@ -4,7 +4,7 @@ Everything an author needs is importable from here, lazily (PEP 562): `from prsm
 import ProviderContract` loads what a provider's tests need and nothing else.
 
 contract     a pytest class for each kind of plugin, and for stores; its docstrings are the rules
-doubles      what the engine gives a provider; `ScriptedApp`, `ScriptedHub` what it gives a frontend
+doubles      what the engine gives a provider, or a tool; `ScriptedApp`, `ScriptedHub` a frontend
 samples      events, permission requests, models and tasks of every kind
 ModelServer  a model that follows a scenario, at a port of this machine
 misbehaving  a team in which one agent's program does; `MisbehaviourContract` plays it
@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from prsm_core.testing.sink_contract import EventSinkContract
     from prsm_core.testing.store_contract import StoreContract
     from prsm_core.testing.terminal import Terminal, open_terminal
+    from prsm_core.testing.tool_contract import ToolContract
+    from prsm_core.testing.tool_double import RecordingToolCall
 
 __all__ = [
     "AppContract",
@@ -95,6 +97,7 @@ __all__ = [
     "ProviderContract",
     "RecordedCall",
     "RecordingHost",
+    "RecordingToolCall",
     "ResumeContract",
     "RushClock",
     "Scene",
@@ -105,6 +108,7 @@ __all__ = [
     "Stage",
     "StoreContract",
     "Terminal",
+    "ToolContract",
     "answers",
     "call",
     "completes",
@@ -190,6 +194,8 @@ _HOMES = {
     "prsm_core.testing.sink_contract": ("EventSinkContract",),
     "prsm_core.testing.store_contract": ("StoreContract",),
     "prsm_core.testing.terminal": ("Terminal", "open_terminal"),
+    "prsm_core.testing.tool_contract": ("ToolContract",),
+    "prsm_core.testing.tool_double": ("RecordingToolCall",),
 }
 _OLD = {"OddTeam": "prsm_core.testing:MisbehavingTeam"}  # names that are no more: what is instead
 _OLD_GO_IN = "0.2"

@@ -469,6 +469,7 @@ async def open_team(
     redactor=None,
     store=None,
     tools=None,
+    trusted=False,
     make_provider=ScriptedProvider,
     **provider_fields,
 ):
@@ -493,6 +494,7 @@ async def open_team(
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",
+            trusted=trusted,
             **parts,
         )
         async with OrchestrationEngine(config) as running:

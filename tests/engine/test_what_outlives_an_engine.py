@@ -220,6 +220,7 @@ KEPT = {
         "opening": "derived: it is in the ledger",
         "closed": "derived: from CallState.call.completed_at",
         **dict.fromkeys(("wait", "is_asking"), "derived: the handler waits again"),
+        "by_answer": "derived: the handler runs again, and nothing of it is written before",
         "consumed": "lost: claimed, but not answered: the messages are unread still",
         "spawned_session_label": "derived: from the effect that names the child",
         "outcome": "stored: the same bytes that the model was given, cut before either has them",

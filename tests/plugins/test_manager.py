@@ -17,11 +17,15 @@ from prsm_core import (
     PermissionCheckSpec,
     PluginError,
     ProviderSpec,
+    ToolContribution,
 )
 from prsm_core.plugins import PluginState, load_object
 from tests.site_folder import provider
 
-KINDS = (ProviderSpec, PermissionCheckSpec, ModelScorerSpec, EventSinkSpec, FrontendSpec)
+KINDS = (
+    *(ProviderSpec, PermissionCheckSpec, ModelScorerSpec, EventSinkSpec, FrontendSpec),
+    ToolContribution,
+)
 
 
 def states(manager):
@@ -34,7 +38,7 @@ def error_of(manager, name):
 
 
 @pytest.mark.requirement("C1")
-def test_one_plugin_may_contribute_all_five_kinds(site):
+def test_one_plugin_may_contribute_all_six_kinds(site):
     site.add(
         "all",
         """
@@ -54,14 +58,19 @@ def test_one_plugin_may_contribute_all_five_kinds(site):
         @hookimpl
         def prsm_frontends():
             yield FrontendSpec(name="f", summary="", interactive=True, priority=1, factory="a:b")
+        @hookimpl
+        def prsm_tools():
+            roles, schema = frozenset({"master"}), {"type": "object"}
+            spec = ToolSpec(name="t", description="", input_schema=schema, roles=roles)
+            yield ToolContribution(name="t", summary="", spec=spec, handler="a:b", when="a:b")
         """,
     )
     manager = site.load()
     (record,) = manager.records
     assert (record.name, str(record), record.state) == ("all", "prsm-all 1.0", "active")
-    assert len(record.hooks) == 5
+    assert len(record.hooks) == 6
     specs = {kind: manager.collect(kind) for kind in KINDS}
-    assert [list(found) for found in specs.values()] == [["p"], ["c"], ["m"], ["s"], ["f"]]
+    assert [list(found) for found in specs.values()] == [["p"], ["c"], ["m"], ["s"], ["f"], ["t"]]
     for kind, found in specs.items():
         for name, spec in found.items():
             assert manager.get(kind, name) is spec
@@ -159,11 +168,11 @@ def test_a_plugin_that(site, fault):
     assert states(manager) == {"bad": state, "good": "active"}
     assert message in error_of(manager, "bad")
     assert "\n" not in error_of(manager, "bad")
-    assert [list(manager.collect(kind)) for kind in KINDS] == [["good"], [], [], [], []]
+    assert [list(manager.collect(kind)) for kind in KINDS] == [["good"], [], [], [], [], []]
 
 
 def test_a_plugin_may_implement_a_hook_of_a_later_version_if_it_says_so(site):
-    code = "\n@hookimpl(optionalhook=True)\ndef prsm_tools():\n    return []"
+    code = "\n@hookimpl(optionalhook=True)\ndef prsm_later():\n    return []"
     site.add("modern", provider("x") + code)
     manager = site.load()
     assert states(manager) == {"modern": "active"}

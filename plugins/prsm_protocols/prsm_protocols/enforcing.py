@@ -7,14 +7,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from prsm_core import Deny, PrsmError
-from prsm_protocols.labels import is_under_protocol
+from prsm_protocols.labels import is_under_protocol, pin_of
 from prsm_protocols.tool_names import ALWAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prsm_core import PermissionContext, PermissionRequest
-    from prsm_protocols.validator import Validator
+    from prsm_protocols.validator import Standing, Validator
 
 
 class Enforcing:
@@ -34,17 +34,18 @@ class Enforcing:
             return None
         try:
             now = self._now()
-            standing = await self._validator.standing_soon(
-                context.labels,
-                request.agent_id,
-                context.workspace,
-                trusted=context.trusted,
-                now=now,
-            )
+            standing = await self._standing(request.agent_id, context, now)
         except PrsmError as error:
             return Deny(f"{error.message}\n{error.hint or ''}".strip())
         why = self._validator.denial(standing, request.tool, now)
         return None if why is None else Deny(why)
+
+    async def _standing(self, agent_id: str, context: PermissionContext, now: float) -> Standing:
+        if (pin := pin_of(context.labels, agent_id)) is not None:
+            return await self._validator.pinned_soon(pin)
+        return await self._validator.begun_soon(
+            context.labels, context.workspace, trusted=context.trusted, now=now
+        )
 
 
 async def check(request: PermissionRequest, context: PermissionContext) -> Deny | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core import OrchestrationError, ToolInputError
 from prsm_protocols.answers import brief, told
-from prsm_protocols.labels import changes_to
+from prsm_protocols.labels import changes_to, pin_of
 from prsm_protocols.router import receiver
 from prsm_protocols.upgrading import Upgrades, upgraded
 from prsm_protocols.validator import Validator
@@ -37,46 +37,52 @@ class Tools:
 
     async def state_transition(self, call: ToolCall) -> Mapping[str, Any]:
         """Move the agent to a state, or tell it where it is."""
-        to = call.args.get("to")
         _small(call.args.get("context"), "context")
         standing = await self._prepared(call)
-        upgrade = None if to is None else await self._upgrades.offer(call, standing)
+        asks = call.args.get("to") is None
+        upgrade = None if asks else await self._upgrades.offer(call, standing)
         await self._keep_what_follows(call, standing, upgrade)
-        return self._moved(call, to, upgrade)
+        return self._moved(call, standing, upgrade)
 
     async def message_send(self, call: ToolCall) -> Mapping[str, Any]:
         """Send another agent a text."""
-        await self._prepared(call)
-        standing = self._stand(call)
+        standing = self._stand(call, await self._prepared(call))
         to = receiver(standing, call.agents(), call.agent_id, call.args["to"])
         sent = call.send(to, call.args["text"])
         return {"id": sent, **brief(standing, call.context_used)}
 
     async def message_next(self, call: ToolCall) -> Mapping[str, Any]:
         """Take the oldest message of another agent."""
-        await self._prepared(call)
         found = await call.next_message(call.args.get("seconds", 0))
-        await self._prepared(call)
+        standing = self._stand(call, await self._prepared(call))
         message = None
         if found is not None:
             message = {"id": found.message_id, "from": found.name, "text": found.text}
-        return {"message": message, **brief(self._stand(call), call.context_used)}
+        return {"message": message, **brief(standing, call.context_used)}
 
     async def measure(self, call: ToolCall) -> Mapping[str, Any]:
         """Take note of a measurement: the event of the call is what the sink reads."""
         _small(call.args.get("data"), "data")
-        await self._prepared(call)
-        return {"ok": True, **brief(self._stand(call), call.context_used)}
+        standing = self._stand(call, await self._prepared(call))
+        return {"ok": True, **brief(standing, call.context_used)}
 
     async def _prepared(self, call: ToolCall) -> Standing:
         """Return where the agent stands, with all that it stands on read and kept."""
-        standing = await self._validator.standing_soon(
-            call.labels, call.agent_id, call.workspace, trusted=call.trusted, now=call.now
-        )
+        labels = call.labels
+        if (pin := pin_of(labels, call.agent_id)) is not None:
+            standing = await self._validator.pinned_soon(pin)
+        else:
+            standing = await self._begun(call, labels)
+            await self._keep(standing.protocol)
         timed = self._validator.timed(standing, call.now)
-        for each in (standing, timed):
-            await self._keep(each.protocol)
+        if timed is not standing:
+            await self._keep(timed.protocol)
         return timed
+
+    async def _begun(self, call: ToolCall, labels: Mapping[str, str]) -> Standing:
+        return await self._validator.begun_soon(
+            labels, call.workspace, trusted=call.trusted, now=call.now
+        )
 
     async def _keep_what_follows(
         self, call: ToolCall, standing: Standing, upgrade: Upgrade | None
@@ -92,21 +98,27 @@ class Tools:
         if self._validator.kept.find(protocol.id) is None:
             await asyncio.to_thread(self._validator.kept.put, protocol)
 
-    def _standing(self, call: ToolCall) -> Standing:
-        return self._validator.standing(
-            call.labels, call.agent_id, call.workspace, trusted=call.trusted, now=call.now
-        )
+    def _standing(self, call: ToolCall, prepared: Standing) -> Standing:
+        """Return where the agent stands by its labels as they are now, without awaiting anything.
 
-    def _stand(self, call: ToolCall) -> Standing:
+        It is as it was prepared, unless another call of its has moved it meanwhile.
+        """
+        pin = pin_of(call.labels, call.agent_id)
+        return prepared if pin is None else self._validator.pinned(pin)
+
+    def _stand(self, call: ToolCall, prepared: Standing) -> Standing:
         """Return where the agent stands now, and have its labels say so."""
-        was = self._standing(call)
+        was = self._standing(call, prepared)
         standing = self._validator.timed(was, call.now)
         if standing is not was or not was.is_pinned:
             call.relabel(changes_to(standing.pin, call.agent_id))
         return standing
 
-    def _moved(self, call: ToolCall, to: str | None, upgrade: Upgrade | None) -> Mapping[str, Any]:
-        was = self._standing(call)
+    def _moved(
+        self, call: ToolCall, prepared: Standing, upgrade: Upgrade | None
+    ) -> Mapping[str, Any]:
+        to = call.args.get("to")
+        was = self._standing(call, prepared)
         standing = timed = self._validator.timed(was, call.now)
         changes: dict[str, str] = {}
         if upgrade is not None:

@@ -53,13 +53,13 @@ class Upgrades:
             return await self._decided(call, pair, standing, newer)
 
     async def _newer(self, call: ToolCall, standing: Standing) -> Protocol | None:
-        if not call.trusted or not standing.is_pinned:
+        if not standing.is_pinned:
             return None
         name = standing.protocol.name
         try:
-            newer = await self._validator.newest_soon(name, call.workspace, trusted=True)
+            newer = await self._validator.newest_soon(name, call.workspace, trusted=call.trusted)
         except (ProtocolError, OrchestrationError):
-            return None  # pages that are wrong, or gone, are no newer version: it stays
+            return None  # pages that are wrong, gone or not trusted are no newer version: it stays
         if newer.id == standing.protocol.id or upgraded_state(newer, standing.state) is None:
             return None
         return newer

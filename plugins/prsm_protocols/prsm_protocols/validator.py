@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from prsm_core import InvalidTransitionError, OrchestrationError
 from prsm_protocols.compiled import WITHIN
 from prsm_protocols.kept import Kept
-from prsm_protocols.labels import Pin, chosen, pin_of
+from prsm_protocols.labels import Pin, chosen
 from prsm_protocols.library import Library
 from prsm_protocols.problems import nearest
 from prsm_protocols.tool_names import ALWAYS, SAME, TRANSITION
@@ -73,50 +73,44 @@ class Validator:
         self.library = library or Library()
         self.kept = kept or Kept()
 
-    def standing(
-        self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool, now: float
+    def pinned(self, pin: Pin) -> Standing:
+        """Return where an agent with a pin stands; blocks where its version is not in memory.
+
+        Raises OrchestrationError where that is lost.
+        """
+        return _pinned(pin, self.kept.get(pin.protocol))
+
+    async def pinned_soon(self, pin: Pin) -> Standing:
+        """Return what `pinned` does; a thread reads what is not in memory."""
+        found = self.kept.find(pin.protocol)
+        if found is None:
+            found = await asyncio.to_thread(self.kept.get, pin.protocol)
+        return _pinned(pin, found)
+
+    async def begun_soon(
+        self, labels: Mapping[str, str], workspace: str, *, trusted: bool, now: float
     ) -> Standing:
-        """Return where an agent stands by its labels; blocks where pages have to be read.
+        """Return where an agent without a pin stands: at the beginning of what it is to follow.
 
         Raises ProtocolError or OrchestrationError where that cannot be told.
         """
-        if (pin := pin_of(labels, agent_id)) is not None:
-            return _pinned(pin, self.kept.get(pin.protocol))
-        protocol = self.newest(chosen(labels), workspace, trusted=trusted)
+        protocol = await self.newest_soon(chosen(labels), workspace, trusted=trusted)
         return Standing(protocol, protocol.start.page.initial, now, is_pinned=False)
 
-    async def standing_soon(
-        self, labels: Mapping[str, str], agent_id: str, workspace: str, *, trusted: bool, now: float
-    ) -> Standing:
-        """Return what `standing` does; a thread reads what is not in memory."""
-        if (pin := pin_of(labels, agent_id)) is not None:
-            found = self.kept.find(pin.protocol)
-            if found is None:
-                found = await asyncio.to_thread(self.kept.get, pin.protocol)
-            return _pinned(pin, found)
-        if trusted:
-            await self._read_pages(workspace)
-        return self.standing(labels, agent_id, workspace, trusted=trusted, now=now)
-
     async def newest_soon(self, name: str, workspace: str, *, trusted: bool) -> Protocol:
-        """Return what `newest` does; a thread reads what is not in memory."""
-        if trusted:
-            await self._read_pages(workspace)
-        return self.newest(name, workspace, trusted=trusted)
+        """Return a protocol as the files of a trusted workspace have it now.
 
-    async def _read_pages(self, workspace: str) -> None:
-        if self.library.current(workspace) is None:
-            await asyncio.to_thread(self.library.read, workspace)
-
-    def newest(self, name: str, workspace: str, *, trusted: bool) -> Protocol:
-        """Return a protocol as the files of a trusted workspace have it now; blocks."""
+        A thread reads what is not in memory.
+        """
         if not trusted:
             raise OrchestrationError(
                 f"the protocol {name} is not read: the workspace is not trusted",
                 hint="ask the person to run `prsm trust` here, or to leave the label out",
                 code="protocol_untrusted",
             )
-        protocols = self.library.read(workspace)
+        protocols = self.library.current(workspace)
+        if protocols is None:
+            protocols = await asyncio.to_thread(self.library.read, workspace)
         if (found := protocols.get(name)) is None:
             known = ", ".join(protocols.names) or "none"
             raise OrchestrationError(

@@ -120,24 +120,3 @@ def test_a_run_is_exported_from_its_ledger(prsm, tmp_path):
         [*git, "show", "protocols:protocols/inbox.md"], capture_output=True, text=True, check=True
     )
     assert page.stdout == INBOX
-
-
-@pytest.mark.requirement("F8")
-def test_only_agents_under_a_protocol_pay_for_its_tools(prsm):
-    prsm.play(call("state_transition"), {"expect": ["you have no tool 'state_transition'"], **DONE})
-    done = prsm.run("run", "--provider", "script", "--trust", "work through the mail")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.requirement("F8")
-def test_pages_that_cannot_be_read_allow_nothing_and_the_agent_is_told_why(prsm):
-    prsm.pages(inbox=INBOX.replace("## States", "## State"))
-    prsm.play(
-        READ,
-        {"expect": ["inbox.md:3: 'State' is no section; did you mean States?"],
-         **call("state_transition", to="deep_work")},
-        {"expect": ["inbox.md:3: 'State' is no section"], **DONE},
-    )  # fmt: skip
-    done = prsm.under("inbox")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert prsm.states() == []

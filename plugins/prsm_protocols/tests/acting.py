@@ -156,6 +156,15 @@ def _valkey() -> str:
 
 
 SERVERS = {"redis": _redis, "valkey": _valkey}
+
+
+def mostly_long(first: Sequence[str], second: Sequence[str], *short: tuple[str, str]) -> list[Any]:
+    """Return all pairs as parameters; those that are not among the short ones are marked long."""
+    pairs = [(one, other) for one in first for other in second]
+    marks = {pair: [] if pair in short else [pytest.mark.long] for pair in pairs}
+    return [pytest.param(*pair, marks=marks[pair], id="-".join(pair)) for pair in pairs]
+
+
 SAFE = ("--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
 
 

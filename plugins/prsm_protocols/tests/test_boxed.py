@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prsm_protocols.program.provider import build
 
-from plugins.prsm_protocols.tests.acting import SERVERS, ProtocolHost, open_server
+from plugins.prsm_protocols.tests.acting import SERVERS, ProtocolHost, mostly_long, open_server
 from plugins.prsm_protocols.tests.test_clients import CLIENTS, write_pages
 from prsm_core import StopReason, TurnEnded
 from prsm_core.testing import only, open_services, run_turn, session_request, until
@@ -53,8 +53,14 @@ async def boxed(
         await until(lambda: not services.live)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("way", ["socket", *SERVERS])
+@pytest.mark.parametrize(
+    ("way", "language"),
+    mostly_long(
+        ("socket", *SERVERS),
+        tuple(LANGUAGES),
+        *(("socket", "python"), ("socket", "bash"), ("redis", "bash"), ("valkey", "node")),
+    ),
+)
 @pytest.mark.requirement("A11", "A16")
 async def test_the_workflow_word_for_word_in_a_container_with_limits(folder, language, way):
     program, script = LANGUAGES[language]

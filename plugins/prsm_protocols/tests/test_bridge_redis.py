@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from plugins.prsm_protocols.tests.acting import Server
 
 both = pytest.mark.parametrize("kind", SERVERS)
+# What has shown no difference between the servers is tried with one of them by default.
+either = pytest.mark.parametrize("kind", [pytest.param("redis", marks=pytest.mark.long), "valkey"])
 
 
 class PlaceEar(ListeningEar):
@@ -136,7 +138,7 @@ async def test_a_program_moves_and_ends_by_aism_and_the_state_is_published(tmp_p
     assert left == 0
 
 
-@both
+@either
 async def test_redis_may_be_reached_by_a_unix_socket(tmp_path, kind):
     async with (
         open_server(kind, tmp_path / "server") as server,
@@ -146,7 +148,7 @@ async def test_redis_may_be_reached_by_a_unix_socket(tmp_path, kind):
     assert (code, out.splitlines()[0]) == (0, "state: bootstrap (protocol bootstrap)")
 
 
-@both
+@either
 async def test_one_id_has_one_effect_and_one_answer(tmp_path, kind):
     async with opened(kind, tmp_path) as scene:
         scene.host.holds = asyncio.Event()
@@ -162,7 +164,7 @@ async def test_one_id_has_one_effect_and_one_answer(tmp_path, kind):
     assert scene.host.moves == [("bootstrap", "inbox")]
 
 
-@both
+@either
 async def test_an_agent_reaches_nothing_of_another_and_no_command_but_its_own(tmp_path, kind):
     async with opened(kind, tmp_path) as scene:
         client = redis.asyncio.Redis.from_url(scene.bridge.url_of(scene.place))
@@ -192,7 +194,7 @@ async def test_an_agent_reaches_nothing_of_another_and_no_command_but_its_own(tm
     assert scene.host.moves == []
 
 
-@both
+@either
 @pytest.mark.parametrize("empty", [False, True], ids=["with its data", "empty"])
 async def test_a_server_that_is_killed_under_a_move_loses_and_doubles_none(tmp_path, kind, empty):
     async with opened(kind, tmp_path) as scene:
@@ -212,7 +214,7 @@ async def test_a_server_that_is_killed_under_a_move_loses_and_doubles_none(tmp_p
     assert scene.host.moves == [("bootstrap", "inbox"), ("inbox", "deep_work")]
 
 
-@both
+@either
 async def test_a_server_that_forgets_everything_is_furnished_again(tmp_path, kind):
     async with opened(kind, tmp_path) as scene:
         await scene.admin.flushall()
@@ -222,7 +224,7 @@ async def test_a_server_that_forgets_everything_is_furnished_again(tmp_path, kin
     assert scene.host.moves == [("bootstrap", "inbox")]
 
 
-@both
+@either
 async def test_a_clock_that_jumps_hides_no_request(tmp_path, kind):
     async with opened(kind, tmp_path) as scene:
         keys, future = scene.place.keys, "99999999999999-0"  # ids are times
@@ -233,7 +235,7 @@ async def test_a_clock_that_jumps_hides_no_request(tmp_path, kind):
     assert scene.host.moves == [("bootstrap", "inbox"), ("inbox", "deep_work")]
 
 
-@both
+@either
 async def test_a_state_is_told_only_if_it_is_newer(tmp_path, kind):
     async with opened(kind, tmp_path) as scene:
         await scene.ask("move", "state", to="inbox")
@@ -273,7 +275,7 @@ class Partition:
             writer.transport.abort()
 
 
-@both
+@either
 async def test_a_partition_between_engine_and_server_loses_and_doubles_no_move(tmp_path, kind):
     async with open_server(kind, tmp_path / "server") as server:
         partition = Partition(server.port)
@@ -296,7 +298,7 @@ async def test_a_partition_between_engine_and_server_loses_and_doubles_no_move(t
     assert scene.host.moves == [("bootstrap", "inbox")]
 
 
-@both
+@either
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prsm_protocols.program.provider import build
 
-from plugins.prsm_protocols.tests.acting import SERVERS, ProtocolHost, open_server
+from plugins.prsm_protocols.tests.acting import SERVERS, ProtocolHost, mostly_long, open_server
 from prsm_core import StopReason, TurnEnded
 from prsm_core.testing import only, open_services, run_turn, session_request, until
 
@@ -41,8 +41,12 @@ def client(name: str) -> list[str]:
     return [program, str(CLIENTS / script)]
 
 
-@pytest.mark.parametrize("way", ["socket", *SERVERS])
-@pytest.mark.parametrize("language", ["python", "node", "bash"])
+@pytest.mark.parametrize(
+    ("way", "language"),
+    mostly_long(
+        ("socket", *SERVERS), ("python", "node", "bash"), ("socket", "node"), ("valkey", "bash")
+    ),
+)
 @pytest.mark.requirement("A9")
 async def test_an_agent_in_any_language_goes_from_bootstrap_to_inbox_and_ends(
     tmp_path, way, language

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plugins.prsm_protocols.tests.acting import open_server
+from plugins.prsm_protocols.tests.acting import mostly_long, open_server
 from plugins.prsm_protocols.tests.test_boxed import LANGUAGES, LIMITS
 from plugins.prsm_protocols.tests.test_clients import CLIENTS, write_pages
 from tests.engine.boxes import needs_runc
@@ -61,15 +61,17 @@ def prsm() -> Iterator[Programs]:
     shutil.rmtree(home)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("way", ["socket", "valkey"])
+@pytest.mark.parametrize(
+    ("way", "language"),
+    mostly_long(("socket", "redis", "valkey"), tuple(LANGUAGES), ("socket", "python")),
+)
 @pytest.mark.requirement("A11", "A12", "F8")
 async def test_the_workflow_under_the_real_engine(prsm, language, way):
     program, script = LANGUAGES[language]
     write_pages(prsm.workspace)
     async with AsyncExitStack() as stack:
         section: dict[str, Any] = {}
-        if way == "valkey":
+        if way != "socket":
             server = await stack.enter_async_context(open_server(way, prsm.home / "server"))
             section = {"redis": server.unix_url}
             if language == "bash":
@@ -162,9 +164,9 @@ async def climb(prsm: Programs, way: str, kills: int, seed: int) -> None:
 
 
 @pytest.mark.requirement("A15")
-@pytest.mark.parametrize("way", ["socket", "redis"])
+@pytest.mark.parametrize("way", [pytest.param("socket", marks=pytest.mark.long), "valkey"])
 async def test_whatever_is_killed_each_move_is_made_once(prsm, way):
-    await climb(prsm, way, kills=4 if way == "redis" else 2, seed=1)
+    await climb(prsm, way, kills=3, seed=1)
 
 
 @pytest.mark.long

@@ -70,13 +70,14 @@ def plan_start(
     socket. Raises ModelNotAvailableError for a model's name that stands for no program.
     """
     workspace = request.workspace or request.cwd
-    run = RUN if config.box else run
+    box = _box(config, request.box or Box(), home) if config.box or request.box else None
+    run = run if box is None else RUN
     environment = {
         **config.env,
         "AGENT_ID": request.agent_id,
         "AGENT_NAME": request.name,
         "HOME": os.path.realpath(home.home),
-        "PATH": f"{run}:{config.env.get('PATH') or _path(config)}",
+        "PATH": f"{run}:{config.env.get('PATH') or _path(box)}",
     }
     if redis is None:
         environment["PRSM_SOCKET"] = f"{run}/{home.socket.name}"
@@ -87,24 +88,25 @@ def plan_start(
         cwd=request.cwd,
         environment=environment,
         folder=Path(config.protocols or Path(workspace) / ".prism" / "protocols").absolute(),
-        box=_box(config, home) if config.box else None,
+        box=box,
     )
 
 
-def _path(config: ProgramConfig) -> str:
-    return PATH if config.box else os.environ.get("PATH", PATH)
+def _path(box: Box | None) -> str:
+    return os.environ.get("PATH", PATH) if box is None else PATH
 
 
-def _box(config: ProgramConfig, home: Home) -> Box:
+def _box(config: ProgramConfig, wanted: Box, home: Home) -> Box:
+    """Return the box: what the section says, and where it says nothing what the engine's does."""
     mounts = {RUN: os.path.realpath(home.run), **config.mounts}
     if config.redis is not None and config.redis.startswith("unix:"):
         folder = str(config.socket_of_redis.parent)
         mounts[folder] = os.path.realpath(folder)
     return Box(
-        memory=config.memory,
-        cpus=config.cpus,
-        pids=config.pids,
-        network=config.network,
-        mounts=mounts,
-        writable=(os.path.realpath(home.home),),
+        memory=config.memory or wanted.memory,
+        cpus=config.cpus or wanted.cpus,
+        pids=config.pids or wanted.pids,
+        network=config.network or wanted.network,
+        mounts={**wanted.mounts, **mounts},
+        writable=(*wanted.writable, os.path.realpath(home.home)),
     )

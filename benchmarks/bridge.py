@@ -26,6 +26,7 @@ from prsm_core import (
     AssembledContext,
     Provider,
     ProviderSession,
+    StepEnded,
     StopReason,
     ToolContribution,
     ToolSpec,
@@ -172,6 +173,15 @@ class _Ear:
 
     async def moved(self, here: Mapping[str, Any]) -> None:
         self._place.move(here)
+
+    async def completed(self, summary: str) -> None:
+        """Nobody completes here."""
+
+    async def alive(self) -> None:
+        """Nobody waits for a sign of life."""
+
+    async def step(self, event: StepEnded) -> None:
+        """No call waits."""
 
 
 class _Asking:

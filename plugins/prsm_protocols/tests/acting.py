@@ -46,7 +46,11 @@ class ProtocolHost(RecordingHost):
     """
 
     def __init__(self, state: str = "bootstrap", *, has_protocol: bool = True) -> None:
-        tools = {"message_send": self._send, "message_next": self._next, "measure": self._measure}
+        tools: dict[str, Any] = {
+            "message_send": self._send,
+            "message_next": self._next,
+            "measure": self._measure,
+        }
         if has_protocol:
             tools["state_transition"] = self._transition
         super().__init__(task_complete=self._complete, **tools)

@@ -20,7 +20,7 @@ OLD = Path("~/.pyenv/versions").expanduser()
 def test_it_is_one_file_for_python_3_8_of_the_standard_library_alone():
     tree = ast.parse(AISM.read_text(), feature_version=(3, 8))
     imported = {
-        (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0]
+        ((node.module or "") if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0]
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names

@@ -110,7 +110,8 @@ class System:
         entry = await self.redis.xadd(keys.requests, {"r": line})
         await self.bridge._answer(self.place, entry, line)
         (told,) = await self.redis.lrange(keys.reply(request_id), 0, -1)
-        return json.loads(told)
+        answer: dict[str, Any] = json.loads(told)
+        return answer
 
     async def late(self, number: int) -> None:
         """Have an earlier state told again, as from a connection that was cut off."""

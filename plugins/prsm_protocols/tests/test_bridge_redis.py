@@ -75,7 +75,8 @@ class Scene:
         await self.admin.xadd(keys.requests, {"r": self.line(request_id, do, **args)})
         found = await self.admin.blpop(keys.reply(request_id), timeout=4)
         assert found is not None, "no answer"
-        return json.loads(found[1])
+        answer: dict[str, Any] = json.loads(found[1])
+        return answer
 
     async def state(self) -> dict[str, Any]:
         told = await self.admin.hgetall(self.place.keys.state)

@@ -76,6 +76,9 @@ class Stage:
         path = self.folder / "notes"
         return path.read_text().split("\n--\n")[:-1] if path.exists() else []
 
+    async def until_prompts(self, count: int) -> None:
+        await until(lambda: len(self.prompts) == count)
+
     @property
     def starts(self) -> list[Any]:
         return self.services.processes
@@ -245,7 +248,7 @@ async def test_one_that_is_silent_is_started_again_and_a_heartbeat_is_a_sign_of_
         for number in (4, 6):
             await clock.advance(40)
             assert await session.steer("Beat.")
-            await until(lambda number=number: len(scene.prompts) == number)
+            await scene.until_prompts(number)
         assert await session.steer("End.")
         events = await turn
     assert end(events).stop_reason is StopReason.END_TURN
@@ -321,7 +324,7 @@ async def test_an_interrupted_turn_ends_the_program_and_the_session_goes_on(tmp_
         for number in (1, 2):
             async with asyncio.TaskGroup() as group:
                 turn = group.create_task(run_turn(session, "Wait."))
-                await until(lambda number=number: len(scene.prompts) == number)
+                await scene.until_prompts(number)
                 await session.interrupt()
                 assert end(await turn).stop_reason is StopReason.ABORTED
             assert session.reusable

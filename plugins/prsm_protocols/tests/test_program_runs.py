@@ -119,7 +119,8 @@ class Climb:
                 lines = self.chance.randint(1, 7)
 
     async def _start(self, *args: str) -> asyncio.subprocess.Process:
-        return await self.prsm.start(*args, stderr=None)
+        process: asyncio.subprocess.Process = await self.prsm.start(*args, stderr=None)
+        return process
 
     async def _kill(self, what: str) -> None:
         if what == "engine":

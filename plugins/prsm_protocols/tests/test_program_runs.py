@@ -22,7 +22,7 @@ from tests.person import room
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from plugins.prsm_protocols.tests.acting import Server
 
@@ -33,10 +33,10 @@ UNDER = ("run", "--provider", "program", "--trust", "--on-ask", "deny", "--json"
 class Programs(Prsm):
     """Runs `prsm` with one program."""
 
-    def program(self, *argv: str, **section: Any) -> None:
-        """Configure the program."""
+    def program(self, *argv: str, others: Mapping[str, Any] | None = None, **section: Any) -> None:
+        """Configure the program, and other providers."""
         given = {"command": list(argv), "mounts": {"/clients": str(CLIENTS)}, **LIMITS, **section}
-        self.write({"providers": {"program": given}})
+        self.write({"providers": {"program": given, **(others or {})}})
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         """Return the events of the newest session, of these kinds."""
@@ -82,6 +82,35 @@ async def test_the_workflow_under_the_real_engine(prsm, language, way):
     assert prsm.states() == ["bootstrap", "inbox"]
     (finished,) = prsm.events("run_finished")
     assert finished["summary"].endswith("has read everything")
+
+
+DUO = "# Protocol: duo\n\n## States\n- talking: Write to each other\n"
+
+
+@pytest.mark.requirement("A6", "A20")
+async def test_two_programs_write_to_each_other_through_the_engine(prsm):
+    pages = prsm.workspace / ".prism" / "protocols"
+    pages.mkdir(parents=True)
+    (pages / "duo.md").write_text(DUO)
+    children = [
+        {"prompt": f"You are {name}.", "name": name, "model": "program/default"}
+        for name in ("alice", "bob")
+    ]
+    calls = [
+        ("spawn_children_parallel", {"children": children}),
+        *[("wait_for_message", {})] * 2,
+        ("task_complete", {"summary": "both are done"}),
+    ]
+    steps = [{"call": {"tool": tool, "arguments": args}} for tool, args in calls]
+    scenario = prsm.home / "scenario.yaml"
+    scenario.write_text(json.dumps({"lanes": {"master": {"marker": "Talk.", "steps": steps}}}))
+    prsm.program("bash", "/clients/duo.sh", others={"script": {"scenario": str(scenario)}})
+    under = ("run", "--provider", "script", *UNDER[3:], "--label", "protocol=duo")
+    code, out, err = await prsm.run_async(*under, "Talk.")
+    assert code == 0, (err, out[-3000:])
+    sent = [event for event in prsm.events("tool_call_started") if event["tool"] == "message_send"]
+    assert [event["arguments"]["text"] for event in sent] == ["ping", "pong to ping"]
+    assert "alice: pong to ping" in out
 
 
 def ladder(workspace: Path, rungs: int) -> None:

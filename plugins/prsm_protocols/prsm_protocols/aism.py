@@ -24,6 +24,9 @@ from typing import Any, Mapping, Sequence  # noqa: UP035 - Python 3.8
 from urllib.parse import unquote, urlsplit
 
 REFUSED, USAGE, NOTHING, LIMITED, UNREACHABLE = 1, 2, 3, 4, 5
+# What the engine gives its programs by their environment, and two that their authors may set.
+AGENT, TOKEN, BY_SOCKET, BY_REDIS = "AGENT_ID", "PRSM_TOKEN", "PRSM_SOCKET", "PRSM_REDIS"
+TIMEOUT, REQUEST_ID = "PRSM_TIMEOUT", "PRSM_REQUEST_ID"
 SECONDS = 60.0  # that an answer may take, if PRSM_TIMEOUT says nothing else
 PAUSE = 0.2  # between two attempts to reach the engine
 REPEAT = 2  # seconds without an answer after which a request is sent to Redis again
@@ -179,9 +182,9 @@ def ask(
 
     While the engine cannot be reached the request is sent again, with the same id.
     """
-    agent, token = environ.get("AGENT_ID", ""), environ.get("PRSM_TOKEN", "")
+    agent, token = environ.get(AGENT, ""), environ.get(TOKEN, "")
     transport = _transport(environ, agent)
-    request_id = environ.get("PRSM_REQUEST_ID") or uuid.uuid4().hex
+    request_id = environ.get(REQUEST_ID) or uuid.uuid4().hex
     request = {"agent": agent, "token": token, "id": request_id, "do": do, "args": args}
     line = json.dumps(request, ensure_ascii=True).encode()
     until = time.monotonic() + wait + _seconds(environ)
@@ -196,16 +199,16 @@ def ask(
 
 
 def _transport(environ: Mapping[str, str], agent: str) -> SocketTransport | RedisTransport:
-    if environ.get("PRSM_SOCKET"):
-        return SocketTransport(environ["PRSM_SOCKET"])
-    if environ.get("PRSM_REDIS"):
-        return RedisTransport(environ["PRSM_REDIS"], agent)
+    if environ.get(BY_SOCKET):
+        return SocketTransport(environ[BY_SOCKET])
+    if environ.get(BY_REDIS):
+        return RedisTransport(environ[BY_REDIS], agent)
     hint = "aism works in a program that PRSM runs, and in what that starts with its environment"
     raise AismError(UNREACHABLE, "neither PRSM_SOCKET nor PRSM_REDIS is set", hint)
 
 
 def _seconds(environ: Mapping[str, str]) -> float:
-    given = environ.get("PRSM_TIMEOUT", "")
+    given = environ.get(TIMEOUT, "")
     try:
         return float(given) if given else SECONDS
     except ValueError:

@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from prsm_protocols.aism import AGENT, BY_REDIS, BY_SOCKET, REQUEST_ID, TIMEOUT, TOKEN
 
 from plugins.prsm_protocols.tests.acting import AISM, aism
 
 HELD = {"AGENT_ID": "a" * 32, "PRSM_TOKEN": "t", "PRSM_TIMEOUT": "0.3"}
+VARIABLES = (AGENT, BY_REDIS, BY_SOCKET, REQUEST_ID, TIMEOUT, TOKEN)
 OLD = Path("~/.pyenv/versions").expanduser()
 
 
@@ -106,3 +108,8 @@ async def test_a_socket_may_lie_at_a_path_of_any_length(tmp_path):
         code, out, _ = await aism({**HELD, "PRSM_SOCKET": str(folder / "s")}, "heartbeat")
     os.close(held)
     assert (code, out) == (0, "ok")
+
+
+def test_each_variable_that_it_reads_is_told_in_its_document():
+    told = (AISM.parents[3] / "docs" / "programs.md").read_text()
+    assert [name for name in VARIABLES if f"`{name}`" not in told] == []

@@ -113,6 +113,18 @@ async def test_two_programs_write_to_each_other_through_the_engine(prsm):
     assert "alice: pong to ping" in out
 
 
+async def test_a_program_that_asks_the_same_again_and_again_is_not_taken_for_stuck(prsm):
+    pages = prsm.workspace / ".prism" / "protocols"
+    pages.mkdir(parents=True)
+    (pages / "duo.md").write_text(DUO)
+    prsm.program("bash", "-c", "for n in {1..12}; do aism message next; done; aism complete polled")
+    code, _, err = await prsm.run_async(*UNDER, "--label", "protocol=duo", "Poll.")
+    assert code == 0, err
+    polls = [event["tool"] for event in prsm.events("tool_call_started")].count("message_next")
+    assert polls == 12
+    assert [told["text"] for told in prsm.events("notice") if "stuck" in told["text"]] == []
+
+
 def ladder(workspace: Path, rungs: int) -> None:
     pages = workspace / ".prism" / "protocols"
     pages.mkdir(parents=True)

@@ -376,6 +376,8 @@ async def test_what_is_wrong_in_the_section_is_told_with_a_cure(tmp_path):
         assert await provider.knows_model("mailer")
         assert not await provider.knows_model("default")
         assert not (await build({}, services).probe()).available
+        (gap,) = (await provider.probe()).gaps
+        assert "its box limits it" in gap
         with pytest.raises(ModelNotAvailableError, match="there are: mailer"):
             async with provider.open_session(
                 session_request(tmp_path, model="mial"), ProtocolHost()

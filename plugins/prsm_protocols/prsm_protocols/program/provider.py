@@ -115,7 +115,8 @@ class ProgramProvider(Provider):
                 reason="no program is configured",
                 hint="set `providers.program.command`, or `providers.program.programs`",
             )
-        gaps = () if self._config.box else ("a program without a box may do what you may",)
+        limit = "its box limits it" if self._config.box else "without a box it may do what you may"
+        gaps = (f"no check sees what a program does by itself: {limit}",)
         return ProviderStatus(available=True, gaps=gaps)
 
     async def knows_model(self, model: str) -> bool:

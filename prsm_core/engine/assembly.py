@@ -110,7 +110,13 @@ class Assembly:
         self.skills = make_skills(config, self.providers)
         self.listings = Listings(self.providers, settings, clock, config.state_dir / "models.json")
         self.enforcement = Enforcement(
-            self.providers, settings, journal, background, clock, self.budgets.parts_of
+            self.providers,
+            settings,
+            journal,
+            background,
+            clock,
+            self.budgets.parts_of,
+            config.checks,
         )
         self.workforce = make_workforce(self.listings, self.enforcement, self.providers)
         self.router, self._roster = MessageRouter(), Roster()

@@ -470,6 +470,7 @@ async def open_team(
     store=None,
     tools=None,
     trusted=False,
+    checks=(),
     make_provider=ScriptedProvider,
     **provider_fields,
 ):
@@ -477,7 +478,12 @@ async def open_team(
     clock, sections = clock or SystemClock(), team_settings(engine, settings)
     (folder / "workspace").mkdir(exist_ok=True)
     parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows, "skills": skills}
-    parts |= {"external": external, "own_rules": own_rules, "redactor": redactor or Redactor(())}
+    parts |= {
+        "checks": checks,
+        "external": external,
+        "own_rules": own_rules,
+        "redactor": redactor or Redactor(()),
+    }
     parts["tools"] = tools or ToolTable()
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)

@@ -469,8 +469,6 @@ async def open_team(
     redactor=None,
     store=None,
     tools=None,
-    trusted=False,
-    checks=(),
     make_provider=ScriptedProvider,
     **provider_fields,
 ):
@@ -478,13 +476,8 @@ async def open_team(
     clock, sections = clock or SystemClock(), team_settings(engine, settings)
     (folder / "workspace").mkdir(exist_ok=True)
     parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows, "skills": skills}
-    parts |= {
-        "checks": checks,
-        "external": external,
-        "own_rules": own_rules,
-        "redactor": redactor or Redactor(()),
-    }
-    parts["tools"] = tools or ToolTable()
+    parts |= {"external": external, "own_rules": own_rules, "redactor": redactor or Redactor(())}
+    parts |= {"tools": tools or ToolTable(), **provider_fields.pop("config", {})}
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
     async with store, ProcessLauncher(SystemClock()) as launcher:
@@ -500,7 +493,6 @@ async def open_team(
             clock=clock,
             ids=Ids(clock.time),
             state_dir=folder / "state",
-            trusted=trusted,
             **parts,
         )
         async with OrchestrationEngine(config) as running:

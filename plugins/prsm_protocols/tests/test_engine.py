@@ -42,7 +42,7 @@ def opened(tmp_path, monkeypatch):
         checks=checks,
         orchestration=tools.names,
     )
-    given = {"tools": tools, "checks": tuple(checks.values()), "trusted": True}
+    given = {"tools": tools, "config": {"checks": tuple(checks.values()), "trusted": True}}
     return lambda **fields: open_team(tmp_path, broker=broker(), **given, **fields)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 from prsm_protocols.labels import STATE
@@ -42,7 +43,10 @@ def opened(tmp_path, monkeypatch):
         checks=checks,
         orchestration=tools.names,
     )
-    given = {"tools": tools, "config": {"checks": tuple(checks.values()), "trusted": True}}
+    given: dict[str, Any] = {
+        "tools": tools,
+        "config": {"checks": tuple(checks.values()), "trusted": True},
+    }
     return lambda **fields: open_team(tmp_path, broker=broker(), **given, **fields)
 
 

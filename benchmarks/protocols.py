@@ -54,10 +54,9 @@ def page(states: int, tools: str = "Read, Grep, Edit") -> str:
         for n in range(states)
     )
     moves = "\n".join(
-        f"- s{n} → s{(n + step) % states}: When it is time for the next one"
+        f"- s{n} → s{target}: When it is time for the next one"
         for n in range(states)
-        for step in (1, 7)
-        if step % states
+        for target in sorted({(n + 1) % states, (n + 7) % states} - {n})
     )
     return f"# Protocol: p\n\n## States\n{listed}\n\n## Transitions\n{moves}\n"
 

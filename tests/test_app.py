@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from prsm_core.app import _bridge, open_app, survey_providers
 from prsm_core.builtin import BUILTINS
+from prsm_core.cli.plugin_sections import with_settings
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest
@@ -18,6 +20,7 @@ from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.plugins import PluginManager
+from prsm_core.toolserver.client import BridgeClient
 from tests import scripted_plugin
 from tests.engine.harness import DEADLINE, complete
 
@@ -40,9 +43,10 @@ def opened(tmp_path, behaviours):
     workspace.mkdir()
 
     @asynccontextmanager
-    async def open_it(*, interactive=False, settings=None, **options):
+    async def open_it(*, interactive=False, settings=None, with_tools=False, **options):
+        found = [("script", "tests.scripted_plugin"), ("tools", "tests.tool_plugin")]
         plugins = PluginManager.load(
-            environ={}, builtins=[*BUILTINS, ("script", "tests.scripted_plugin")], entry_points=[]
+            environ={}, builtins=[*BUILTINS, *found[: 2 if with_tools else 1]], entry_points=[]
         )
         frontend = FrontendSpec(
             name="test", summary="", interactive=interactive, priority=0, factory=""
@@ -50,6 +54,7 @@ def opened(tmp_path, behaviours):
         run_options = RunOptions(workspace=str(workspace), provider="script", **options)
         paths = resolve_paths(workspace, environ)
         all_settings = Settings.model_validate(settings or {})
+        plugins = with_settings(plugins, all_settings)
         async with asyncio.timeout(DEADLINE):
             async with open_app(
                 run_options, all_settings, plugins, paths=paths, frontend=frontend
@@ -384,3 +389,42 @@ async def test_endpoints_that_are_opened_at_once_share_a_bridge_which_goes_with_
         assert first.env["PRSM_SOCKET"] == second.env["PRSM_SOCKET"] == str(path)
         assert path.exists()
     assert not path.exists()
+
+
+LATE = "tests.tool_plugin_late"
+
+
+@pytest.mark.requirement("A2", "A4")
+async def test_a_tool_of_a_plugin_is_called_over_mcp_and_held_by_its_check(opened, behaviours):
+    seen = {}
+
+    async def master(agent):
+        assert await agent.refused("get_budget") == "permission_denied"
+        async with agent.host.mcp_endpoint() as endpoint:
+            where = [endpoint.env[f"PRSM_{name}"] for name in ("SOCKET", "AGENT", "TOKEN")]
+            async with BridgeClient(*where) as client:
+                seen["names"] = [tool["name"] for tool in await client.list_tools()]
+        assert await agent.refused("move") == "invalid_arguments"
+        assert await agent.refused("move", to="nowhere") == "invalid_arguments"
+        answer = await agent.call("move", to="work")
+        assert answer == {"labels": {"own/state": "work", "steps": "yes"}}
+        await agent.call("get_budget")
+        await agent.complete()
+
+    behaviours["master"] = master
+    async with opened(with_tools=True, labels={"steps": "yes"}) as app:
+        assert (await (await app.start_run("go")).result()).status == "completed"
+    assert "move" in seen["names"]
+
+
+async def test_nothing_of_a_tools_plugin_is_imported_for_agents_without_labels(opened, behaviours):
+    sys.modules.pop(LATE, None)
+
+    async def master(agent):
+        assert await agent.refused("move", to="work") == "unknown_tool"
+        await agent.complete()
+
+    behaviours["master"] = master
+    async with opened(with_tools=True) as app:
+        assert (await (await app.start_run("go")).result()).status == "completed"
+    assert LATE not in sys.modules

@@ -21,6 +21,7 @@ CONTRACTS = {
     "prsm_model_scorers": "ModelScorerContract",
     "prsm_event_sinks": "EventSinkContract",
     "prsm_frontends": "FrontendContract",
+    "prsm_tools": "ToolContract",
 }
 # A program that leads agents plays no vendor's model, and an editor leads one run at a time: the
 # contracts are about those who do. Their rules that fit are in tests of the plugin's own.

@@ -9,6 +9,7 @@ from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionContext, Pe
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import build_broker
 from prsm_core.permissions.policy import Judgement
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _AGENT = "policy-check"
 _SHELL_CALL = "run_bash"
-_OWN_TOOLS = ToolTable().names
 
 
 def judge_command(
@@ -54,7 +54,7 @@ def judge_tool(
     """Return what becomes of a worker's call of a tool, PRSM's own or another."""
     broker, context = _broker(setup, store), _context(setup, setting)
     request = PermissionRequest(agent_id=_AGENT, tool=tool, arguments=arguments, cwd=setting.cwd)
-    if tool not in _OWN_TOOLS:
+    if tool not in _own_tools(setup):
         return Judgement(verdict=_judged(broker.reconsider(request, context)))
     verdict = _judged(broker.judge_call(request, context))
     command = arguments.get("command")
@@ -78,9 +78,13 @@ def _broker(setup: Setup, store: CommandPolicyStore) -> PermissionBroker:
         setup.settings.permissions,
         workspace=str(setup.paths.workspace),
         checks=setup.plugins.collect(PermissionCheckSpec),
-        orchestration=_OWN_TOOLS,
+        orchestration=_own_tools(setup),
         store=store,
     )
+
+
+def _own_tools(setup: Setup) -> frozenset[str]:
+    return ToolTable().with_added(setup.plugins.collect(ToolContribution).values()).names
 
 
 def _context(setup: Setup, setting: CommandSetting) -> PermissionContext:

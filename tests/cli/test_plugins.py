@@ -49,6 +49,14 @@ def prsm_event_sinks():
 @hookimpl
 def prsm_frontends():
     yield FrontendSpec(name="f", summary="Shows.", interactive=True, priority=3, factory="x:f")
+
+@hookimpl
+def prsm_tools():
+    schema, roles = {"type": "object"}, frozenset({"worker", "master"})
+    spec = ToolSpec(name="t", description="", input_schema=schema, roles=roles)
+    yield ToolContribution(
+        name="t", summary="Moves.", spec=spec, handler="x:t", when="x:w", labels="pre"
+    )
 """
 
 
@@ -80,6 +88,7 @@ def test_json_tells_every_record_and_what_decides_when_a_check_is_asked(site, pr
         ("permission check", "early"),
         ("permission check", "late"),
         ("provider", "p"),
+        ("tool", "t"),
     ]
     early, late = found["permission check", "early"], found["permission check", "late"]
     assert (early["priority"], early["in_bypass"], early["timeout"]) == (-1, True, 2.5)
@@ -88,6 +97,8 @@ def test_json_tells_every_record_and_what_decides_when_a_check_is_asked(site, pr
     assert found["event sink", "s"]["kinds"] == ["notice"]
     assert found["model scorer", "m"]["weight"] == 0.5
     assert (found["provider", "p"]["selectable"], found["frontend", "f"]["priority"]) == (False, 3)
+    told = found["tool", "t"]
+    assert (told["handler"], told["when"], told["labels"]) == ("x:t", "x:w", "pre")
 
 
 @pytest.mark.requirement("C6", "F12")
@@ -110,6 +121,7 @@ def test_the_table_has_a_line_for_every_record(site, prsm_process):
         ["frontend", "f", "mine", "priority 3, interactive", "Shows."],
         ["model scorer", "m", "mine", "weight 0.5", "Scores."],
         ["provider", "p", "mine", "by name only", "Runs."],
+        ["tool", "t", "mine", "for master, worker, sets labels pre/", "Moves."],
         ["provider", "script", "builtin", "by name only", lines[-1][-1]],
     ):
         assert line[:4] in [found[:4] for found in lines]

@@ -85,6 +85,7 @@ SAMPLES: dict[str, dict[str, object]] = {
     "checks": {"guard": "{a: 1}"},
     "scorers": {"fit": "{a: 1}"},
     "frontends": {"tui": "{a: 1}"},
+    "tools": {"words": "{a: 1}"},
     "model_registry": {"m": "{tier: fast}"},
 }
 KEYS = [(section, key, value) for section, keys in SAMPLES.items() for key, value in keys.items()]

@@ -183,7 +183,7 @@ def test_what_a_model_calls_secret_or_a_name_sounds_like_is_known_as_secret(plac
     assert {"from-the-model", "by-its-name", "by-its-variable"} <= found
 
 
-@pytest.mark.parametrize("section", ["sinks", "checks", "scorers", "frontends"])
+@pytest.mark.parametrize("section", ["sinks", "checks", "scorers", "frontends", "tools"])
 def test_a_repository_sets_nothing_of_a_plugin_before_it_is_trusted_and_then_it_was_shown(
     place, section
 ):

@@ -355,7 +355,7 @@ async def test_a_message_goes_with_the_answer_and_is_taken_with_one(opened):
 
 
 async def test_a_handler_sees_who_calls_and_who_else_is_there(opened):
-    seen = {}
+    seen: dict[str, Any] = {}
 
     async def look(call):
         seen.update(

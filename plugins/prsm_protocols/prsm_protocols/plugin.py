@@ -102,6 +102,8 @@ def prsm_permission_checks() -> Iterator[PermissionCheckSpec]:
         check="prsm_protocols.enforcing:check",
         in_bypass=True,
         orchestration=True,
+        level="pre_tool",
+        labels=frozenset({"protocol", "protocols/protocol"}),
     )
 
 

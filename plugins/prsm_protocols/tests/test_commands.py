@@ -80,7 +80,9 @@ def test_a_protocol_is_drawn_with_its_guards_and_times(workspace):
 
 def kept_version():
     source, _ = read_page(EXAMPLE, "inbox.md")
+    assert source is not None
     protocol = compile_pages([source])[0].get("inbox")
+    assert protocol is not None
     Kept(kept_folder).put(protocol)
     return protocol.id
 

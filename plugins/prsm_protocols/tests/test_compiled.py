@@ -149,8 +149,11 @@ def test_the_machine_allows_what_a_set_of_pairs_does(graph):
         transitions=tuple(Transition(source=a, target=b) for a, b in sorted(pairs)),
     )
     source, _ = read_page(printed(page), "p.md")
+    assert source is not None
     found, problems = compile_pages([source])
-    machine = found.get("p").start.machine
+    protocol = found.get("p")
+    assert protocol is not None
+    machine = protocol.start.machine
     reached, todo = {states[0]}, [states[0]]
     while todo:
         at = todo.pop()

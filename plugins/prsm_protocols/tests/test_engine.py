@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 from prsm_protocols.labels import STATE
@@ -16,6 +17,7 @@ from prsm_core.domain.usage import TokenUsage
 from prsm_core.domain.writes import AgentRelabelled, CallClosed, CallOpened
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import StoreError
+from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.permissions import build_broker
 from tests.engine.deaths import dies_after, dies_at, go_on
 from tests.engine.harness import open_team
@@ -41,9 +43,11 @@ def opened(tmp_path, monkeypatch):
         checks=checks,
         orchestration=tools.names,
     )
-    return lambda **fields: open_team(
-        tmp_path, tools=tools, broker=broker(), trusted=True, **fields
-    )
+    given: dict[str, Any] = {
+        "tools": tools,
+        "config": {"checks": tuple(checks.values()), "trusted": True},
+    }
+    return lambda **fields: open_team(tmp_path, broker=broker(), **given, **fields)
 
 
 def states(team):
@@ -159,3 +163,37 @@ async def test_pages_that_became_wrong_are_told_and_nothing_is_moved(opened):
     async with opened() as team:
         assert (await team.run("do it", UNDER, master=master)).status == "completed"
     assert states(team) == []
+
+
+@pytest.mark.requirement("F8")
+@pytest.mark.parametrize(("enforcement", "told"), [("approval", 1), ("pre_tool", 0)])
+async def test_what_a_vendor_cannot_be_held_to_is_told_before_its_first_turn(
+    opened, enforcement, told
+):
+    async def worker(agent):
+        await agent.complete()
+
+    async def master(agent):
+        await agent.call("state_transition", to="deep_work")
+        await agent.spawn(name="w1")
+        await agent.collect()
+        await agent.complete()
+
+    capabilities = ProviderCapabilities(enforcement=enforcement)
+    async with opened(capabilities=capabilities) as team:
+        await team.run("do it", UNDER, master=master, w1=worker)
+    rows = team.ledger.rows("SELECT type, data FROM events ORDER BY seq")
+    notices = [n for n, row in enumerate(rows) if "the check protocol-states does not" in row[1]]
+    assert len(notices) == told
+    turns = [n for n, (kind, _) in enumerate(rows) if kind == "turn_started"]
+    assert all(n < turns[0] for n in notices)
+
+
+async def test_who_is_under_no_protocol_is_not_told_of_the_check(opened):
+    async def master(agent):
+        await agent.complete()
+
+    async with opened(capabilities=ProviderCapabilities(enforcement="none")) as team:
+        await team.run("do it", master=master)
+    texts = [event["text"] for event in team.ledger.events("notice")]
+    assert not [text for text in texts if "protocol-states" in text]

@@ -13,4 +13,6 @@ observation    get_child_history, check_child_status, get_children_status
 recommendation recommend_model
 shell          run_bash
 budget         get_budget
+plugged        the tools that plugins add: who has them, and how their code is called
+plugin_call    what the handler of one sees, and what it does by its answer
 """

@@ -41,6 +41,8 @@ NAMES = (
     "workspace",
     "symbols",
     "regions",
+    "protocols",
+    "bridge",
     "tui",
 )
 

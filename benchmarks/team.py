@@ -95,9 +95,9 @@ class Team:
     engine: OrchestrationEngine
     store: Store
 
-    async def run(self, task: str = "lead") -> None:
+    async def run(self, task: str = "lead", labels: Mapping[str, str] | None = None) -> None:
         """Run a task; raise unless it was completed."""
-        result = await self.engine.run(task)
+        result = await self.engine.run(task, labels=labels or {})
         if result.status != "completed":
             raise RuntimeError(f"the run was {result.status}: {result.error}")
 
@@ -109,27 +109,34 @@ async def open_team(
     store: Store | None = None,
     settings: Mapping[str, Any] | None = None,
     clock: Clock | None = None,
+    tools: ToolTable | None = None,
+    workspace: str | None = None,
+    provider: Provider | None = None,
 ) -> AsyncIterator[Team]:
-    """Open an engine whose limits are far away, but checked."""
+    """Open an engine whose limits are far away, but checked.
+
+    All agents behave like `behave`, or are those of `provider`. A `workspace` that is named is one
+    that is trusted.
+    """
     limits = {"max_agents_per_run": 100_000}
     sections = Settings.model_validate({"engine": limits, **(settings or {})})
     clock = clock or SystemClock()
-    tools = ToolTable()
+    tools = tools or ToolTable()
     with tempfile.TemporaryDirectory() as folder:
         async with ProcessLauncher(clock) as launcher:
             store = MemoryStore() if store is None else store
-            provider = ProviderSpec(
-                name="stub",
-                summary="a stub",
-                factory=lambda _settings, _services: StubProvider(behave),
+            stub = provider or StubProvider(behave)
+            spec = ProviderSpec(
+                name="stub", summary="a stub", factory=lambda _settings, _services: stub
             )
             config = EngineConfig(
                 settings=sections,
-                workspace=folder,
+                workspace=workspace or folder,
+                trusted=workspace is not None,
                 session_id="session",
                 store=store,
                 launcher=launcher,
-                providers={"stub": provider},
+                providers={"stub": spec},
                 broker=build_broker(
                     sections.permissions, workspace=folder, checks={}, orchestration=tools.names
                 ),

@@ -230,9 +230,10 @@ def _build_broker(
 
 
 def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:
-    """Return what plugins add to an engine, besides permission checks."""
+    """Return what plugins add to an engine."""
     return {
         "scorers": tuple(plugins.collect(ModelScorerSpec).values()),
+        "checks": tuple(plugins.collect(PermissionCheckSpec).values()),
         "providers": plugins.collect(ProviderSpec),
         "plugins_off": plugins.switched_off,
         "sinks": tuple(plugins.collect(EventSinkSpec).values()),

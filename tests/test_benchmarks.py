@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 import pytest
 from click.testing import CliRunner
@@ -28,6 +29,12 @@ def test_a_benchmark_tells_values_references_and_goals(name, monkeypatch):
         pytest.skip(WHY_NO_RUNC)
     if name == "tui":
         pytest.importorskip("prsm_tui", reason="prsm-tui is not installed")
+    if name == "bridge":
+        pytest.importorskip("redis", reason="redis is not installed: pip install 'redis>=8'")
+        if which("redis-server") is None:
+            pytest.skip("redis-server is not installed")
+    if name in {"protocols", "bridge"}:
+        pytest.importorskip("prsm_protocols", reason="prsm-protocols is not installed")
     if name in {"regions", "symbols"}:
         pytest.importorskip("prsm_regions", reason="prsm-regions is not installed")
     report = run_benchmark(name, TINY)

@@ -167,6 +167,9 @@ INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
     "prsm_codex": {"kit.background", "kit.clocks", "toolserver.bridge"},
     "prsm_gemini": {"engine.processes.launcher"},
+    "prsm_protocols": {
+        *("config", "domain.labels", "domain.writes", "engine.tools.table", "permissions"),
+    },
     "prsm_tui": {
         *("app", "builtin", "config", "config.schema", "plugins"),
         *("hub", "cli.errands", "cli.launch", "cli.opening", "engine.processes.launcher"),

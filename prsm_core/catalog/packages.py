@@ -76,6 +76,11 @@ OWN_PACKAGES = {
             program="codex",
             npm=_CODEX_NPM,
         ),
+        OwnPackage(
+            name="protocols",
+            is_provider=False,
+            login='write .prism/protocols/NAME.md, and prsm run --label protocol=NAME "…"',
+        ),
         OwnPackage(name="regions", login="it needs a provider whose models plan and work"),
         OwnPackage(
             name="tui", is_provider=False, login='prsm run --ui tui "…", or `prsm demo --ui tui`'

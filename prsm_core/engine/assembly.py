@@ -109,9 +109,8 @@ class Assembly:
         self.providers = make_providers(config, background)
         self.skills = make_skills(config, self.providers)
         self.listings = Listings(self.providers, settings, clock, config.state_dir / "models.json")
-        self.enforcement = Enforcement(
-            self.providers, settings, journal, background, clock, self.budgets.parts_of
-        )
+        rules = self.budgets.parts_of, config.checks
+        self.enforcement = Enforcement(self.providers, settings, journal, background, clock, *rules)
         self.workforce = make_workforce(self.listings, self.enforcement, self.providers)
         self.router, self._roster = MessageRouter(), Roster()
         self._leases = LeaseTable(self._roster, self._workspaces)

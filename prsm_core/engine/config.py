@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.tools.table import ToolTable
     from prsm_core.engine.turns.host import OpenEndpoint
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.interfaces.sink import EventSinkSpec
@@ -56,6 +57,7 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     trusted: bool = False
     external: ProviderSpec | None = None
     scorers: Sequence[ModelScorerSpec] = ()
+    checks: Sequence[PermissionCheckSpec] = ()  # those that the broker asks
     sinks: Sequence[EventSinkSpec] = ()
     sink_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     command_line: Mapping[str, Any] = field(default_factory=dict)  # kept with each run, as JSON

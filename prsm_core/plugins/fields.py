@@ -60,6 +60,8 @@ RECORDS: Table = {
         "in_bypass": FLAG,
         "orchestration": FLAG,
         "timeout": POSITIVE,
+        "level": maybe(one_of("none", "sandbox", "approval", "pre_tool")),
+        "labels": TEXTS,
         "settings": _SETTINGS,
     },
     ModelScorerSpec: {**_COMMON, "weight": POSITIVE, "score": _CODE, "settings": _SETTINGS},

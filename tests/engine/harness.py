@@ -477,7 +477,7 @@ async def open_team(
     (folder / "workspace").mkdir(exist_ok=True)
     parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows, "skills": skills}
     parts |= {"external": external, "own_rules": own_rules, "redactor": redactor or Redactor(())}
-    parts["tools"] = tools or ToolTable()
+    parts |= {"tools": tools or ToolTable(), **provider_fields.pop("config", {})}
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
     async with store, ProcessLauncher(SystemClock()) as launcher:

@@ -73,7 +73,7 @@ class Opening:
         """
         agent, name = record.descriptor, record.descriptor.provider
         provider = await self._providers.get(name)
-        await self._enforcement.admit(name, record.agent_id)
+        await self._enforcement.admit(name, record.agent_id, agent.labels)
         workspace, prompt = self._workspace(agent.cwd), self._system_prompt(agent)
         request = session_request(record, self._settings, workspace, prompt, carried)
         opened = provider.open_session(request, host, opener)

@@ -78,9 +78,11 @@ class AgentSession:
         self._tools = tools = parts.tools(record)
         self.life = AgentLife(record, parts.life, is_external=external)
         self._host = SessionHost(self.life, tools, parts.host)
+        is_program = parts.host.family.program_of(record.descriptor.provider) is not None
         self._stuck = StuckWatch(
             self.life,
-            None if external else parts.stuck,  # there a person watches it
+            # A person watches one outside; a program may ask the same for hours, at no cost.
+            None if external or is_program else parts.stuck,
             acts=parts.acts,
             background=parts.background,
             journal=parts.journal,

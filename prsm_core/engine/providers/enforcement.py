@@ -14,6 +14,7 @@ from prsm_core.engine.providers.levels import (
     HINT,
     beyond_regions,
     check_level,
+    describe_blind,
     describe_shortfall,
     needed_level,
     reaches,
@@ -26,7 +27,7 @@ from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, 
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.engine.journal.unit import Journal
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.scopes import Part
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderStatus
     from prsm_core.kit.background import Background
 
@@ -72,7 +74,10 @@ class Enforcement:
         background: Background,
         clock: Clock,
         parts_of: Callable[[str], Sequence[Part]] = lambda _: (),
+        checks: Sequence[PermissionCheckSpec] = (),
     ) -> None:
+        self._checks = [check for check in checks if check.level is not None]
+        self._told_checks: set[tuple[str, str]] = set()  # which one, and which provider
         self._parts_of = parts_of  # the subtrees around an agent with a budget of their own
         self._providers = providers
         self._settings = settings
@@ -102,6 +107,7 @@ class Enforcement:
         self._told.clear()
         self._metered.clear()
         self._told_parts.clear()
+        self._told_checks.clear()
         self._known.clear()  # since an earlier run of the session somebody may have logged in
         self.refused.clear()
         self._usable = None
@@ -120,16 +126,18 @@ class Enforcement:
         late = sorted((used & installed) - self._known.keys())
         return [*self._summary(short), *odd, *self._metering(late)]
 
-    async def admit(self, name: str, agent_id: str) -> None:
+    async def admit(self, name: str, agent_id: str, labels: Collection[str] = frozenset()) -> None:
         """Tell of a provider that is new to the run, before a session of an agent is opened.
 
-        Raises ProviderNotAvailableError when it enforces less than is required.
+        `labels` are the names of the agent's: of a check that looks at any of them it is told
+        where the provider does not show it everything. Raises ProviderNotAvailableError when it
+        enforces less than is required.
         """
         if name not in self._told:
             await self._learn((name,))
             for line in self._tell(name):
                 await self._journal.fact("notice", agent_id, level="warning", text=line)
-        for line in self.tell_parts(name, agent_id):
+        for line in (*self.tell_parts(name, agent_id), *self._tell_checks(name, labels)):
             await self._journal.fact("notice", agent_id, level="warning", text=line)
         if name in self.refused:
             raise ProviderNotAvailableError(self.refused[name], hint=HINT)
@@ -144,6 +152,21 @@ class Enforcement:
             return []
         self._told_parts.update((part.agent_id, name) for part in new)
         return [line for part in new if (line := self._describe_part(name, part))]
+
+    def _tell_checks(self, name: str, labels: Collection[str]) -> list[str]:
+        """Return which checks on agents with these labels do not see all, each once in a run."""
+        if not self._checks or not self._is_available(name):
+            return []
+        capabilities = self._providers.capabilities(name)
+        blind = [
+            check
+            for check in self._checks
+            if not check.labels.isdisjoint(labels)
+            and (check.name, name) not in self._told_checks
+            and not reaches(capabilities, check.level or "none")
+        ]
+        self._told_checks.update((check.name, name) for check in blind)
+        return [describe_blind(check.name, name, capabilities) for check in blind]
 
     def describe_budget(self, name: str, agent_id: str) -> str:
         """Return what the provider of an agent may spend beyond the budget that it was given."""

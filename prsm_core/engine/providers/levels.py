@@ -70,6 +70,15 @@ def beyond_regions(capabilities: ProviderCapabilities) -> str:
     return _REACH.get(capabilities.enforcement, _REACH["none"])
 
 
+def describe_blind(check: str, provider: str, capabilities: ProviderCapabilities) -> str:
+    """Return, for people, that a plugin's check does not see all that a provider does."""
+    reach = _REACH.get(capabilities.enforcement, _REACH["none"])
+    return (
+        f"the check {check} does not see all that agents of {provider} do: {reach}; "
+        "permissions.require: pre_tool starts none on such a provider"
+    )
+
+
 def check_level(
     name: str,
     permissions: PermissionSettings,

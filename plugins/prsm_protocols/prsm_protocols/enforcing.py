@@ -1,0 +1,62 @@
+"""Holds agents to what the state of their protocol lists, in every mode and whatever the tool."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import TYPE_CHECKING
+
+from prsm_core import Deny, PrsmError
+from prsm_protocols.labels import is_under_protocol, pin_of
+from prsm_protocols.tool_names import ALWAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prsm_core import PermissionContext, PermissionRequest
+    from prsm_protocols.validator import Standing, Validator
+
+
+class Enforcing:
+    """Decides about calls by the labels of the agent as they are now."""
+
+    def __init__(self, validator: Validator, now: Callable[[], float] = time.time) -> None:
+        self._validator = validator
+        self._now = now  # Unix seconds
+
+    async def check(self, request: PermissionRequest, context: PermissionContext) -> Deny | None:
+        """Deny what the state does not list; no opinion on the rest, and on other agents.
+
+        Where the protocol cannot be read nothing is allowed but what each state allows: who was to
+        be held to it would not be.
+        """
+        if not is_under_protocol(context.labels) or request.tool in ALWAYS:
+            return None
+        try:
+            now = self._now()
+            standing = await self._standing(request.agent_id, context, now)
+        except PrsmError as error:
+            return Deny(f"{error.message}\n{error.hint or ''}".strip())
+        why = self._validator.denial(standing, request.tool, now)
+        return None if why is None else Deny(why)
+
+    async def _standing(self, agent_id: str, context: PermissionContext, now: float) -> Standing:
+        if (pin := pin_of(context.labels, agent_id)) is not None:
+            return await self._validator.pinned_soon(pin)
+        return await self._validator.begun_soon(
+            context.labels, context.workspace, trusted=context.trusted, now=now
+        )
+
+
+async def check(request: PermissionRequest, context: PermissionContext) -> Deny | None:
+    """Deny what the state of an agent's protocol does not list."""
+    if not is_under_protocol(context.labels):
+        return None
+    return await _enforcing().check(request, context)
+
+
+@cache
+def _enforcing() -> Enforcing:
+    from prsm_protocols.tools import VALIDATOR  # it reads markdown: only who needs it pays for that
+
+    return Enforcing(VALIDATOR)

@@ -1,0 +1,236 @@
+"""Measurement: what agents under a protocol do, as records in files that no tool of theirs reads.
+
+It is made from committed events, beside the run, and never slows or steers it. A record is a line
+of JSON in `DAY/RUN.jsonl`; days older than the setting go as a run begins to be measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from prsm_core import EventSink
+from prsm_protocols.labels import STATE, is_under_protocol, page_of, pin_of
+from prsm_protocols.places import measurements_folder
+from prsm_protocols.section import DAYS
+from prsm_protocols.tool_names import MEASURE, TRANSITION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from prsm_core import Event, RunInfo
+
+_ENDS = frozenset({"completed", "failed", "killed"})
+_CHECK = "protocol-states"
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One record: what an agent did, when, and where in its protocol it was.
+
+    `kind` is one of: began, moved, refused, denied, sent, measured, turn, ended. `name` is of what
+    it is about: the state that was come to, the tool that was denied, the agent that was written
+    to, what was measured, how it ended. `value` is a number: seconds in the state that was left,
+    what was measured, tokens of a turn. `data` is more of it; of a turn also its `cost_usd`, how
+    full the `context` was, and with `detail: turn` the `counts` of the other kinds since the last.
+    """
+
+    at: float  # Unix seconds
+    seq: int  # of the event in its session
+    session: str
+    run: str
+    agent: str  # its id
+    agent_name: str
+    kind: str
+    protocol: str = ""  # NAME@ and digits; the name alone before the agent's first call
+    state: str = ""
+    name: str = ""
+    value: float | None = None
+    data: Any = None
+
+
+class _Agent:
+    """What is known of an agent from its events."""
+
+    def __init__(self, agent_id: str) -> None:
+        self.id = agent_id
+        self.name = ""
+        self.labels: Mapping[str, str] = {}
+        self.since: float | None = None
+        self.calls: set[str] = set()  # open calls of state_transition
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def protocol(self) -> str:
+        pin = pin_of(self.labels, self.id)
+        return page_of(self.labels, self.id) if pin is None else pin.protocol
+
+    @property
+    def state(self) -> str:
+        return self.labels[STATE] if pin_of(self.labels, self.id) is not None else ""
+
+
+class MeasurementSink(EventSink):
+    """Writes the measurements of one run; `settings` are those of MeasurementSettings."""
+
+    def __init__(self, run: RunInfo, settings: Any) -> None:
+        self._run = run
+        self._folder = Path(settings.path) if settings.path else None
+        self._per_turn = settings.detail == "turn"
+        self._days = settings.days or DAYS
+        self._agents: dict[str, _Agent] = {}
+        self._is_swept = False
+
+    async def write(self, batch: Sequence[Event]) -> None:
+        """Write what the events tell; raises OSError where it cannot be written."""
+        records = [
+            record
+            for event in batch
+            for record in self._measured(event)
+            if record.kind == "turn" or not self._per_turn
+        ]
+        if records:
+            await asyncio.to_thread(self._append, records)
+
+    def _measured(self, event: Event) -> Iterator[Measurement]:
+        if event.agent is None:
+            return
+        agent = self._agents.setdefault(event.agent, _Agent(event.agent))
+        was = (agent.protocol, agent.state)
+        if event.type in {"agent_spawned", "agent_labels_changed"}:
+            agent.labels = event.data.get("labels") or {}
+            agent.name = str(event.data.get("name") or agent.name)
+        if not is_under_protocol(agent.labels) and not _is_own_call(event):
+            return
+        for kind, fields in _facts(event, agent, was):
+            agent.counts[kind] += 1
+            yield self._record(event, agent, kind, fields)
+
+    def _record(
+        self, event: Event, agent: _Agent, kind: str, fields: Mapping[str, Any]
+    ) -> Measurement:
+        data = fields.get("data")
+        if kind == "turn" and self._per_turn:
+            counts = {name: count for name, count in sorted(agent.counts.items()) if name != kind}
+            data = {**(data or {}), "counts": counts}
+            agent.counts.clear()
+        return Measurement(
+            at=event.ts,
+            seq=event.seq or 0,
+            session=event.session,
+            run=self._run.run_id,
+            agent=agent.id,
+            agent_name=agent.name,
+            kind=kind,
+            protocol=agent.protocol,
+            state=agent.state,
+            name=fields.get("name", ""),
+            value=fields.get("value"),
+            data=data,
+        )
+
+    def _append(self, records: Sequence[Measurement]) -> None:
+        folder = self._folder or measurements_folder()
+        if not self._is_swept:
+            self._is_swept = True
+            sweep(folder, _day(records[0].at) - timedelta(days=self._days))
+        lines: dict[date, bytes] = {}
+        for record in records:
+            line = msgspec.json.encode(record) + b"\n"
+            lines[_day(record.at)] = lines.get(_day(record.at), b"") + line
+        for day, data in lines.items():
+            _append_to(folder / day.isoformat() / f"{self._run.run_id}.jsonl", data)
+
+
+def sweep(folder: Path, before: date) -> None:
+    """Remove the days before one; what is no day is left."""
+    if not folder.is_dir():
+        return
+    for each in folder.iterdir():
+        try:
+            day = date.fromisoformat(each.name)
+        except ValueError:
+            continue
+        if day < before and not each.is_symlink():
+            shutil.rmtree(each)
+
+
+def _facts(
+    event: Event, agent: _Agent, was: tuple[str, str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what an event tells: its kind, and the fields that only this kind has."""
+    data = event.data
+    if event.type == "agent_spawned":
+        yield "began", {"name": agent.protocol}
+    elif event.type == "agent_labels_changed":
+        if was != (agent.protocol, agent.state):
+            yield "moved", _move(event, agent, was[1])
+    elif event.type == "tool_call_started":
+        if data.get("tool") == TRANSITION:
+            agent.calls.add(str(data.get("call")))
+        elif data.get("tool") == MEASURE:
+            yield "measured", _value(data.get("arguments") or {})
+    elif event.type == "tool_call_finished":
+        yield from _finished(data, agent)
+    elif event.type == "check_denied":
+        if data.get("check") == _CHECK:
+            yield "denied", {"name": str(data.get("tool"))}
+    else:
+        yield from _others(event)
+
+
+def _move(event: Event, agent: _Agent, left: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": agent.state, "data": {"from": left}}
+    if left and agent.since is not None:
+        told["value"] = round(event.ts - agent.since, 3)
+    agent.since = event.ts
+    return told
+
+
+def _value(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    value = arguments.get("value")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    told = {"name": str(arguments.get("name", "")), "data": arguments.get("data")}
+    return {**told, "value": value} if is_number else told
+
+
+def _finished(data: Mapping[str, Any], agent: _Agent) -> Iterator[tuple[str, dict[str, Any]]]:
+    call = str(data.get("call"))
+    if call in agent.calls:
+        agent.calls.discard(call)
+        if data.get("status") == "failed":
+            yield "refused", {"data": {"why": data.get("error") or data.get("result")}}
+
+
+def _others(event: Event) -> Iterator[tuple[str, dict[str, Any]]]:
+    data = event.data
+    if event.type == "message_routed" and data.get("kind") == "peer":
+        yield "sent", {"name": str(data.get("to"))}
+    elif event.type == "agent_state_changed" and data.get("to") in _ENDS:
+        yield "ended", {"name": str(data.get("to"))}
+    elif event.type == "turn_finished":
+        usage = data.get("usage") or {}
+        told = {key: data.get(key) for key in ("stop_reason", "cost_usd", "context")}
+        yield "turn", {"value": usage.get("total_tokens"), "data": told}
+
+
+def _is_own_call(event: Event) -> bool:
+    """Whether it is a call that only agents under a protocol make, also one known to nobody yet."""
+    return event.type == "tool_call_started" and event.data.get("tool") in {TRANSITION, MEASURE}
+
+
+def _day(at: float) -> date:
+    return datetime.fromtimestamp(at, tz=UTC).date()
+
+
+def _append_to(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "ab") as file:
+        file.write(data)

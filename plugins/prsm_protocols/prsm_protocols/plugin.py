@@ -1,0 +1,138 @@
+"""What this distribution contributes: tools, a check, a sink of measurements, and programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import (
+    AgentRole,
+    EventSinkSpec,
+    PermissionCheckSpec,
+    ProviderSpec,
+    ToolContribution,
+    ToolSpec,
+    hookimpl,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_STATE = "a state of your protocol; leave it out to be told where you are and what is open"
+_ANY = {"description": "anything worth keeping, as JSON"}
+_TEXT = {"type": "string", "minLength": 1}
+
+
+@hookimpl
+def prsm_tools() -> Iterator[ToolContribution]:
+    """Contribute the tools of agents under a protocol; no other agent has them."""
+    yield _tool(
+        "state_transition",
+        "Moves you to another state of the protocol that you are held to, or says where you are. "
+        "A state allows what its page says; the answer has the moves that are open.",
+        {"to": {"type": "string", "description": _STATE}, "context": _ANY},
+    )
+    yield _tool(
+        "message_send",
+        "Sends a message to another agent of the run, by its name; no answer is waited for.",
+        {"to": _TEXT, "text": _TEXT},
+        required=("to", "text"),
+        sends_messages=True,
+    )
+    yield _tool(
+        "message_next",
+        "Takes the oldest message that another agent has sent you, or null.",
+        {
+            "seconds": {
+                "type": ["number", "null"],
+                "minimum": 0,
+                "description": "how long to wait for one; null: as long as one may come",
+            }
+        },
+        programs=True,
+        takes_messages=True,
+        waits=True,
+    )
+    yield _tool(
+        "measure",
+        "Notes a measurement of your work. Nobody acts on it.",
+        {"name": _TEXT, "value": {"type": "number"}, "data": _ANY},
+        required=("name",),
+    )
+
+
+def _tool(
+    name: str,
+    description: str,
+    properties: Mapping[str, Any],
+    *,
+    required: Sequence[str] = (),
+    waits: bool = False,
+    **fields: Any,
+) -> ToolContribution:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    return ToolContribution(
+        name=name,
+        summary=description.partition(".")[0] + ".",
+        spec=ToolSpec(
+            name=name,
+            description=description,
+            input_schema=schema,
+            roles=frozenset(role.value for role in AgentRole),
+            waits=waits,
+        ),
+        handler=f"prsm_protocols.tools:{name}",
+        when="prsm_protocols.labels:is_under_protocol",
+        labels="protocols",
+        **fields,
+    )
+
+
+@hookimpl
+def prsm_permission_checks() -> Iterator[PermissionCheckSpec]:
+    """Contribute the check; it has no opinion on agents without a protocol."""
+    yield PermissionCheckSpec(
+        name="protocol-states",
+        summary="Denies what the state of an agent's protocol does not list.",
+        priority=400,
+        check="prsm_protocols.enforcing:check",
+        in_bypass=True,
+        orchestration=True,
+        level="pre_tool",
+        labels=frozenset({"protocol", "protocols/protocol"}),
+    )
+
+
+@hookimpl
+def prsm_event_sinks() -> Iterator[EventSinkSpec]:
+    """Contribute the sink; it writes of agents under a protocol alone."""
+    yield EventSinkSpec(
+        name="measurements",
+        summary="Writes what agents under a protocol do, as records by day and run.",
+        factory="prsm_protocols.measurement:MeasurementSink",
+        settings="prsm_protocols.section:MEASUREMENTS",
+        kinds=frozenset(
+            {
+                *("agent_spawned", "agent_labels_changed", "agent_state_changed", "turn_finished"),
+                *("tool_call_started", "tool_call_finished", "check_denied", "message_routed"),
+            }
+        ),
+    )
+
+
+@hookimpl
+def prsm_providers() -> Iterator[ProviderSpec]:
+    """Contribute the provider `program`; its code is imported when it is used."""
+    yield ProviderSpec(
+        name="program",
+        summary="Any program as an agent: prompted on stdin, it acts by the command aism.",
+        good_for="work that a script or another agent's CLI does, by a protocol",
+        factory="prsm_protocols.program.provider:build",
+        settings="prsm_protocols.program.section:SETTINGS",
+        selectable=False,  # it has no model of its own
+        program=True,
+    )

@@ -1,0 +1,218 @@
+"""Whole runs of `prsm` with programs in boxes, and with whatever can be killed killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from plugins.prsm_protocols.tests.acting import mostly_long, open_server
+from plugins.prsm_protocols.tests.test_boxed import LANGUAGES, LIMITS
+from plugins.prsm_protocols.tests.test_clients import CLIENTS, write_pages
+from tests.engine.boxes import needs_runc
+from tests.live.conftest import Prsm
+from tests.person import room
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterator, Mapping
+
+    from plugins.prsm_protocols.tests.acting import Server
+
+pytestmark = needs_runc
+UNDER = ("run", "--provider", "program", "--trust", "--on-ask", "deny", "--json")
+
+
+class Programs(Prsm):
+    """Runs `prsm` with one program."""
+
+    def program(self, *argv: str, others: Mapping[str, Any] | None = None, **section: Any) -> None:
+        """Configure the program, and other providers."""
+        given = {"command": list(argv), "mounts": {"/clients": str(CLIENTS)}, **LIMITS, **section}
+        self.write({"providers": {"program": given, **(others or {})}})
+
+    def events(self, *kinds: str) -> list[dict[str, Any]]:
+        """Return the events of the newest session, of these kinds."""
+        told = self.run("events", "--json").stdout
+        events = [json.loads(line) for line in told.splitlines()]
+        return [event for event in events if event["type"] in kinds]
+
+    def states(self) -> list[str]:
+        """Return the states that the agent was in, one for each change of it."""
+        labels = [event["labels"] for event in self.events("agent_labels_changed")]
+        return [told["protocols/state"] for told in labels]
+
+
+@pytest.fixture
+def prsm() -> Iterator[Programs]:
+    """Return a `prsm` with a home outside the temp directory, which a box has of its own."""
+    home = room()
+    runner = Programs(home)
+    yield runner
+    for pid in runner.processes():
+        os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(home)
+
+
+@pytest.mark.parametrize(
+    ("way", "language"),
+    mostly_long(("socket", "redis", "valkey"), tuple(LANGUAGES), ("socket", "python")),
+)
+@pytest.mark.requirement("A11", "A12", "F8")
+async def test_the_workflow_under_the_real_engine(prsm, language, way):
+    program, script = LANGUAGES[language]
+    write_pages(prsm.workspace)
+    async with AsyncExitStack() as stack:
+        section: dict[str, Any] = {}
+        if way != "socket":
+            server = await stack.enter_async_context(open_server(way, prsm.home / "server"))
+            section = {"redis": server.unix_url}
+            if language == "bash":
+                section = {"redis": server.url, "network": True}
+        prsm.program(program, f"/clients/{script}", **section)
+        code, _, err = await prsm.run_async(*UNDER, "--label", "protocol=bootstrap", "Read it.")
+    assert code == 0, err
+    assert prsm.states() == ["bootstrap", "inbox"]
+    (finished,) = prsm.events("run_finished")
+    assert finished["summary"].endswith("has read everything")
+
+
+DUO = "# Protocol: duo\n\n## States\n- talking: Write to each other\n"
+
+
+@pytest.mark.requirement("A6", "A20")
+async def test_two_programs_write_to_each_other_through_the_engine(prsm):
+    pages = prsm.workspace / ".prism" / "protocols"
+    pages.mkdir(parents=True)
+    (pages / "duo.md").write_text(DUO)
+    children = [
+        {"prompt": f"You are {name}.", "name": name, "model": "program/default"}
+        for name in ("alice", "bob")
+    ]
+    calls = [
+        ("spawn_children_parallel", {"children": children}),
+        *[("wait_for_message", {})] * 2,
+        ("task_complete", {"summary": "both are done"}),
+    ]
+    steps = [{"call": {"tool": tool, "arguments": args}} for tool, args in calls]
+    scenario = prsm.home / "scenario.yaml"
+    scenario.write_text(json.dumps({"lanes": {"master": {"marker": "Talk.", "steps": steps}}}))
+    prsm.program("bash", "/clients/duo.sh", others={"script": {"scenario": str(scenario)}})
+    under = ("run", "--provider", "script", *UNDER[3:], "--label", "protocol=duo")
+    code, out, err = await prsm.run_async(*under, "Talk.")
+    assert code == 0, (err, out[-3000:])
+    sent = [event for event in prsm.events("tool_call_started") if event["tool"] == "message_send"]
+    assert [event["arguments"]["text"] for event in sent] == ["ping", "pong to ping"]
+    assert "alice: pong to ping" in out
+
+
+async def test_a_program_that_asks_the_same_again_and_again_is_not_taken_for_stuck(prsm):
+    pages = prsm.workspace / ".prism" / "protocols"
+    pages.mkdir(parents=True)
+    (pages / "duo.md").write_text(DUO)
+    prsm.program("bash", "-c", "for n in {1..12}; do aism message next; done; aism complete polled")
+    code, _, err = await prsm.run_async(*UNDER, "--label", "protocol=duo", "Poll.")
+    assert code == 0, err
+    polls = [event["tool"] for event in prsm.events("tool_call_started")].count("message_next")
+    assert polls == 12
+    assert [told["text"] for told in prsm.events("notice") if "stuck" in told["text"]] == []
+
+
+def ladder(workspace: Path, rungs: int) -> None:
+    pages = workspace / ".prism" / "protocols"
+    pages.mkdir(parents=True)
+    states = "".join(f"- s{n}: Rung {n}\n" for n in range(rungs + 1))
+    moves = "".join(f"- s{n} -> s{n + 1}: When it is time\n" for n in range(rungs))
+    text = f"# Protocol: ladder\n\n## States\n{states}\n## Transitions\n{moves}"
+    (pages / "ladder.md").write_text(text)
+
+
+class Climb:
+    """A run of the ladder, and what is killed of it."""
+
+    def __init__(self, prsm: Programs, server: Server | None, kills: int, seed: int) -> None:
+        self.prsm = prsm
+        self.server = server
+        self.chance = random.Random(seed)
+        kinds = ["engine", "container", *(("redis", "empty redis") if server else ())]
+        self.kills = [kinds[n % len(kinds)] for n in range(kills)]
+        self.chance.shuffle(self.kills)
+        self.process: asyncio.subprocess.Process
+
+    async def run(self) -> int:
+        """Kill each in its turn, a few lines of output after the last one; return the exit code."""
+        self.process = await self._start(*UNDER, "--label", "protocol=ladder", "Climb.")
+        lines = self.chance.randint(1, 7)
+        while True:
+            assert self.process.stdout is not None
+            if not await self.process.stdout.readline():
+                return await self.process.wait()
+            lines -= 1
+            if lines <= 0 and self.kills:
+                await self._kill(self.kills.pop())
+                lines = self.chance.randint(1, 7)
+
+    async def _start(self, *args: str) -> asyncio.subprocess.Process:
+        process: asyncio.subprocess.Process = await self.prsm.start(*args, stderr=None)
+        return process
+
+    async def _kill(self, what: str) -> None:
+        if what == "engine":
+            self.process.kill()
+            await self.process.wait()
+            self.process = await self._start("resume", "--trust", "--on-ask", "deny", "--json")
+        elif what == "container":
+            for pid in self._programs():
+                os.kill(pid, signal.SIGKILL)
+        elif self.server is not None:
+            await self.server.kill(empty=what == "empty redis")
+            await self.server.start()
+
+    def _programs(self) -> list[int]:
+        """Return the processes of the program itself, none of which may be there just now."""
+        found = []
+        for pid in self.prsm.processes():
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[1:2] == [b"/clients/ladder.py"]:
+                found.append(pid)
+        return found
+
+
+async def climb(prsm: Programs, way: str, kills: int, seed: int) -> None:
+    rungs = kills * 3
+    ladder(prsm.workspace, rungs)
+    async with AsyncExitStack() as stack:
+        server, section = None, dict[str, Any]()
+        if way != "socket":
+            server = await stack.enter_async_context(open_server(way, prsm.home / "server"))
+            section = {"redis": server.unix_url}
+        prsm.program("/usr/bin/python3", "/clients/ladder.py", restarts=10, **section)
+        run = Climb(prsm, server, kills, seed)
+        code = await run.run()
+        assert code == 0, prsm.events("run_finished", "notice")[-5:]
+    assert run.kills == [], "the run was over before everything was killed"
+    assert prsm.states() == [f"s{n}" for n in range(rungs + 1)]
+    await prsm.until_gone()
+
+
+@pytest.mark.requirement("A15")
+@pytest.mark.parametrize("way", [pytest.param("socket", marks=pytest.mark.long), "valkey"])
+async def test_whatever_is_killed_each_move_is_made_once(prsm, way):
+    await climb(prsm, way, kills=3, seed=1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["socket", "redis", "valkey"])
+@pytest.mark.parametrize("seed", range(5))
+async def test_ten_kills_and_each_move_is_made_once(prsm, way, seed):
+    await climb(prsm, way, kills=10, seed=seed)

@@ -84,6 +84,8 @@ async def test_the_image_of_a_prompt_is_held_until_the_message_is_in_the_ledger(
                 assert told == ("injected" if delivery == "inject" else "queued")
                 if delivery == "queue":
                     await agent.call("wait_for_message")
+                else:
+                    await agent.step_ended()  # its next response knows it
             await agent.complete("done")
 
         assert (await team.run(master=master)).status == "completed"

@@ -133,6 +133,7 @@ async def test_an_image_goes_with_a_prompt_into_the_running_turn(opened, png):
             [image] = agent.shown
             assert image.mark in heard
             assert content(image) == PNG
+            await agent.step_ended()  # the next response knows it
             await agent.complete(heard)
 
         result = await team.run("do it", master=master)

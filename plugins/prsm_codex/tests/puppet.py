@@ -166,7 +166,9 @@ class PuppetServices:
         self._background = background
         self._make = make
 
-    async def start_process(self, argv: Any, *, name: str, cwd: Any = None, env: Any = None) -> Any:
+    async def start_process(
+        self, argv: Any, *, name: str, cwd: Any = None, env: Any = None, box: Any = None
+    ) -> Any:
         self.argvs.append(tuple(argv))
         if name == "codex --version":
             return VersionProcess(self.version)

@@ -162,8 +162,12 @@ async def opening(provider: Slow, clock: FakeClock, stuck: list[str]):
     request: Any = None
     one = GuardedProvider(provider, GUEST, clock, SOON)
 
+    class Owner:
+        def on_stuck(self) -> None:
+            stuck.append("stuck")
+
     async def run() -> str:
-        async with one.open_session(request, request, lambda: stuck.append("stuck")):
+        async with one.open_session(request, request, Owner()):
             return "opened"
 
     task = asyncio.get_running_loop().create_task(run())

@@ -32,6 +32,7 @@ NODE_KEYS = [
     "role",
     "provider",
     "model",
+    "next_model",
     "state",
     "depth",
     "usage_self",

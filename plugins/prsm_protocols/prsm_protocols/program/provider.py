@@ -64,7 +64,7 @@ class ProgramProvider(Provider):
         self._redis: RedisBridge | None = None
         enforcement = "sandbox" if config.box else "none"
         self.capabilities = ProviderCapabilities(
-            enforcement=enforcement, resume="call", steer=True, tokens_told="step"
+            enforcement=enforcement, resume="call", steer=True, tokens_told="step", boxes=True
         )
         names = (*((DEFAULT,) if config.command else ()), *sorted(config.programs))
         self.known_models = tuple(ModelInfo(model_id=name) for name in names)

@@ -46,8 +46,7 @@ class ProviderCapabilities(Record, frozen=True, kw_only=True):
     model, so that a budget ends a turn at its next step; at the turn's end, so that a turn may pass
     the budget; or it is not promised that it does.
     cost_told: step | turn | none — the same of the cost.
-    compacts: the vendor compacts its own thread before that fills the model's window, so that
-    nobody else does it at the budget.
+    compacts: the vendor compacts its thread itself, before that fills the model's window.
     images: those of `AssembledContext.images`, of `ToolOutcome.images` and of `steer` reach the
     model; without it there are none.
     skills: folders of skills, such as `.agents/skills` of the working folder or `~/.agents/skills`,

@@ -16,7 +16,7 @@ import pytest
 from prsm_core.cli.group import COMMANDS
 from tests.cli.conftest import _record
 
-READ = {
+READ: dict[str, list[tuple[str, ...]]] = {
     "resume": [("resume",), ("resume", "s1", "--json")],
     "tree": [("tree",), ("tree", "s1", "--json")],
     "events": [("events",), ("events", "s1", "--json", "--after", "2")],

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.record import Record
+from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.writes import AgentRelabelled, MessageSent
 from prsm_core.engine.requests.human import NO_ANSWER, ON_ASK, WHY_UNANSWERED, answer_of
 from prsm_core.engine.turns.call import ENDED
@@ -64,7 +65,8 @@ class DoneByAnswer(Struct, eq=False):
     record: AgentRecord
     parts: PluginCallParts
     prefix: str
-    changes: dict[str, str | None] = field(default_factory=dict)
+    changes: Mapping[str, str | None] = NOTHING
+    laid: Mapping[str, str] | None = None  # the labels with the changes; None: there are none
     sent: list[RoutedMessage] = field(default_factory=list)
     read: Mapping[str, str] | None = None  # the labels that the handler has read last
     before: Mapping[str, str] | None = None  # what they were before they were changed in memory
@@ -72,9 +74,10 @@ class DoneByAnswer(Struct, eq=False):
 
     def labels(self) -> Mapping[str, str]:
         """Return the agent's labels, with the changes so far."""
-        if not self.changes:
+        if self.laid is None:
             self.read = self.record.descriptor.labels
-        return self._laid(self.changes)
+            return self.read
+        return self.laid
 
     def relabel(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
         """Change labels once the call is answered; raises OrchestrationError for what can be none.
@@ -84,10 +87,9 @@ class DoneByAnswer(Struct, eq=False):
         if self.read is None:
             self.read = self.record.descriptor.labels
         self._check_unchanged()
-        self.parts.lay(self.record.descriptor, changes, self.prefix)
-        wanted = {**self.changes, **changes}
-        labels = self._laid(wanted)
-        self.changes = wanted
+        wanted = {**self.changes, **changes} if self.changes else changes
+        self.laid = labels = self.parts.lay(self.record.descriptor, wanted, self.prefix)
+        self.changes = dict(wanted)
         return labels
 
     def send(self, to: str, text: str) -> str:
@@ -104,11 +106,10 @@ class DoneByAnswer(Struct, eq=False):
             now = self.parts.mail.message(self.record, sent.target, text, messages)
             messages.append(replace(now, message_id=sent.message_id))
         sends = [MessageSent(message=message) for message in messages]
-        if not self.changes:
+        labels, agent = self.laid, self.record.descriptor
+        if labels is None:
             return sends
-        self._check_unchanged()
-        agent = self.record.descriptor
-        labels = self._laid(self.changes)
+        self._check_unchanged()  # so that they are laid over what they were laid over
         if labels == agent.labels:
             return sends
         self.before, self.after = agent.labels, labels
@@ -120,10 +121,6 @@ class DoneByAnswer(Struct, eq=False):
         agent = self.record.descriptor
         if self.before is not None and agent.labels is self.after:
             self.record.descriptor = replace(agent, labels=self.before)
-
-    def _laid(self, changes: Mapping[str, str | None]) -> Mapping[str, str]:
-        agent = self.record.descriptor
-        return self.parts.lay(agent, changes, self.prefix) if changes else agent.labels
 
     def _check_unchanged(self) -> None:
         if self.record.descriptor.labels != self.read:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
+from prsm_core.messaging.waits import ANYONE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -104,7 +105,10 @@ class Observer:
         if wait is None:
             raise RuntimeError(f"{call.name} waits for nothing")
         timed = bool(call.args.get("timeout") or call.args.get("timeout_seconds"))
-        return SeenWait(call.name, wait.ready(), wait.targets(), timed)
+        targets = [target for target in wait.targets() if target != ANYONE]
+        if ANYONE in wait.targets():
+            targets += self._others(record)
+        return SeenWait(call.name, wait.ready(), tuple(targets), timed)
 
     def _answer(self, record: AgentRecord, call: Call) -> SeenWait:
         parent = self._manager.roster.get(record.descriptor.parent_id or "")

@@ -46,6 +46,7 @@ READ: dict[str, list[tuple[str, ...]]] = {
     "export": [("export", "s1", "--output", "out.html")],
     "prompt": [("prompt", "w1", "be quick")],
     "kill": [("kill", "w1")],
+    "model": [("model", "w1", "another")],
     "answer": [("answer",), ("answer", "01AB", "deny")],
     "attach": [("attach",), ("attach", "s1")],
 }

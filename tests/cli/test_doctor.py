@@ -31,6 +31,7 @@ CHECKS = [
     "sessions",
     "processes",
     "sandbox",
+    "boxes",
     "answers",
     "terminal",
 ]
@@ -93,7 +94,8 @@ def test_a_sound_installation_is_ok_in_every_point(prsm_process, monkeypatch, ho
     assert [finding["check"] for finding in findings] == CHECKS
     assert list(findings[0]) == ["check", "status", "message", "cure"]
     bad = [finding for finding in findings if finding["status"] != "ok"]
-    assert not [finding for finding in bad if finding["check"] != "disk"]
+    of_the_machine = {"disk", "boxes"}  # how much room there is, which limits can be held
+    assert not [finding for finding in bad if finding["check"] not in of_the_machine]
 
 
 # What no check may do: reach a network, or open a file for writing that is not its own.

@@ -116,7 +116,7 @@ def check_boxes() -> Iterator[Finding]:
 
 
 async def _box_state() -> BoxState:
-    with TemporaryDirectory(prefix="prsm-boxes-") as folder:
+    with TemporaryDirectory(prefix="prsm-doctor-boxes-") as folder:
         async with ProcessLauncher(SystemClock()) as launcher:
             boxes = Containers(launcher, Bundles(Path(folder)))
             try:

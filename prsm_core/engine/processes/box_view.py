@@ -31,15 +31,8 @@ _KERNEL = ("/proc", "/dev", "/sys")
 _ETC = (
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "timezone"),
     *("passwd", "group", "nsswitch.conf", "hosts", "host.conf", "protocols", "services"),
-    *(
-        "ssl",
-        "ca-certificates",
-        "pki",
-        "mime.types",
-        "os-release",
-        "debian_version",
-        "locale.alias",
-    ),
+    *("ssl", "ca-certificates", "pki", "mime.types", "os-release", "debian_version"),
+    "locale.alias",
 )
 _NETWORK_ETC = ("resolv.conf",)
 LEAST_MEMORY = 16 * 2**20  # bytes; what starts a box would be killed with less

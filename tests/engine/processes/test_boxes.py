@@ -285,12 +285,18 @@ async def test_mounts_are_seen_and_not_written_and_writable_folders_are(opened, 
 async def test_a_socket_that_is_mounted_is_reached(opened, runtime, tmp_path):
     boxes = opened(runtime)
     heard = asyncio.Event()
-    server = await asyncio.start_unix_server(lambda *_: heard.set(), tmp_path / "s")
+
+    def hear(_reader, writer):
+        writer.close()
+        heard.set()
+
+    server = await asyncio.start_unix_server(hear, tmp_path / "s")
     perl = "use IO::Socket::UNIX; IO::Socket::UNIX->new('/mnt/s') or die $!"
     ended = await boxes(f'perl -e "{perl}"', mounts={"/mnt/s": str(tmp_path / "s")})
     assert (ended.code, ended.errors) == (0, "")
     await heard.wait()
     server.close()
+    await server.wait_closed()
 
 
 async def test_where_there_is_no_runtime_nothing_starts(tmp_path):

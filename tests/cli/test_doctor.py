@@ -106,7 +106,7 @@ def watch(event, args):
     if event in {"socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.bind"}:
         print("WATCHED", event, args, file=sys.stderr)
     if event == "open" and isinstance(args[0], str) and args[2] & (os.O_WRONLY | os.O_RDWR):
-        if not args[0].startswith("/dev/"):
+        if not args[0].startswith("/dev/") and "prsm-doctor-" not in args[0]:
             print("WATCHED", event, args, file=sys.stderr)
     if event == "os.mkdir" and "prsm-doctor-" not in str(args[0]):
         print("WATCHED", event, args, file=sys.stderr)

@@ -33,7 +33,7 @@ def kill_in(process, kind):
     raise AssertionError(process.stderr.read())
 
 
-@pytest.mark.parametrize(("times", "code"), [(2, 0), (3, 1)])
+@pytest.mark.parametrize(("times", "code"), [pytest.param(2, 0, marks=pytest.mark.long), (3, 1)])
 def test_three_sessions_in_a_row_that_cannot_be_opened_fail_it(
     barred, start_prsm, prsm_process, workspace, times, code
 ):

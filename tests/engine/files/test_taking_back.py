@@ -180,7 +180,14 @@ async def test_what_another_prsm_writes_while_files_are_held_is_of_no_agent(open
     assert "- a: the user, or another program" in heard[0]
 
 
-@pytest.mark.parametrize("dies", [dies_at, dies_after], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "dies",
+    # Each waits for as long as a command may hold it up.
+    [
+        pytest.param(dies_at, id="before"),
+        pytest.param(dies_after, id="after", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.requirement("D21")
 async def test_a_rejection_whose_engine_dies_at_its_commit_is_finished_and_is_nobodys_change(
     opened, folder, dies

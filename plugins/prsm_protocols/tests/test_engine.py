@@ -117,8 +117,10 @@ async def test_a_guard_opens_by_what_the_vendor_tells_of_the_context(opened):
         assert (await team.run("do it", UNDER, master=master)).status == "completed"
 
 
-@pytest.mark.requirement("A6")
+@pytest.mark.requirement("A5", "A6")
 async def test_agents_of_a_run_write_to_each_other_and_are_prompted_with_it(opened):
+    """Who writes has its answer, and has even ended, before anybody reads."""
+
     async def writer(agent):
         assert await agent.refused("message_send", to="w11", text="x") == "routing"
         sent = await agent.call("message_send", to="w1", text="the tests are red")

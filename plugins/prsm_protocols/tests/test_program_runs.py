@@ -87,8 +87,12 @@ async def test_the_workflow_under_the_real_engine(prsm, language, way):
 DUO = "# Protocol: duo\n\n## States\n- talking: Write to each other\n"
 
 
-@pytest.mark.requirement("A6", "A20")
+@pytest.mark.requirement("A6", "A13", "A20")
 async def test_two_programs_write_to_each_other_through_the_engine(prsm):
+    """By all five parts: one starts them, one takes their requests, one judges, one routes.
+
+    The fifth one measures, and is in nobody's way.
+    """
     pages = prsm.workspace / ".prism" / "protocols"
     pages.mkdir(parents=True)
     (pages / "duo.md").write_text(DUO)
@@ -111,6 +115,11 @@ async def test_two_programs_write_to_each_other_through_the_engine(prsm):
     sent = [event for event in prsm.events("tool_call_started") if event["tool"] == "message_send"]
     assert [event["arguments"]["text"] for event in sent] == ["ping", "pong to ping"]
     assert "alice: pong to ping" in out
+    files = prsm.home.rglob("_measurements/*/*.jsonl")
+    measured = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    sent_by = [one["agent_name"] for one in measured if one["kind"] == "sent"]
+    assert sorted(sent_by) == ["alice", "bob"]
+    assert {one["protocol"].partition("@")[0] for one in measured} == {"duo"}
 
 
 async def test_a_program_that_asks_the_same_again_and_again_is_not_taken_for_stuck(prsm):

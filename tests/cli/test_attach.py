@@ -116,6 +116,7 @@ async def test_a_request_that_is_answered_elsewhere_is_withdrawn(place):
         await person.reads("Bash of maker: deny (by user, prsm answer, pid ")
 
 
+@pytest.mark.long
 async def test_a_terminal_that_has_stopped_counts_as_nobody(place):
     async with leading(place, "--unattended", "3") as leader, attached(place) as person:
         await person.reads("attached to session")

@@ -144,6 +144,7 @@ def test_the_users_settings_do_not_change_the_demonstration(prsm_process, tmp_pa
     assert prsm_process("demo", "--json").code == 0
 
 
+@pytest.mark.long
 def test_a_demo_clears_away_the_last_one_unless_it_was_to_be_kept(prsm_process, temp, tmp_path):
     ledgers = tmp_path / "home" / "data" / "ledgers"
     first = prsm_process("demo", "--json")
@@ -300,6 +301,7 @@ def test_a_person_decides_whether_the_tests_may_run(
     assert resolved["by"] == "user"
 
 
+@pytest.mark.long
 def test_the_team_waits_for_a_person_who_is_there(start_prsm, terminal, project, prsm_process):
     controller, program = terminal
     process = start_prsm("demo", "--ui", "console", stdin=program, stderr=program)

@@ -44,6 +44,7 @@ def running(workspace, tmp_path, start_prsm):
     process.communicate(timeout=DEADLINE)
 
 
+@pytest.mark.long
 def test_nothing_is_restored_while_an_agent_writes_and_a_snapshot_names_it(
     workspace, prsm_process, running
 ):

@@ -152,6 +152,7 @@ def test_all_other_commands_go_on_while_runs_are_refused(site, prsm_process):
 
 
 @pytest.mark.requirement("C6")
+@pytest.mark.long
 def test_a_demonstration_by_a_plugins_frontend_is_refused_as_a_run_is(site, prsm_process):
     site.add("guard", LOST)
     site.add("quiet", FRONTEND)

@@ -260,6 +260,7 @@ def test_files_or_conversation_are_kept_if_the_person_says_so(told):
     assert not (told.workspace / "b").exists()
 
 
+@pytest.mark.long
 def test_prompts_have_numbers_and_snapshots_and_the_first_has_nothing_before_it(told):
     before = told.now()
     session = told.say("one")
@@ -338,6 +339,7 @@ def test_the_changes_of_the_last_turn_are_taken_back_together_then_those_before(
     assert told.prsm("undo", "--turn", "--yes").out == "nothing is pending\n"
 
 
+@pytest.mark.long
 def test_an_id_is_of_a_change_or_of_a_snapshot(told):
     told.say("one")
     told.say("two", "--continue")

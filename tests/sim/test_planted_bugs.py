@@ -153,8 +153,13 @@ def play(folder: Path, seeds: str) -> tuple[int, list[dict]]:
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
+SLOW = {"a turn whose provider does not let go is never closed"}  # to be found
+
+
 @pytest.mark.requirement("F3")
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in SLOW else ()) for name in BUGS]
+)
 def test_a_planted_bug_breaks_its_rule(copy, name):
     bug = BUGS[name]
     source = copy / CORE.name / bug.path

@@ -249,6 +249,7 @@ def test_what_hangs_fails_the_contract_with_the_reason(name, said):
 
 
 @pytest.mark.requirement("F12")
+@pytest.mark.long
 def test_a_thread_that_is_left_does_not_keep_the_run_and_is_named(tmp_path):
     code = f"""{HEAD}
 def snore():
@@ -269,6 +270,7 @@ class TestLeaves(Contract):
 
 
 @pytest.mark.requirement("F12")
+@pytest.mark.long
 def test_what_cannot_be_interrupted_ends_the_run_and_says_so(tmp_path):
     code = f"""{HEAD}
 class Defiant(Plain):

@@ -164,7 +164,7 @@ async def test_a_call_that_asked_has_its_effect_once(place, mode):
     assert [event["name"] for event in spawned] == ["master", "maker"]
 
 
-@both_protocols
+@mostly_new
 async def test_a_client_that_cannot_ask_is_told_as_before(place, mode):
     async with leading(place, "--patience", "0.2", "--unattended", "1", mode=mode) as leader:
         await leader.spawn("maker")

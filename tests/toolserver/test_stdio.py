@@ -214,6 +214,7 @@ async def test_sigkill_leaves_no_process(place, asleep):
         await place.until_gone()
 
 
+@pytest.mark.long
 async def test_two_clients_in_one_workspace_have_a_session_each(place):
     async with leading(place) as one, leading(place) as other:
         await one.spawn("w1")
@@ -253,6 +254,7 @@ async def test_what_is_no_message_is_refused_and_the_next_one_answered(place):
         assert await process.wait() == 0
 
 
+@pytest.mark.long
 async def test_a_message_cut_off_by_the_end_is_dropped(place):
     async with place.serving() as process:
         process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "met')
@@ -261,6 +263,7 @@ async def test_a_message_cut_off_by_the_end_is_dropped(place):
         assert await process.wait() == 0
 
 
+@pytest.mark.long
 async def test_a_client_that_reads_no_more_ends_the_run_when_it_writes_no_more(place):
     read, write = os.pipe()
     async with place.serving(stdout=write) as process:
@@ -317,6 +320,7 @@ async def test_without_a_provider_the_command_ends_with_3_and_says_why(place):
     assert err.startswith(b"prsm: no provider is installed\nhint: ")
 
 
+@pytest.mark.long
 async def test_a_client_that_cuts_calls_sets_the_patience(place, asleep):
     place.env["MCP_TOOL_TIMEOUT"] = "100"
     async with asleep() as leader:

@@ -274,7 +274,7 @@ acts = st.one_of(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=35, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(acts, max_size=25))
 def test_every_byte_that_differs_is_in_one_change_of_somebody_who_could_have_made_it(

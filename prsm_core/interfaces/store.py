@@ -86,6 +86,42 @@ class OpenCall(Record, frozen=True, gc=False, kw_only=True):
     since: float  # Unix seconds
 
 
+class OpenCalls:
+    """The calls of one turn that have begun and have not ended, as its events tell of them.
+
+    An id alone names none: one of orchestration and one of the vendor's own may share it. Events of
+    the former tell their turn. In older ledgers they did not: there any end of the id is theirs.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[str, str | None, bool], OpenCall] = {}
+
+    def begin(self, call: OpenCall, turn: str | None, *, orchestration: bool) -> None:
+        """Take a call that begins; one before it of the same kind and id no longer counts."""
+        key = call.call, turn if orchestration else None, orchestration
+        self._calls.pop(key, None)
+        self._calls[key] = call
+
+    def end(self, call_id: str, turn: str | None) -> None:
+        """Take the end of a call."""
+        for key in ((call_id, turn, turn is not None), (call_id, None, True)):
+            self._calls.pop(key, None)
+
+    def take(self, event: Event) -> None:
+        """Take what an event tells that is of a call: its begin or its end."""
+        data = event.data
+        if event.type == "tool_call_started":
+            call = OpenCall(call=data["call"], tool=data["tool"], since=event.ts)
+            ours = bool(data.get("orchestration"))
+            self.begin(call, data.get("turn"), orchestration=ours)
+        else:
+            self.end(data["call"], data.get("turn"))
+
+    def in_order(self) -> tuple[OpenCall, ...]:
+        """Return them in the order in which they began."""
+        return tuple(self._calls.values())
+
+
 class OpenTurn(Record, frozen=True, gc=False, kw_only=True):
     """A turn that runs."""
 
@@ -282,7 +318,7 @@ class _Log:
         self.run: RunRow | None = None
         self.contexts: dict[str, Any] = {}
         self._turns: dict[str, OpenTurn] = {}  # by agent
-        self._calls: dict[str, dict[str, OpenCall]] = {}  # by agent, then call
+        self._calls: dict[str, OpenCalls] = {}  # by agent
         self._adders: Mapping[str, Callable[[Event], None]] = {
             "run_started": self._run_started,
             "run_resumed": self._run_resumed,
@@ -290,8 +326,8 @@ class _Log:
             "session_forked": self._forked,
             "turn_started": self._turn_started,
             "turn_finished": self._turn_finished,
-            "tool_call_started": self._call_started,
-            "tool_call_finished": self._call_finished,
+            "tool_call_started": self._call,
+            "tool_call_finished": self._call,
         }
 
     def add(self, event: Event) -> None:
@@ -302,7 +338,7 @@ class _Log:
 
     def open_turns(self, agents: Sequence[str]) -> list[OpenTurn]:
         return [
-            replace(self._turns[agent], calls=tuple(self._calls[agent].values()))
+            replace(self._turns[agent], calls=self._calls[agent].in_order())
             for agent in agents
             if agent in self._turns
         ]
@@ -327,7 +363,7 @@ class _Log:
     def _turn_started(self, event: Event) -> None:
         agent = event.agent or ""
         turn = OpenTurn(agent_id=agent, turn_id=event.data["turn"], number=event.data["n"])
-        self._turns[agent], self._calls[agent] = turn, {}
+        self._turns[agent], self._calls[agent] = turn, OpenCalls()
 
     def _turn_finished(self, event: Event) -> None:
         agent = event.agent or ""
@@ -335,11 +371,7 @@ class _Log:
         if agent in self._turns and self._turns[agent].turn_id == event.data["turn"]:
             del self._turns[agent]
 
-    def _call_started(self, event: Event) -> None:
-        call, tool = event.data["call"], event.data["tool"]
-        if event.agent in self._turns:
-            self._calls[event.agent].pop(call, None)
-            self._calls[event.agent][call] = OpenCall(call=call, tool=tool, since=event.ts)
-
-    def _call_finished(self, event: Event) -> None:
-        self._calls.get(event.agent or "", {}).pop(event.data["call"], None)
+    def _call(self, event: Event) -> None:
+        calls = self._calls.get(event.agent or "")
+        if calls is not None:
+            calls.take(event)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.interfaces.store import OpenCall, OpenTurn, Picture, RunRow
+from prsm_core.interfaces.store import OpenCall, OpenCalls, OpenTurn, Picture, RunRow
 from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.codec import decode
 from prsm_core.store.event_log import stretches
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
     from prsm_core.interfaces.store import AgentRow
 
-_BEGIN = re.compile(r'\{"call":"([^"\\]*)"').match  # of a call's event, where its id has no escape
+# Of a call's event: its id, where that has no escape, and its turn, where it tells one at its end.
+_BEGIN = re.compile(r'\{"call":"([^"\\]*)"').match
+_END = re.compile(r',"turn":"([^"\\]*)"\}\Z').search
+_TURN = '"turn":'  # within a text the quotation marks have escapes
 TAIL = 5_000  # events since the last look, beyond which each agent is looked at anew
 
 _LAST_END = (
@@ -36,6 +39,7 @@ _BACKWARDS = (  # without JSON functions: they read the whole of each row, argum
 )
 _LATER = (
     "SELECT agent_id, type, ts, json_extract(data, '$.call'), json_extract(data, '$.tool'),"
+    " json_extract(data, '$.turn'), json_extract(data, '$.orchestration'),"
     " json_extract(data, '$.context') FROM events WHERE session_id = ? AND seq > ?"
     " AND type IN ('turn_started', 'turn_finished', 'tool_call_started', 'tool_call_finished')"
     " ORDER BY seq"
@@ -118,23 +122,25 @@ class _Log:
         self.session_id = session_id
         self.seq = 0
         self.contexts: dict[str, Any] = {}  # what the end of an agent's last turn told, if anything
-        self._calls: dict[str, dict[str, OpenCall]] = {}  # of its last turn, those that are open
+        self._calls: dict[str, OpenCalls] = {}  # of its last turn
 
     def open_calls(self, agent: str) -> tuple[OpenCall, ...]:
         """Return the calls of an agent's last turn that have begun and have not ended."""
-        return tuple(self._calls[agent].values())
+        return self._calls[agent].in_order()
 
     def take(self, rows: Iterable[Sequence[Any]]) -> None:
         """Go on with events, in their order; of others than those looked at nothing is told."""
-        for agent, kind, ts, call, tool, context in rows:
+        for agent, kind, ts, call, tool, turn, orchestration, context in rows:
             if kind == "turn_started":
-                self._calls[agent] = {}
+                self._calls[agent] = OpenCalls()
             elif kind == "turn_finished":
                 self.contexts[agent] = None if context is None else _value(context)
             elif (calls := self._calls.get(agent)) is not None:
-                calls.pop(call, None)
                 if kind == "tool_call_started":
-                    calls[call] = OpenCall(call=call, tool=tool, since=ts)
+                    begun = OpenCall(call=call, tool=tool, since=ts)
+                    calls.begin(begun, turn, orchestration=bool(orchestration))
+                else:
+                    calls.end(call, turn)
 
     def complete(
         self, conn: sqlite3.Connection, agents: Sequence[AgentRow], in_turn: Sequence[str]
@@ -173,28 +179,68 @@ def _most_open(
     return None
 
 
-def _open_calls(
-    cursor: sqlite3.Cursor, session_id: str, agent: str, most: int | None
-) -> dict[str, OpenCall]:
+def _open_calls(cursor: sqlite3.Cursor, session_id: str, agent: str, most: int | None) -> OpenCalls:
     """Return the calls of an agent's last turn that are open, read from the log's end.
 
     It is read to the turn's begin, or until the `most` that may be open are found.
     """
-    calls: dict[str, OpenCall] = {}
+    calls = OpenCalls()
     if most == 0:
         return calls
-    known: set[str] = set()  # an id may come again: what was told of it last counts
+    looking = _Backwards()
     for kind, ts, data in _backwards(cursor, session_id, agent):
         if kind == "turn_started":
             break
-        begin = _BEGIN(data)
-        call = decode(data)["call"] if begin is None else begin[1]
-        if kind == "tool_call_started" and call not in known:
-            calls[call] = OpenCall(call=call, tool=decode(data)["tool"], since=ts)
-            if len(calls) == most:
-                break
-        known.add(call)
-    return dict(reversed(calls.items()))
+        if kind == "tool_call_finished":
+            looking.end(data)
+        else:
+            looking.begin(data, ts)
+        if len(looking.found) == most:
+            break
+    for call, turn, ours in reversed(looking.found):
+        calls.begin(call, turn, orchestration=ours)
+    return calls
+
+
+class _Backwards:
+    """Finds the open calls of a turn in the events of its calls, taken from the last to the first.
+
+    Tells the same of them as OpenCalls, and reads of most events no more than an id and a turn.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[tuple[OpenCall, str | None, bool]] = []  # with turn, and whether ours
+        self._ended: set[tuple[str, str | None]] = set()
+        self._ended_ids: set[str] = set()
+        self._begun: set[tuple[str, str | None, bool]] = set()  # an id may come again
+
+    def end(self, data: str) -> None:
+        """Take the end of a call."""
+        call_id, turn = _name(data)
+        self._ended.add((call_id, turn))
+        self._ended_ids.add(call_id)
+
+    def begin(self, data: str, at: float) -> None:
+        """Take the begin of a call."""
+        if _name(data) in self._ended:
+            return
+        told = decode(data)
+        call_id, ours = told["call"], bool(told.get("orchestration"))
+        turn = told.get("turn") if ours else None
+        is_over = ours and turn is None and call_id in self._ended_ids
+        if (call_id, turn, ours) not in self._begun and not is_over:
+            found = OpenCall(call=call_id, tool=told["tool"], since=at)
+            self.found.append((found, turn, ours))
+        self._begun.add((call_id, turn, ours))
+
+
+def _name(data: str) -> tuple[str, str | None]:
+    """Return the id of a call, and the turn that its event tells, if any."""
+    begin, end = _BEGIN(data), _END(data)
+    if begin is None or (end is None and _TURN in data):
+        told = decode(data)
+        return told["call"], told.get("turn")
+    return begin[1], None if end is None else end[1]
 
 
 def _backwards(

@@ -8,9 +8,11 @@ from contextlib import closing
 import pytest
 
 from prsm_core.domain.events import Event
+from prsm_core.engine.door.played import Played
 from prsm_core.interfaces.store import Store
 from prsm_core.store import SqliteStore
 from prsm_core.store.picture import TAIL, Pictures
+from prsm_core.testing.memory_store import MemoryStore
 from prsm_core.testing.store_contract import Steps
 
 AGENTS = ("master", "w1", "w2")
@@ -21,6 +23,64 @@ def said(steps, name, kind, **data):
     return Event(
         type=kind, session=steps.session, run=steps.run, ts=1.0, agent=steps.agent(name), data=data
     )
+
+
+async def _both_stores(tmp_path):
+    yield MemoryStore()
+    yield await SqliteStore.open(tmp_path / "ledger.db")
+
+
+async def test_calls_of_two_kinds_that_share_an_id_are_two(tmp_path):
+    """One of orchestration, one of the vendor's; the end of either leaves the other open."""
+    begun = {"call": "c1", "tool": "Bash", "arguments": {"turn": "t"}, "orchestration": False}
+    ended = {"call": "c1", "status": "completed", "result": 'of "turn":"t"'}
+    async for store in _both_stores(tmp_path):
+        async with store:
+            steps = Steps()
+            turn = steps.turn("w1")
+            await store.commit(steps.run_started())
+            await store.commit(steps.spawn("w1"))
+            await store.commit(steps.step("w1", turn))
+            await store.commit(steps.open_call(turn, steps.call("c1", tool_name="spawn"), "w1"))
+            await store.append([said(steps, "w1", "tool_call_started", **begun)])
+            assert await open_tools(store, tmp_path) == ["spawn", "Bash"]
+            await store.append([said(steps, "w1", "tool_call_finished", **ended)])
+            assert await open_tools(store, tmp_path) == ["spawn"]
+            await store.append([said(steps, "w1", "tool_call_started", **begun)])
+            await store.commit(steps.close_call(turn, "c1", "w1"))
+            assert await open_tools(store, tmp_path) == ["Bash"]
+
+
+async def open_tools(store, folder):
+    """Return the tools of the open calls, by what is kept, read anew and played from the log."""
+    known = await store.picture("s1")
+    assert known == await Store.picture(store, "s1")
+    if isinstance(store, SqliteStore):
+        async with await SqliteStore.open(folder / "ledger.db", read_only=True) as other:
+            assert await other.picture("s1") == known
+    played = Played(known.agents)
+    async for one in store.events("s1"):
+        played.take(one)
+    [turn] = known.turns
+    assert played.picture().turns == [turn]
+    return [call.tool for call in turn.calls]
+
+
+@pytest.mark.parametrize("end", [{}, {"turn": "t-w1-1"}])
+async def test_in_an_older_ledger_a_call_of_orchestration_ends_with_its_id(tmp_path, end):
+    """There its begin told no turn; the end that an engine of today writes does."""
+    begun = {"call": "c1", "tool": "spawn", "arguments": {}, "orchestration": True}
+    async for store in _both_stores(tmp_path):
+        async with store:
+            steps = Steps()
+            await store.commit(steps.run_started())
+            await store.commit(steps.spawn("w1"))
+            await store.commit(steps.step("w1", steps.turn("w1")))
+            await store.append([said(steps, "w1", "tool_call_started", **begun)])
+            assert await open_tools(store, tmp_path) == ["spawn"]
+            over = {"call": "c1", "status": "failed", "error": "cut off", **end}
+            await store.append([said(steps, "w1", "tool_call_finished", **over)])
+            assert await open_tools(store, tmp_path) == []
 
 
 class Session:

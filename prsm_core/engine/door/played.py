@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
-from prsm_core.interfaces.store import AgentRow, OpenCall, OpenTurn, Picture, RunRow
+from prsm_core.interfaces.store import AgentRow, OpenCalls, OpenTurn, Picture, RunRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ class _Agent:
     last_at: float = 0.0
     context: Any = None
     turn: OpenTurn | None = None
-    calls: dict[str, OpenCall] = field(default_factory=dict)
+    calls: OpenCalls = field(default_factory=OpenCalls)
 
 
 class Played:
@@ -112,7 +112,7 @@ class Played:
                     agent_id=agent.turn.agent_id,
                     turn_id=agent.turn.turn_id,
                     number=agent.turn.number,
-                    calls=tuple(agent.calls.values()),
+                    calls=agent.calls.in_order(),
                 )
                 for agent in agents
                 if agent.turn is not None
@@ -187,7 +187,7 @@ class Played:
             agent.started_at = agent.started_at or event.ts
             number, turn = event.data["n"], event.data["turn"]
             agent.turn = OpenTurn(agent_id=event.agent or "", turn_id=turn, number=number)
-            agent.calls = {}
+            agent.calls = OpenCalls()
 
     def _turn_finished(self, event: Event) -> None:
         agent = self._agents.get(event.agent or "")
@@ -201,19 +201,18 @@ class Played:
             *(Provenance(sources.get(name, "unknown")) for name in ("tokens", "cost")),
         )
         agent.context, agent.head = data.get("context"), data["turn"]
-        agent.turn, agent.calls = None, {}
+        agent.turn, agent.calls = None, OpenCalls()
 
     def _call_started(self, event: Event) -> None:
         agent = self._agents.get(event.agent or "")
         if agent is not None:
-            call, tool = event.data["call"], event.data["tool"]
-            agent.last_tool = tool
-            agent.calls[call] = OpenCall(call=call, tool=tool, since=event.ts)
+            agent.last_tool = event.data["tool"]
+            agent.calls.take(event)
 
     def _call_finished(self, event: Event) -> None:
         agent = self._agents.get(event.agent or "")
         if agent is not None:
-            agent.calls.pop(event.data["call"], None)
+            agent.calls.take(event)
 
     def _asked(self, event: Event) -> None:
         id_ = event.data["request"]

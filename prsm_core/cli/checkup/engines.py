@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.cli.checkup.folders import format_size
 from prsm_core.engine.control.session_lock import find_owner
+from prsm_core.engine.processes.bundles import find_boxes
 from prsm_core.engine.processes.orphans import find_orphans
 from prsm_core.engine.processes.table import is_alive
 from prsm_core.errors import ControlError, StoreError
@@ -67,6 +68,17 @@ def check_processes(state: Path) -> Iterator[Finding]:
         )
     if not orphans:
         yield ok("processes", "no dead engine left any behind")
+
+
+def check_left_boxes(state: Path) -> Iterator[Finding]:
+    """Look whether boxes are left after their engine."""
+    if names := find_boxes(state):
+        count = "a box" if len(names) == 1 else f"{len(names)} boxes"
+        yield warning(
+            "boxes",
+            f"dead engines left {count}: {_some(names)}",
+            "the next `prsm run` removes them",
+        )
 
 
 def _judge(path: Path, report: LedgerReport) -> Iterator[Finding]:

@@ -7,7 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.cli.checkup.engines import check_ledger, check_processes, check_sessions
+from prsm_core.cli.checkup.engines import (
+    check_ledger,
+    check_left_boxes,
+    check_processes,
+    check_sessions,
+)
 from prsm_core.cli.checkup.finding import broken, warning
 from prsm_core.cli.checkup.folders import check_disk, check_folders
 from prsm_core.cli.checkup.providers import check_names, check_providers
@@ -58,6 +63,7 @@ def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
     yield from _made("sessions", check_sessions, paths.state)
     yield from _made("processes", check_processes, paths.state)
     yield from _made("sandbox", check_sandbox, paths)
+    yield from _made("boxes", check_left_boxes, paths.state)
     yield from _made("boxes", check_boxes)
 
 

@@ -139,6 +139,8 @@ class RunRow(Record, frozen=True, kw_only=True):
     status: str
     started_at: float
     finished_at: float | None = None
+    summary: str = ""  # of one that is over
+    error: str | None = None
 
 
 class Picture(Record, frozen=True, kw_only=True):
@@ -350,11 +352,18 @@ class _Log:
 
     def _run_resumed(self, event: Event) -> None:
         if self.run is not None and self.run.run_id == event.run:
-            self.run = replace(self.run, status="running", finished_at=None)
+            self.run = replace(self.run, status="running", finished_at=None, summary="", error=None)
 
     def _run_finished(self, event: Event) -> None:
         if self.run is not None:
-            self.run = replace(self.run, status=event.data["status"], finished_at=event.ts)
+            data = event.data
+            self.run = replace(
+                self.run,
+                status=data["status"],
+                finished_at=event.ts,
+                summary=data.get("summary") or "",
+                error=data.get("error"),
+            )
 
     def _forked(self, _: Event) -> None:
         if self.run is not None and self.run.status == "running":

@@ -268,13 +268,20 @@ def _value(extracted: Any) -> Any:
 
 def _read_run(conn: sqlite3.Connection, session_id: str) -> RunRow | None:
     row = conn.execute(
-        "SELECT run_id, task, status, started_at, finished_at FROM runs"
+        "SELECT run_id, task, status, started_at, finished_at, outcome FROM runs"
         " WHERE session_id = ? ORDER BY rowid DESC LIMIT 1",
         (session_id,),
     ).fetchone()
     if row is None:
         return None
-    run_id, task, status, started_at, finished_at = row
+    run_id, task, status, started_at, finished_at, outcome = row
+    told = {} if outcome is None or status == "running" else decode(outcome)
     return RunRow(
-        run_id=run_id, task=task, status=status, started_at=started_at, finished_at=finished_at
+        run_id=run_id,
+        task=task,
+        status=status,
+        started_at=started_at,
+        finished_at=finished_at,
+        summary=told.get("summary") or "",
+        error=told.get("error"),
     )

@@ -142,6 +142,19 @@ class AppContract(AppFileRules):
             await run.result()
             rest = await _until(scene.app.events(after=view["seq"]), _ends(run))
             assert rest[0].seq == view["seq"] + 1
+            assert (view["run"]["summary"], view["run"]["error"]) == ("", None)
+
+    async def test_who_looks_once_a_run_is_over_sees_how_it_ended(self, tmp_path: Path) -> None:
+        """The picture tells what `run_finished` did of the newest run, and of none that is open."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await started(scene)
+            await scene.finish("counted")
+            await run.result()
+            end = (await _until(scene.app.events(), _ends(run)))[-1].data
+            told = (await scene.app.view())["run"]
+            assert end["summary"]
+            names = ("status", "summary", "error")
+            assert [told[name] for name in names] == [end.get(name) for name in names]
 
     async def test_a_view_before_any_run_has_none(self, tmp_path: Path) -> None:
         """An empty session is a picture, too."""

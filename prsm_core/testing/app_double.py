@@ -388,6 +388,8 @@ class ScriptedApp(ScriptedChanges):
                 "status": ended[-1].data["status"] if is_over and ended else "running",
                 "started_at": begun[-1].ts,
                 "finished_at": ended[-1].ts if is_over and ended else None,
+                "summary": (ended[-1].data.get("summary") or "") if is_over and ended else "",
+                "error": ended[-1].data.get("error") if is_over and ended else None,
             }
         labels = labels_now(self._log)
         for node in walk_tree(tree["agents"]):

@@ -294,6 +294,25 @@ def test_a_call_that_began_before_the_view_ends_after_it():
     assert (call.tool, call.status) == ("Bash", "completed")
 
 
+def test_who_opens_a_session_later_sees_how_its_run_ended():
+    view: dict[str, Any] = {**EMPTY, "seq": 9}
+    node = {"id": "a", "name": "one", "state": "completed", "run": "r1", "children": []}
+    view["tree"] = {**EMPTY["tree"], "agents": [node, {**node, "id": "b", "run": "r0"}]}
+    run = {"id": "r1", "task": "count", "started_at": 10.0, "finished_at": 13.0}
+    over = {"status": "failed", "summary": "half of it", "error": "no more money"}
+    session = Session.of_view({**view, "run": {**run, **over}})
+    [ending] = session.transcript.blocks
+    assert isinstance(ending, Ending)
+    assert (ending.status, ending.summary, ending.error) == tuple(over.values())
+    assert (ending.at, ending.details) == (13.0, "in 3s")
+    assert session.agents["a"].transcript.blocks == [ending]
+    assert session.agents["b"].transcript.blocks == []
+    session.take_page("a", page({"seq": 8, "kind": "text", "text": "so"}))
+    assert session.agents["a"].transcript.blocks[1:] == [ending]
+    goes_on = {**run, "status": "running", "finished_at": None, "summary": "", "error": None}
+    assert Session.of_view({**view, "run": goes_on}).transcript.blocks == []
+
+
 def test_a_view_in_the_middle_of_a_message_goes_on_with_its_pieces():
     view: dict[str, Any] = {**EMPTY, "seq": 5}
     node = {"id": "a", "name": "one", "state": "running", "children": []}

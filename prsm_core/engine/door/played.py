@@ -127,19 +127,19 @@ class Played:
         )
 
     def _run_resumed(self, _: Event) -> None:
-        self._end_run("running", None)
+        self._end_run("running", None, {})
 
     def _run_finished(self, event: Event) -> None:
-        self._end_run(event.data["status"], event.ts)
+        self._end_run(event.data["status"], event.ts, event.data)
 
-    def _end_run(self, status: str, at: float | None) -> None:
+    def _end_run(self, status: str, at: float | None, told: Mapping[str, Any]) -> None:
         if (run := self.run) is not None:
-            self.run = RunRow(
-                run_id=run.run_id,
-                task=run.task,
+            self.run = replace(
+                run,
                 status=status,
-                started_at=run.started_at,
                 finished_at=at,
+                summary=told.get("summary") or "",
+                error=told.get("error"),
             )
 
     def _spawned(self, event: Event) -> None:

@@ -93,6 +93,8 @@ def _run(run: RunRow) -> dict[str, Any]:
         "status": run.status,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
+        "summary": run.summary,
+        "error": run.error,
     }
 
 

@@ -91,6 +91,7 @@ class Session:
                 status=escape_exact(str(run.get("status"))),
                 started_at=run.get("started_at"),
                 finished_at=run.get("finished_at"),
+                summary=shown(run.get("summary")),
             )
         for node in walk(view["tree"]["agents"]):
             session.add(agent_of_node(node, session.seq + 1 if session.seq else 0, now))
@@ -99,6 +100,8 @@ class Session:
         for turn in view.get("turns") or ():
             session._take_turn(turn)
         session._take_spent(view["tree"])
+        if session.run is not None and not session.run.is_open:
+            session._end(_ending_of(session.run, session.seq, run), session.run.id)
         return session
 
     @property
@@ -233,6 +236,13 @@ class Session:
                     piece = {"turn": turn["turn"], "message": message.get("message")}
                     agent.transcript.say(kind, {**piece, "at": 0, "text": said})
 
+    def _end(self, ending: Ending, run: str | None) -> None:
+        """Say how a run ended, at the session and at the agents that it began with."""
+        self.transcript.put(ending)
+        for agent in self._roots:
+            if agent.run == run:
+                agent.transcript.put(ending)
+
     def _ask(self, request: Request) -> None:
         self.requests[request.id] = request
         self.stirs += 1
@@ -285,10 +295,22 @@ def _run_finished(session: Session, event: Event) -> None:
         details=f"in {format_duration(data.get('duration_s'))}, {told.text}",
     )
     session.is_spent_old = True
-    session.transcript.put(ending)
-    for agent in session._roots:
-        if agent.run == event.run:
-            agent.transcript.put(ending)
+    session._end(ending, event.run)
+
+
+def _ending_of(run: Run, seq: int, told: Mapping[str, Any]) -> Ending:
+    """Return the end of a run that was over by event `seq`, before anybody looked."""
+    details = ""
+    if run.started_at is not None and run.finished_at is not None:
+        details = f"in {format_duration(run.finished_at - run.started_at)}"
+    return Ending(
+        seq=seq,
+        at=run.finished_at or 0.0,
+        status=run.status,
+        summary=run.summary,
+        error=shown(told.get("error")),
+        details=details,
+    )
 
 
 def _asked(session: Session, event: Event) -> None:

@@ -1,7 +1,7 @@
 """The router: one mailbox per agent, filled only with committed messages.
 
 The inbox in the store is the truth; this view is filled after a commit is acknowledged and is
-rebuilt from the store at start. A receive is selective: it claims the oldest message that
+rebuilt from the store at start. A claim is selective: it takes the oldest message that
 matches and leaves the others; the claim becomes final when the step that consumed it commits.
 """
 
@@ -204,24 +204,3 @@ class MessageRouter:
             await waiter
         finally:
             box.rise(waiter)
-
-    async def receive(
-        self, agent_id: str, match: Match, *, otherwise: Callable[[], bool]
-    ) -> RoutedMessage | None:
-        """Claim the oldest message that matches, waiting for it.
-
-        Returns None as soon as `otherwise()` holds and nothing matches, or the mailbox closes.
-        Deadlines are the caller's (a Clock's, not the loop's).
-        """
-        while True:
-            message = self.claim(agent_id, match)
-            if message is not None:
-                return message
-            box = self._boxes.get(agent_id)
-            if otherwise() or box is None:
-                return None
-            waiter = box.sleep()  # as `changed`, which would be one more coroutine for each agent
-            try:
-                await waiter
-            finally:
-                box.rise(waiter)

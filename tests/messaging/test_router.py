@@ -24,10 +24,6 @@ def anything(_):
     return True
 
 
-def never():
-    return False
-
-
 @pytest.fixture
 def router():
     router = MessageRouter()
@@ -35,96 +31,36 @@ def router():
     return router
 
 
-async def receiving(router, match=anything, otherwise=never):
-    """Start a receive and let it wait."""
-    task = asyncio.ensure_future(router.receive("a", match, otherwise=otherwise))
-    await asyncio.sleep(0)
-    return task
-
-
-@pytest.mark.requirement("E29")
-async def test_a_receive_takes_the_oldest_that_matches_and_leaves_the_others(router):
+def test_a_claim_takes_the_oldest_that_matches_and_leaves_the_others(router):
     router.send(message(1))
     router.send(message(2, MessageType.ANSWER, correlation_id="x"))
     router.send(message(3, MessageType.ANSWER, correlation_id="y"))
-    found = await router.receive("a", lambda m: m.correlation_id == "y", otherwise=never)
-    assert found.message_id == "3"
+    assert router.claim("a", lambda m: m.correlation_id == "y").message_id == "3"
     assert [m.message_id for m in router.unread("a")] == ["1", "2"]
-    assert (await router.receive("a", anything, otherwise=never)).message_id == "1"
+    assert router.claim("a", anything).message_id == "1"
 
 
-@pytest.mark.requirement("E29")
-async def test_a_receive_waits_for_a_message_that_matches(router):
-    task = await receiving(router, lambda m: m.type is MessageType.ANSWER)
+async def test_closing_a_mailbox_forgets_its_messages_and_wakes_who_sleeps_at_it(router):
     router.send(message(1))
+    slept = asyncio.ensure_future(router.changed("a"))
     await asyncio.sleep(0)
-    assert not task.done()
-    router.send(message(2, MessageType.ANSWER))
-    assert (await task).message_id == "2"
-
-
-async def test_a_message_goes_to_one_of_several_receives(router):
-    first, second = await receiving(router), await receiving(router)
-    router.send(message(1))
-    router.send(message(2))
-    assert {(await first).message_id, (await second).message_id} == {"1", "2"}
-
-
-async def test_a_receive_ends_without_a_message_once_there_is_a_reason(router):
-    over = False
-    task = await receiving(router, otherwise=lambda: over)
-    router.wake("a")
-    await asyncio.sleep(0)
-    assert not task.done()
-    over = True
-    router.wake("a")
-    assert await task is None
-
-
-async def test_a_message_that_is_there_comes_before_the_reason_to_end(router):
-    router.send(message(1))
-    assert (await router.receive("a", anything, otherwise=lambda: True)).message_id == "1"
-
-
-async def test_closing_a_mailbox_ends_its_receives_and_forgets_its_messages(router):
-    task = await receiving(router)
     router.unregister_agent("a")
-    assert await task is None
+    await slept
     assert not router.is_registered("a")
-    router.send(message(1))
+    router.send(message(2))
     assert router.unread("a") == ()
     assert router.claim("a", anything) is None
-    assert await router.receive("a", anything, otherwise=never) is None
     await router.changed("a")
 
 
-async def test_a_new_life_begins_without_the_messages_of_the_old_one(router):
-    router.send(message(1))
-    task = await receiving(router, lambda m: m.message_id == "3")
-    router.register_agent("a", 2)
-    router.send(message(2, incarnation=1))
-    assert router.unread("a") == ()
-    router.send(message(3, incarnation=2))
-    assert (await task).message_id == "3"
-
-
-async def test_a_cancelled_receive_leaves_no_waiter_behind(router):
-    task = await receiving(router)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    router.send(message(1))
-    assert [m.message_id for m in router.unread("a")] == ["1"]
-
-
-async def test_a_claim_that_is_given_back_keeps_its_place_and_wakes_the_others(router):
+def test_a_claim_that_is_given_back_keeps_its_place(router):
     for number in (1, 2):
         router.send(message(number))
     assert router.claim("a", anything).message_id == "1"
     assert router.claim("a", anything).message_id == "2"
-    task = await receiving(router)
     router.unclaim("a", ["1"])
-    assert (await task).message_id == "1"
+    assert [m.message_id for m in router.unread("a")] == ["1"]
+    assert router.claim("a", anything).message_id == "1"
     router.consumed("a", ["1"])
     router.unclaim("a", ["1"])
     assert router.unread("a") == ()

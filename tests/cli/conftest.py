@@ -18,6 +18,7 @@ from prsm_core.domain.events import Event
 from prsm_core.store import SqliteStore
 from prsm_core.testing.store_contract import Steps
 from prsm_core.workspace.identity import repo_identity
+from tests.forking import Forked, fork_server
 
 DEADLINE = 60.0
 ANSWER = {"role": "assistant", "text": "three\x1b[2J", "thinking": "hm"}
@@ -77,26 +78,24 @@ def command(*args):
 
 
 @pytest.fixture
-def prsm_process():
-    """Run a command in a process of its own, without a terminal."""
-
-    def run(*args, stdin=b""):
-        done = subprocess.run(
-            command(*args), input=stdin, capture_output=True, timeout=DEADLINE, check=False
-        )
-        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-    return run
+def is_fresh():
+    """Whether each command of the test starts an interpreter: a file overrides it that needs so."""
+    return False
 
 
 @pytest.fixture
-def start_prsm():
+def start_prsm(is_fresh):
     """Start a command and leave it running; it is ended with the test."""
     started = []
 
     def start(*args, **options):
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen(command(*args), **{**pipes, **options})
+        forks = fork_server()
+        if not is_fresh and forks.fits() and options in ({}, {"stdin": subprocess.PIPE}):
+            process = forks.start(args, **options)
+        else:
+            none = {"stdin": subprocess.DEVNULL}
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            process = subprocess.Popen(command(*args), **{**none, **pipes, **options})
         started.append(process)
         return process
 
@@ -104,6 +103,20 @@ def start_prsm():
     for process in started:
         process.kill()
         process.communicate(timeout=DEADLINE)
+        if isinstance(process, Forked):
+            process.close()
+
+
+@pytest.fixture
+def prsm_process(start_prsm):
+    """Run a command in a process of its own, without a terminal."""
+
+    def run(*args, stdin=b""):
+        process = start_prsm(*args, stdin=subprocess.PIPE)
+        out, err = process.communicate(stdin, timeout=DEADLINE)
+        return Done(process.returncode, out.decode(), err.decode())
+
+    return run
 
 
 @pytest.fixture

@@ -145,6 +145,18 @@ BAD = {
         lambda text: spoiled(text, lambda v: v["agents"][0].update(created_at=10**30)),
         "no session that a ledger can hold",
     ),
+    "an end of days": (
+        lambda text: spoiled(text, lambda v: v["agents"][0].update(ended_at=float("inf"))),
+        "inf is no ended_at of agents",
+    ),
+    "a depth without end": (
+        lambda text: spoiled(text, lambda v: v["agents"][0].update(depth=10**12)),
+        "is no depth of agents",
+    ),
+    "a strange outcome": (
+        lambda text: spoiled(text, lambda v: v["runs"][0].update(outcome="x")),
+        "'x' is no outcome of runs",
+    ),
     "a strange message": (
         lambda text: spoiled(
             text, lambda v: v["inbox"][0].update(type="7", ended=None, consumed_by=None)

@@ -203,6 +203,6 @@ def _has_text(part: Any) -> bool:
 
 def _at(line: Line) -> float:
     try:
-        return datetime.fromisoformat(str(line.get("timestamp"))).timestamp()
+        return max(0.0, datetime.fromisoformat(str(line.get("timestamp"))).timestamp())
     except (ValueError, OverflowError):  # of a year that no clock here has
         return 0.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prsm_core.cli.options import workspace_option
+from prsm_core.cli.run_options import finite
 
 if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--speed",
     type=click.FloatRange(min=0, min_open=True, max=1e6),
+    callback=finite,  # NaN is in every range
     metavar="X",
     help="So many times as fast as it was; without it, as fast as it goes.",
 )

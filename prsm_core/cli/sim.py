@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.run_options import finite
+
 
 @click.command(short_help="Simulate agent trees, faults included, from a seed.")
 @click.option("--seed", default="1", show_default=True, metavar="N|A..B", help="What to play.")
@@ -25,6 +27,7 @@ import click
 @click.option(
     "--minutes",
     type=click.FloatRange(0.1),
+    callback=finite,
     default=1440.0,
     show_default=True,
     help="Virtual minutes within which a run must end.",

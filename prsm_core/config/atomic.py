@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file; one that is new can be read by this user alone. Raises OSError."""
+    """Write a file; one that is new can be read by this user alone.
+
+    A link is replaced, not what it names. Raises OSError, also where a device, a pipe or a socket
+    is: nobody means to be rid of /dev/null.
+    """
+    with suppress(FileNotFoundError):
+        kind = stat.S_IFMT(path.lstat().st_mode)
+        if kind not in {stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR}:  # a folder refuses by itself
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")  # mode 0600
     temporary = Path(name)
     try:

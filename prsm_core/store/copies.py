@@ -9,16 +9,13 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.events import Event
 from prsm_core.domain.renaming import renamed
 from prsm_core.errors import StoreError
-from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.codec import decode, encode, encode_canonical, hash_text
 from prsm_core.store.connection import STRANGE
-from prsm_core.store.picture import Pictures
+from prsm_core.store.copy_checks import check_copy
 from prsm_core.store.session_rows import TABLES
 from prsm_core.store.shared_rows import add_shared
-from prsm_core.store.state import read_state
 from prsm_core.store.tables import JSON
 
 if TYPE_CHECKING:
@@ -74,11 +71,6 @@ _IDS = {
 }
 # It comes now, whatever commits it has.
 _CAME = "UPDATE meta SET came = (SELECT ifnull(max(position), 0) FROM steps) WHERE session_id = ?"
-
-_OWN = (  # tables whose rows all name their session
-    *("meta", "runs", "agents", "sessions", "inbox", "requests", "grants", "snapshots"),
-    *("file_changes", "file_changes_past", "steps"),
-)
 
 
 def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
@@ -142,7 +134,7 @@ def write_copy(conn: WritingConnection, copy: Rows, new_id: Callable[[str], str]
             if table != "engines":
                 _insert(conn, table, copy[table], engines)
         conn.execute(_CAME, (session,))
-        _check(conn, session, copy)
+        check_copy(conn, session, copy)
     except (sqlite3.Error, StoreError, *STRANGE) as error:
         text = f"this is no session that a ledger can hold: {type(error).__name__}: {error}"
         # Its frames would keep a query open, and nothing could be taken back.
@@ -223,35 +215,3 @@ def _kept(table: str, name: str, value: Any) -> Any:
     if value is None or name not in _JSON.get(table, ()):
         return value
     return encode_canonical(value) if (table, name) in _CANONICAL else encode(value)
-
-
-def _check(conn: sqlite3.Connection, session: str, copy: Rows) -> None:
-    """Raise ValueError unless the rows are all of one session, and can be read."""
-    for table in _OWN:
-        if any(row["session_id"] != session for row in copy[table]):
-            raise ValueError(f"{table} has rows of another session")
-    if len(copy["meta"]) != 1 or not copy["runs"]:
-        raise ValueError("it is not one session with a run")
-    for seq, row in enumerate(copy["events"], 1):
-        if row["session_id"] != session or row["seq"] != seq:
-            raise ValueError(f"its event {seq} is missing")
-        Event(type=row["type"], session=session, run=row["run_id"], ts=row["ts"], data=row["data"])
-    if len(read_agents(conn, session)) != len(copy["agents"]):
-        raise ValueError("an agent lacks a part of it")
-    _read_back(conn, session)
-
-
-def _read_back(conn: sqlite3.Connection, session: str) -> None:
-    """Read a session as those do who show it, or go on with it; raises what they would."""
-    before, conn.row_factory = conn.row_factory, sqlite3.Row
-    try:
-        state = read_state(conn, session, None)[0]
-        Pictures().read(conn, session)
-    finally:
-        conn.row_factory = before
-    for agent in (now.agent for now in state.agents):
-        if not all(isinstance(name, str) for name in agent.tools | agent.grant.tools):
-            raise ValueError(f"a tool of {agent.name} has no name")
-    for result in (now.result for now in state.agents):
-        if result is not None and not isinstance(result.evidence, str):
-            raise ValueError(f"{result.evidence!r} is no evidence")

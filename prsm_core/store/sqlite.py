@@ -36,6 +36,14 @@ T = TypeVar("T")
 _NOTHING = Picture(seq=0, run=None, agents=(), requests=(), unread=(), turns=(), contexts={})
 
 
+def _held(number: int) -> int:
+    """Return a number that somebody asks with, no greater than any that a ledger can hold.
+
+    SQLite takes no greater one, and its error would read as if a row of the ledger were damaged.
+    """
+    return min(number, event_log.AFTER_ALL)
+
+
 class _Threads(Record, frozen=True):
     """What an open ledger runs."""
 
@@ -112,6 +120,7 @@ class SqliteStore(Store):
         """Yield the session's events after `after`; with `follow` until the store is closed."""
         if self._tail.closed:
             raise closed_error()
+        after = _held(after)
         while not self._tail.closed:
             count = self._tail.count
             page = await self._read(event_log.read_page, session_id, after, agent)
@@ -134,9 +143,8 @@ class SqliteStore(Store):
         before: int | None = None,
     ) -> Sequence[Event]:
         """Return the agent's last events of these kinds before `before`, however many there are."""
-        return await self._read(
-            event_log.read_last, session_id, agent, kinds=kinds, limit=limit, before=before
-        )
+        page = {"limit": _held(limit), "before": None if before is None else _held(before)}
+        return await self._read(event_log.read_last, session_id, agent, kinds=kinds, **page)
 
     async def picture(self, session_id: str) -> Picture:
         """Return the session as of one event; empty in a ledger that is yet to be made."""
@@ -147,7 +155,7 @@ class SqliteStore(Store):
         """Return the session as it was after the commit `at`, else as it is."""
         from prsm_core.store.state import read_state, unknown_session  # few runs need it
 
-        found = await self._read(read_state, session_id, at)
+        found = await self._read(read_state, session_id, None if at is None else _held(at))
         if not found:
             raise unknown_session(session_id)
         return found[0]
@@ -160,7 +168,7 @@ class SqliteStore(Store):
         """Return whose commit holds the session's event `seq`, and its position."""
         from prsm_core.store.state import unknown_event  # no run needs it
 
-        found = await self._read(event_log.find_commit, session_id, seq)
+        found = await self._read(event_log.find_commit, session_id, _held(seq))
         if not found or found[0][1] <= 0:
             raise unknown_event(session_id, seq, is_old=bool(found))
         return found[0]
@@ -171,7 +179,7 @@ class SqliteStore(Store):
 
     async def sessions_with(self, label: str, text: str, *, limit: int) -> Sequence[str]:
         """Return the newest `limit` sessions in which an agent has this label, newest first."""
-        return await self._read(runs.read_sessions_with, label, text, limit)
+        return await self._read(runs.read_sessions_with, label, text, _held(limit))
 
     async def copy(self, session_id: str) -> Mapping[str, Any]:
         """Return all rows of a session by table, as JSON values; see store.copies."""

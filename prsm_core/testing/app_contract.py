@@ -204,6 +204,17 @@ class AppContract(AppFileRules):
             await scene.finish("counted more")
             assert (await again.result()).status == "completed"
 
+    async def test_a_prompt_that_says_nothing_is_refused(self, tmp_path: Path) -> None:
+        """Nothing of it is sent: an agent that has not read it could not end."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await started(scene)
+            for blank in ("", " \n"):
+                with pytest.raises(ConfigError) as refused:
+                    await scene.app.prompt_agent("master", blank)
+                assert (refused.value.code, bool(refused.value.hint)) == ("blank", True)
+            await scene.finish("counted")
+            assert (await run.result()).status == "completed"
+
     async def test_images_go_with_a_prompt_and_a_follow_up(self, tmp_path: Path) -> None:
         """A path is the caller's, and may be gone afterwards; what is no image is never sent."""
         async with self.open_scene(tmp_path) as scene:

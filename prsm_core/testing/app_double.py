@@ -266,6 +266,8 @@ class ScriptedApp(ScriptedChanges):
     ) -> str:
         """Keep the prompt, and in `shown` its images."""
         agent_id = self._resolve(agent)
+        if not text.strip() and not images:
+            raise ConfigError("what is said is blank", hint="say something", code="blank")
         self._show(images)
         self.prompts.append((agent_id, text, delivery))
         self._wake()

@@ -68,10 +68,10 @@ class Log:
         )
         return self
 
-    def spawn(self, name, parent=None):
+    def spawn(self, name, parent=None, **more):
         told = {"role": "worker", "provider": "p", "model": "m", "depth": 0, "prompt": "do it"}
         parent = parent and f"{self._name}-agent-{parent}"
-        return self.add("agent_spawned", name, name=name, parent=parent, **told)
+        return self.add("agent_spawned", name, name=name, parent=parent, **told, **more)
 
     def ask(self, agent, answer):
         request = f"{self._name}-request-{len(self._events)}"
@@ -140,6 +140,18 @@ def test_ids_and_who_was_faster_count_for_nothing():
             "end",
             "how it ended",
         ),
+        (
+            lambda log: log.add(
+                "agent_model_changed", "w1", provider="p", model="n", reasoning_effort="high"
+            ),
+            "decision",
+            "model: p/n (high)",
+        ),
+        (
+            lambda log: log.add("agent_labels_changed", "w1", labels={"regions/state": "done"}),
+            "decision",
+            'labels: {"regions/state": "done"}',
+        ),
     ],
 )
 def test_what_one_alone_has_is_told_on_its_side(change, kind, what):
@@ -150,3 +162,11 @@ def test_what_one_alone_has_is_told_on_its_side(change, kind, what):
     assert (found.seq_a, found.seq_b) == (len(log), None)
     [found] = compare(team("one").events, change(team("other")).events)
     assert (found.a, found.b is not None) == (None, True)
+
+
+@pytest.mark.parametrize("told", [{"labels": {"kind": "task"}}, {"region": {"paths": ["src"]}}])
+def test_agents_of_other_labels_or_regions_were_spawned_otherwise(told):
+    one, other = Log("one").spawn("master"), Log("two").spawn("master", **told)
+    [found] = compare(one.events, other.events)
+    [(name, value)] = told.items()
+    assert (found.kind, found.what, found.b[name]) == ("agent", "spawned", value)

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 from html.parser import HTMLParser
@@ -144,6 +145,18 @@ BAD = {
         lambda text: spoiled(text, lambda v: v["agents"][0].update(created_at=10**30)),
         "no session that a ledger can hold",
     ),
+    "an end of days": (
+        lambda text: spoiled(text, lambda v: v["agents"][0].update(ended_at=float("inf"))),
+        "inf is no ended_at of agents",
+    ),
+    "a depth without end": (
+        lambda text: spoiled(text, lambda v: v["agents"][0].update(depth=10**12)),
+        "is no depth of agents",
+    ),
+    "a strange outcome": (
+        lambda text: spoiled(text, lambda v: v["runs"][0].update(outcome="x")),
+        "'x' is no outcome of runs",
+    ),
     "a strange message": (
         lambda text: spoiled(
             text, lambda v: v["inbox"][0].update(type="7", ended=None, consumed_by=None)
@@ -265,3 +278,35 @@ def test_a_file_that_cannot_be_read_is_named_with_what_to_do(prsm_process, name)
     assert done.code != 0
     assert f"{name}: cannot be read: " in done.err
     assert "hint: name a file that you may read" in done.err
+
+
+def test_what_is_no_file_is_written_to_and_stays_what_it_is(prsm, prsm_process, tmp_path):
+    session, _ = play(prsm_process, tmp_path)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    done = prsm("export", session, "-o", str(pipe))
+    assert (done.code, "cannot be written" in done.err, "hint: " in done.err) == (2, True, True)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    handle = os.open(pipe, os.O_WRONLY)  # the reader is there
+    assert prsm("export", session, "-o", str(pipe)).code == 0
+    os.close(handle)
+    out, _ = reader.communicate(timeout=60)
+    assert json.loads(out)["session"]["id"] == session
+    assert pipe.is_fifo()
+    listening = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(listening))
+        assert prsm("export", session, "-o", str(listening)).code == 2
+    assert listening.is_socket()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_stays_one_and_its_file_is_written(prsm, prsm_process, tmp_path, is_there):
+    session, _ = play(prsm_process, tmp_path)
+    kept, link = tmp_path / "kept.json", tmp_path / "link.json"
+    link.symlink_to(kept)
+    if is_there:
+        kept.write_text("old")
+    assert prsm("export", session, "-o", str(link)).code == 0
+    assert link.is_symlink()
+    assert json.loads(kept.read_text())["session"]["id"] == session

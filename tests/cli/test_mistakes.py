@@ -210,3 +210,25 @@ def test_a_demo_needs_no_stream(closed):
     done = subprocess.run(shell, capture_output=True, timeout=DEADLINE, check=False)
     assert done.returncode == 0
     assert b"internal error" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("events", "{}", "--after", "{huge}"), 0),
+        (("events", "{}", "--after", "{huge}", "--json"), 0),
+        (("sessions", "show", "{}", "--messages", "{huge}"), 0),
+        (("sessions", "list", "--limit", "{huge}"), 0),
+        (("replay", "{}", "--to", "{huge}"), 2),
+        (("fork", "{}", "--at", "{huge}"), 1),
+        (("fork", "{}", "--at", "w1:{huge}"), 1),
+        (("replay", "{}", "--speed", "nan"), 2),
+        (("sim", "--minutes", "nan"), 2),
+    ],
+)
+def test_a_number_that_is_none_or_beyond_all_is_not_held_against_the_ledger(
+    prsm, session, words, code
+):
+    done = prsm(*(word.format("s1", huge=10**23) for word in words))
+    assert (done.code, "ledger" in done.err) == (code, False)
+    assert "internal" not in done.err

@@ -118,3 +118,93 @@ def test_a_transcript_without_a_message_is_refused(prsm, tmp_path):
     file.write_text(json.dumps(CODEX[0]) + "\n" + json.dumps(CODEX[1]) + "\n")
     done = prsm("sessions", "import", str(file))
     assert (done.code, "has no message" in done.err) == (2, True)
+
+
+def user(content, **more):
+    return claude(1, "user", content, **more)
+
+
+def item(**payload):
+    return codex(2, "response_item", **payload)
+
+
+def calling(arguments):
+    return item(type="function_call", name="x", call_id="c9", arguments=arguments)
+
+
+def counting(info):
+    return codex(2, "event_msg", type="token_count", info=info)
+
+
+def tool_use(given):
+    return user([{"type": "tool_use", "id": "c9", "name": "x", "input": given}])
+
+
+DEEP = "[" * 900 + "]" * 900
+COUNTS = {"input_tokens": 10**30, "output_tokens": True, "cache_read_input_tokens": -5}
+ODD = {
+    "claude": [
+        user(["words", 5, None]),
+        user(5),
+        user({"type": "text", "text": "x"}),
+        user([{"type": "text"}, {"type": ["text"], "text": "x"}]),
+        user("half \ud800 a character"),
+        user([{"type": "tool_use", "name": "a\ud800", "id": "b\ud800", "input": {"\ud800": 1}}]),
+        tool_use({"n": float("nan")}),
+        tool_use(json.loads(DEEP)),
+        user("x", sessionId={"a": 1}, cwd=["x\ud800"]),
+        user("x", timestamp="0001-01-01T00:00:00+14:00"),
+        claude(9, "assistant", [{"type": "text", "text": "x"}]) | {"message": {"usage": COUNTS}},
+        {"type": "user", "sessionId": "s", "message": "x"},
+    ],
+    "codex": [
+        codex(2, "session_meta"),
+        {"type": "response_item", "payload": 5},
+        item(type=["x"]),
+        item(type="message", role={"a": 1}, content="x"),
+        item(type="message", role="user", content=[5, {"text": 5}]),
+        calling("[" * 100_000),
+        calling('{"a": NaN, "b": 1e999, "c": "\\ud800"}'),
+        calling(5),
+        counting("x"),
+        counting({"total_token_usage": "x"}),
+        counting({"total_token_usage": {"input_tokens": "many", "total_tokens": 1.5}}),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_what_is_odd_in_a_transcript_is_left_out_or_cut_and_the_rest_is_kept(prsm, imported, kind):
+    first, *rest = KINDS[kind][0]
+    for odd in ODD[kind]:
+        _ = imported([first, odd, *rest])
+        said = json.loads(prsm("history", "master", "--json").out)
+        texts = [entry.get("text") for entry in said]
+        assert [texts.count("count the files"), texts.count("There are two.")] == [1, 1]
+
+
+def test_a_transcript_of_one_line_is_one(imported, prsm, tmp_path):
+    file = tmp_path / "one.jsonl"
+    file.write_text(json.dumps(user("only this")))
+    assert prsm("sessions", "import", str(file)).code == 0
+    assert "only this" in prsm("history", "master").out
+
+
+@pytest.mark.parametrize("between", ["\u2028", "\u0085", "\x1c"])
+def test_only_a_line_feed_ends_a_line_of_a_transcript(prsm, tmp_path, between):
+    lines = [user(f"one{between}two"), claude(2, "assistant", [{"type": "text", "text": "three"}])]
+    text = "\r\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    file = tmp_path / "talk.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + text.replace("\\u001c", "\x1c").encode() + b"\r\n")
+    done = prsm("sessions", "import", str(file))
+    assert (done.code, done.err) == (0, "")
+    said = json.loads(prsm("history", "master", "--json").out)
+    assert [entry["text"] for entry in said] == [f"one{between}two", "three"]
+
+
+def test_lines_in_the_midst_that_are_left_out_are_told(prsm, tmp_path):
+    whole = [json.dumps(line) for line in CLAUDE]
+    file = tmp_path / "talk.jsonl"
+    file.write_text("\n".join([*whole[:2], whole[2][:30], "[1]", *whole[3:], whole[3][:30]]))
+    done = prsm("sessions", "import", str(file))
+    assert (done.code, "left out: 2, the first is 3" in done.err) == (0, True)

@@ -103,8 +103,10 @@ class Walk:
     async def go(self, length: int) -> None:
         """Begin, then walk."""
         await self.commit(self.steps.run_started())
-        for name, parent in (("a", None), ("b", "a"), ("c", "b")):
-            await self.commit(self.steps.spawn(name, parent))
+        first = self.steps.agent("a")
+        born = ({}, {"labels": {"n": "a"}}, {"continues": first})
+        for (name, parent), told in zip((("a", None), ("b", "a"), ("c", "b")), born, strict=True):
+            await self.commit(self.steps.spawn(name, parent, **told))
         await self.go_on(length)
 
     async def go_on(self, length: int) -> None:
@@ -221,7 +223,8 @@ class Walk:
     async def send(self, of: Walker) -> None:
         to = self.agents[self.chance.choice(NAMES)]
         if not to.is_over:
-            await self.mail(of, to, MessageType.USER_PROMPT, None)
+            kind = self.chance.choice([MessageType.USER_PROMPT, MessageType.PEER])
+            await self.mail(of, to, kind, None)
 
     async def mail(self, of: Walker, to: Walker, kind: MessageType, about: str | None) -> None:
         message = self.steps.message(

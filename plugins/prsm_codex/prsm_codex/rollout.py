@@ -88,7 +88,7 @@ class Rollout:
                 self.answered.add(call_id)
 
     def _event(self, event: Mapping[str, Any]) -> None:
-        kind = event.get("type")
+        kind = str(event.get("type"))
         if kind in _TURN_ENDS:
             self.prompts.clear()
             self.pending.clear()

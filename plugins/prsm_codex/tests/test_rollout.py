@@ -154,6 +154,9 @@ ODD = [
     item("message", role="assistant", content=5),
     event("item_completed", item=5),
     {"type": "event_msg", "payload": []},
+    event(["task_complete"]),
+    item({"a": 1}, role=["assistant"]),
+    {"type": ["event_msg"], "payload": {}},
 ]
 
 

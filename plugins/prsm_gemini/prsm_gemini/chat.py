@@ -94,18 +94,33 @@ def _is_empty(path: Path) -> bool:
 
 
 def _read(path: Path) -> list[Json]:
-    """Return the records of a file, none if one of them is no object.
+    """Return the records of a file, none if one of them is not understood.
 
-    The last line may be cut off: its writer was killed.
+    The last line may be cut off: its writer was killed. What else than a line feed ends lines of
+    text, as U+2028 does, stands in JSON as it is.
     """
     try:
-        *lines, last = [line for line in path.read_text().splitlines() if line.strip()]
+        *lines, last = [line for line in path.read_bytes().split(b"\n") if line.strip()]
         records = [json.loads(line) for line in lines]
     except (OSError, ValueError, RecursionError):
         return []
     with suppress(ValueError, RecursionError):
         records.append(json.loads(last))
-    return records if all(isinstance(record, dict) for record in records) else []
+    return records if all(map(_is_understood, records)) else []
+
+
+def _is_understood(record: object) -> bool:
+    """Return whether this is an object whose messages, and their calls, are objects."""
+    if not isinstance(record, dict):
+        return False
+    setting = record.get("$set")
+    replaced = setting.get("messages") if isinstance(setting, dict) else None
+    messages = [record, *(replaced if isinstance(replaced, list) else ())]
+    return all(isinstance(each, dict) and _are_objects(each.get("toolCalls")) for each in messages)
+
+
+def _are_objects(calls: object) -> bool:
+    return not calls or (isinstance(calls, list) and all(isinstance(call, dict) for call in calls))
 
 
 def _write(path: Path, records: Iterable[Json]) -> None:
@@ -113,7 +128,8 @@ def _write(path: Path, records: Iterable[Json]) -> None:
     beside = path.with_suffix(".new")
     beside.unlink(missing_ok=True)
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        # In ASCII: half a character, which a text may hold, is no UTF-8.
+        file.writelines(json.dumps(record) + "\n" for record in records)
     beside.replace(path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prsm_gemini.chat import Chat, text_of
@@ -150,6 +151,36 @@ async def test_a_file_nobody_understands_is_left_alone(tmp_path):
     await kept.mend()
     assert path.read_text() == broken
     assert await kept.messages() == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"id": "x", "type": "gemini", "toolCalls": 5},
+        {"id": "x", "type": "gemini", "toolCalls": [5]},
+        {"$set": {"messages": [5]}},
+        {"$set": {"messages": [{"id": "x", "toolCalls": [None]}]}},
+        [],
+    ],
+)
+async def test_a_file_with_an_odd_record_is_left_alone(tmp_path, odd):
+    kept, path = chat(tmp_path, HEADER, asked("1"), user(answer("1")), odd, user({"text": "go"}))
+    before = path.read_text()
+    await kept.mend()
+    assert (path.read_text(), await kept.messages()) == (before, [])
+
+
+@pytest.mark.parametrize("between", ["\u2028", "\u0085", "é", "\ud800"])
+async def test_a_text_may_hold_whatever_json_does(tmp_path, between):
+    kept, path = chat(tmp_path, HEADER)
+    lines = [user({"text": f"one{between}two"}), asked("1"), user(answer("1"), message="v")]
+    with path.open("ab") as file:
+        for line in lines:
+            text = json.dumps(line, ensure_ascii=between == "\ud800")
+            file.write(text.encode() + b"\n")
+    assert len(await kept.messages()) == 3
+    await kept.mend()
+    assert records(path) == [HEADER, lines[0], lines[1]]
 
 
 async def test_a_last_line_that_was_cut_off_costs_no_more_than_itself(tmp_path):

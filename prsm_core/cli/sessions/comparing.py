@@ -115,6 +115,8 @@ class _Log:
         self._takers: Mapping[str, Callable[[Event, Mapping[str, Any]], None]] = {
             "agent_spawned": self._spawned,
             "agent_state_changed": self._changed,
+            "agent_model_changed": self._switched,
+            "agent_labels_changed": self._labelled,
             "message_completed": self._said,
             "file_changed": self._wrote,
             "tool_call_started": self._called,
@@ -142,6 +144,7 @@ class _Log:
     def _spawned(self, event: Event, data: Mapping[str, Any]) -> None:
         self._names[event.agent or ""] = str(data["name"])
         told = {name: data.get(name) for name in ("role", "provider", "model", "mode")}
+        told |= {name: data[name] for name in ("region", "labels") if data.get(name)}
         parent = self._names.get(data.get("parent") or "")
         value = {**told, "parent": parent, "prompt": self._text(data.get("prompt"))}
         self._put("agent", event, "spawned", value)
@@ -149,6 +152,14 @@ class _Log:
     def _changed(self, event: Event, data: Mapping[str, Any]) -> None:
         if data["to"] in _ENDS:
             self._put("end", event, "how it ended", {"state": data["to"]})
+
+    def _switched(self, event: Event, data: Mapping[str, Any]) -> None:
+        effort = data.get("reasoning_effort")
+        model = f"{data['provider']}/{data['model']}" + (f" ({effort})" if effort else "")
+        self._put("decision", event, f"model: {model}", None)
+
+    def _labelled(self, event: Event, data: Mapping[str, Any]) -> None:
+        self._put("decision", event, f"labels: {self._text(data['labels'])}", None)
 
     def _said(self, event: Event, data: Mapping[str, Any]) -> None:
         self._put("message", event, self._text([data["role"], data["text"]]), None)

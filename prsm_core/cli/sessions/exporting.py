@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,16 +58,30 @@ def pieces_of(store: SqliteStore, info: SessionInfo, state: Path, form: str) -> 
 
 
 def write(path: Path, name: str, data: bytes) -> Path:
-    """Write a file, or one of this name in a folder; return it."""
+    """Write a file, or one of this name in a folder; return it.
+
+    What is no file, as /dev/stdout or a pipe, is written to and stays what it is.
+    """
     if path.is_dir():
         path = path / name
     try:
-        replace_file(path, data)
+        if path.exists() and not path.is_file():
+            _write_to(path, data)
+        else:
+            replace_file(path.resolve(), data)  # a link stays one
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be written: {error.strerror}", hint="choose another file with -o"
         ) from error
     return path
+
+
+def _write_to(path: Path, data: bytes) -> None:
+    """Write to a device or a pipe; one that nobody reads is an error, not a wait."""
+    handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(handle, "wb") as file:  # noqa: PTH123 - of a handle
+        os.set_blocking(handle, True)
+        file.write(data)
 
 
 async def _json(store: SqliteStore, info: SessionInfo, owning: Owning) -> AsyncIterator[str]:

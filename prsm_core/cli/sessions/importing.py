@@ -18,7 +18,9 @@ from prsm_core.cli.sessions.transcripts import Transcript, read_transcript
 from prsm_core.config import private_dir
 from prsm_core.domain.ids import Ids
 from prsm_core.errors import ConfigError
+from prsm_core.kit.reading import read_object
 from prsm_core.kit.regular import read_whole, read_within
+from prsm_core.kit.sanitize import sanitize
 from prsm_core.store import SqliteStore
 from prsm_core.store.migrations import load_migrations
 from prsm_core.store.session_rows import TABLES
@@ -66,31 +68,44 @@ def _read(file: str) -> Any:
         where = "name a file that you may read, or - for what another command writes"
         raise ConfigError(f"{file}: cannot be read: {error.strerror}", hint=where) from error
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8 text", hint=_CURE, code="foreign") from error
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except RecursionError as error:
         raise ConfigError(f"{file}: is nested too deep", hint=_CURE, code="foreign") from error
     except ValueError as error:
-        lines = _lines(text)
+        lines = _lines(data, file)
         if (transcript := read_transcript(lines)) is not None:
             return transcript
         what = "events of a session, which lack its rows" if _are_events(lines) else "not JSON"
         raise ConfigError(f"{file}: is {what}: {error}", hint=_CURE, code="foreign") from error
+    if isinstance(value, dict) and "format" not in value:  # a transcript may have one line only
+        return read_transcript(_lines(data, file)) or value
+    return value
 
 
-def _lines(text: str) -> list[Mapping[str, Any]]:
-    """Return the JSON objects of a file that has one a line; a line that is torn is left out."""
+def _lines(data: bytes, file: str) -> list[Mapping[str, Any]]:
+    """Return the JSON objects of a file that has one a line, as they can be kept.
+
+    The last line may be torn, of a process that was killed; whatever else is left out is told. A
+    line ends with a line feed alone: what else ends lines of text stands in JSON as it is.
+    """
     found: list[Mapping[str, Any]] = []
-    for line in text.splitlines():
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):  # the last one of a process that was killed
-            continue
-        if isinstance(value, dict):
-            found.append(value)
+    odd: list[int] = []
+    *lines, last = data.split(b"\n")
+    for number, line in enumerate((*lines, last), 1):
+        if line.strip():
+            try:
+                found.append(sanitize(read_object(line)))
+            except ValueError:
+                odd.append(number)
+    if odd and odd[-1] == len(lines) + 1:
+        odd.pop()
+    if found and odd:
+        where = f"lines of it are no JSON objects, and left out: {len(odd)}, the first is {odd[0]}"
+        say(f"prsm: note: {file}: {where}", err=True)
     return found
 
 

@@ -67,8 +67,8 @@ class _Told:
         self._began, self._ended = transcript.said[0].at, transcript.said[-1].at
 
     def _redact(self, value: Any) -> Any:
-        """Return JSON values that can be kept, without secrets."""
-        return self._redactor.value(_whole(value))
+        """Return JSON values without secrets."""
+        return self._redactor.value(value)
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps in their order."""
@@ -209,15 +209,6 @@ class _Told:
     def _summary(self) -> str:
         texts = [said.text for said in self._from.said if said.kind == "assistant" and said.text]
         return str(self._redact(texts[-1])) if texts else ""
-
-
-def _whole(value: Any) -> Any:
-    """Return JSON values whose texts can be kept: half a character is replaced."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_whole(key): _whole(each) for key, each in value.items()}
-    return [_whole(each) for each in value] if isinstance(value, list) else value
 
 
 def _ms(seconds: float) -> int:

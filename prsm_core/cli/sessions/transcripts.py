@@ -1,7 +1,8 @@
 """Reads what Claude Code and Codex keep of a conversation: JSON lines of their own.
 
 Only what was said, called and answered is taken; what a line of theirs tells besides, and lines of
-kinds that are not known, is left out.
+kinds that are not known, is left out. Any of it may be missing or of another kind: the file may be
+of a later version of theirs, or made by hand.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import TokenUsage
+from prsm_core.kit.reading import as_object, token_count
+from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,16 +97,18 @@ def _claude(lines: Sequence[Line]) -> Transcript:
 
 
 def _sum(used: Mapping[str, Line], name: str) -> int | None:
-    known = [each[name] for each in used.values() if isinstance(each.get(name), int)]
+    counts = [token_count(each.get(name)) for each in used.values()]
+    known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
 def _claude_said(line: Line) -> Iterator[Said]:
     at, role, content = _at(line), str(line["type"]), line["message"].get("content")
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
-    for part in parts:
+    parts = content if isinstance(content, list) else [content]
+    for each in parts:
+        part = {"type": "text", "text": each} if isinstance(each, str) else as_object(each)
         match part.get("type"):
-            case "text" if part["text"]:
+            case "text" if part.get("text"):
                 yield Said(kind=role, at=at, text=str(part["text"]))
             case "thinking" if part.get("thinking"):
                 yield Said(kind="assistant", at=at, thinking=str(part["thinking"]))
@@ -132,7 +137,7 @@ def _codex(lines: Sequence[Line]) -> Transcript:
         if line.get("type") == "turn_context":
             model = str(payload.get("model") or model)
         elif line.get("type") == "event_msg" and payload.get("type") == "token_count":
-            total = (payload.get("info") or {}).get("total_token_usage") or total
+            total = as_object(as_object(payload.get("info")).get("total_token_usage")) or total
         elif line.get("type") == "response_item":
             said += _codex_said(payload, _at(line))
     counts = {
@@ -148,37 +153,37 @@ def _codex(lines: Sequence[Line]) -> Transcript:
         cwd=str(meta.get("cwd") or "."),
         model=model,
         said=tuple(said),
-        usage=TokenUsage(**{ours: total.get(theirs) for ours, theirs in counts.items()}),
+        usage=TokenUsage(**{ours: token_count(total.get(of)) for ours, of in counts.items()}),
     )
 
 
 def _codex_said(item: Line, at: float) -> Iterator[Said]:
-    kind, call = item.get("type"), str(item.get("call_id") or item.get("id") or "")
-    if kind == "message" and item.get("role") in {"user", "assistant"}:
+    kind, role = str(item.get("type")), str(item.get("role"))
+    call = str(item.get("call_id") or item.get("id") or "")
+    if kind == "message" and role in {"user", "assistant"}:
         text = _text(item.get("content"))
-        if text and not (item["role"] == "user" and text.startswith(_CONTEXT)):
-            yield Said(kind=str(item["role"]), at=at, text=text)
+        if text and not (role == "user" and text.startswith(_CONTEXT)):
+            yield Said(kind=role, at=at, text=text)
     elif kind == "reasoning" and (thought := _text(item.get("summary"))):
         yield Said(kind="assistant", at=at, thinking=thought)
     elif kind in _CALLS:
         tool = str(item.get("name") or "shell")
-        arguments = _arguments(item.get(_CALLS[str(kind)]))
+        arguments = _arguments(item.get(_CALLS[kind]))
         yield Said(kind="call", at=at, call=call, tool=tool, arguments=arguments)
     elif kind in _ANSWERS:
         yield Said(kind="result", at=at, call=call, text=_text(item.get("output")))
 
 
 def _payload(line: Line) -> Line:
-    payload = line.get("payload")
-    return payload if isinstance(payload, dict) else {}
+    return as_object(line.get("payload"))
 
 
 def _arguments(given: Any) -> Mapping[str, Any]:
     """Return arguments that may be JSON text, and may be none of it."""
     if isinstance(given, str):
         try:
-            given = json.loads(given)
-        except ValueError:  # a tool with a grammar of its own
+            given = sanitize(json.loads(given))
+        except (ValueError, RecursionError):  # a tool with a grammar of its own
             return {"input": given}
     return given if isinstance(given, dict) else {"input": given}
 
@@ -198,6 +203,6 @@ def _has_text(part: Any) -> bool:
 
 def _at(line: Line) -> float:
     try:
-        return datetime.fromisoformat(str(line.get("timestamp"))).timestamp()
-    except ValueError:
+        return max(0.0, datetime.fromisoformat(str(line.get("timestamp"))).timestamp())
+    except (ValueError, OverflowError):  # of a year that no clock here has
         return 0.0

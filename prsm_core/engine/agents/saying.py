@@ -73,9 +73,12 @@ class Saying:
         This is left once a ledger has the text: until then none of its images is removed, whatever
         is deleted meanwhile, and nothing new is written to files; then a snapshot of the `folder`
         is taken. Each image is a path, a `data:` URL, or the mark of one that is kept. Raises
-        ConfigError for one that is unfit (code `unfit_image`), and for a provider that takes none
-        (`no_images`).
+        ConfigError for one that is unfit (code `unfit_image`), for a provider that takes none
+        (`no_images`), and for a text that says nothing (`blank`): vendors refuse it, and an agent
+        may not end while it has not read it.
         """
+        if not said.strip() and not images:
+            raise ConfigError("what is said is blank", hint="say something", code="blank")
         async with self._text(said, images, provider) as kept, self.before(said, folder, agent):
             yield kept
 

@@ -49,18 +49,27 @@ def _is_seconds(value: object) -> bool:
 
 
 def _is_labels(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value.values()))
+    return isinstance(value, dict) and all(map(_is_text, (*value, *value.values())))
 
 
 def _is_servers(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_server, value.values()))
+    return isinstance(value, dict) and all(value) and all(map(_is_server, value.values()))
 
 
 def _is_server(value: object) -> bool:
-    try:
-        return isinstance(value, dict) and bool(McpServer(**value))
-    except TypeError:
+    """Return whether this is an MCP server: of one kind, and whatever starts it is texts."""
+    if not isinstance(value, dict) or not value.keys() <= _OF_SERVER.keys():
         return False
+    known = {name: told for name, told in value.items() if told is not None}
+    kinds = known.keys() & {"command", "url"}
+    return len(kinds) == 1 and all(_OF_SERVER[name](told) for name, told in known.items())
+
+
+_OF_SERVER: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("command", "url"), lambda value: _is_text(value) and bool(value.strip())),
+    "args": _is_texts,
+    **dict.fromkeys(("env", "headers"), _is_labels),
+}
 
 
 _TEXT = ("a text", _is_text)
@@ -83,7 +92,7 @@ _VIA, _SHOWN = frozenset({"via"}), frozenset({"images"})
 _OVERRIDES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("provider", "model", "mode", "effort"), _TEXT),
     "timeout_s": ("seconds", _is_seconds),
-    "mcp_servers": ("servers by name", _is_servers),
+    "mcp_servers": ("servers by name, each with a command or a url", _is_servers),
     "images": _IMAGES,
     "labels": ("texts by name", _is_labels),
 }
@@ -164,7 +173,8 @@ async def _result_of(run: RunHandle) -> AsyncIterator[Any]:
 
 
 def _server(told: Mapping[str, Any]) -> McpServer:
-    return McpServer(**{**told, "args": tuple(told.get("args", ()))})
+    known = {name: value for name, value in told.items() if value is not None}
+    return McpServer(**{**known, "args": tuple(known.get("args", ()))})
 
 
 def _told(result: RunResult) -> dict[str, Any]:

@@ -307,7 +307,7 @@ def _refusal(session: str, owner: Owner | None) -> SessionOwnedError:
         who = f"process {owner.process.pid} since {since.isoformat(sep=' ', timespec='seconds')}"
     return SessionOwnedError(
         f"session {session} is owned by {who}",
-        hint="end its run with `prsm kill`, or run without --session",
+        hint=f"follow it: prsm attach {session}; or end its run: prsm kill master --session {session}",
     )
 
 

@@ -76,7 +76,9 @@ def test_a_second_owner_is_refused_with_the_name_of_the_first(tmp_path, holder):
     with pytest.raises(SessionOwnedError) as refused:
         take(tmp_path)
     assert f"owned by process {holder.pid} since 2023-11-14" in refused.value.message
-    assert refused.value.hint == "end its run with `prsm kill`, or run without --session"
+    assert refused.value.hint == (
+        "follow it: prsm attach s1; or end its run: prsm kill master --session s1"
+    )
     assert (refused.value.code, refused.value.exit_code) == ("session_owned", 2)
     with take(tmp_path, "s2"):
         pass

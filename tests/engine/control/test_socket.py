@@ -23,6 +23,7 @@ from prsm_core.errors import ControlError, PrsmError
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.local_socket import short_name
+from prsm_core.testing import ScriptedApp
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.control_peers import (
     DEADLINE,
@@ -315,6 +316,33 @@ async def test_what_is_no_request_gets_a_typed_error_and_the_connection_stays(tm
         peer.write(line + PING)
         assert json.loads(await peer.read())["error"]["code"] == code
         assert json.loads(await peer.read())["ok"]["session"] == SESSION
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {},
+        5,
+        {"command": 5},
+        {"command": " "},
+        {"command": "x", "args": 5},
+        {"command": "x", "args": [None]},
+        {"command": "x", "env": ["A"]},
+        {"command": "x", "env": {"A": 1}},
+        {"command": "x", "url": "y"},
+        {"url": "x", "headers": [1]},
+        {"command": "x", "tags": []},
+    ],
+)
+async def test_a_server_that_could_not_be_started_is_refused_before_the_run(tmp_path, server):
+    app = ScriptedApp()
+    async with serving(tmp_path, app) as path:
+        for name in ("a", ""):
+            told = server if name else {"command": "x"}
+            line = keyed(path, "start_run", task="x", mcp_servers={name: told})
+            error = (await ask(path, line))["error"]
+            assert (error["code"], "mcp_servers" in error["message"]) == ("bad_request", True)
+    assert app.overrides == {}
 
 
 async def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path):

@@ -1,0 +1,87 @@
+"""What the rows of a copy must be beyond the types of their columns.
+
+Whoever shows a session, or goes on with it, takes what the ledger has as it is. A copy may be
+anybody's, so it is looked at once, when it is taken in.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.events import Event
+from prsm_core.store.agent_rows import read_agents
+from prsm_core.store.picture import Pictures
+from prsm_core.store.state import read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+
+_OWN = (  # tables whose rows all name their session
+    *("meta", "runs", "agents", "sessions", "inbox", "requests", "grants", "snapshots"),
+    *("file_changes", "file_changes_past", "steps"),
+)
+_LAST = 253_402_214_400  # seconds: the last day that a calendar has
+_MILLISECONDS = frozenset({"turns", "messages", "tool_calls", "sessions", "session_history"})
+_OBJECTS = frozenset(
+    {
+        *(("runs", "outcome"), ("runs", "options"), ("runs_past", "outcome")),
+        *(("runs_past", "options"), ("requests", "payload"), ("inbox", "payload")),
+        *(("events", "data"), ("tool_calls", "params")),
+    }
+)  # columns of JSON
+
+
+def check_copy(conn: sqlite3.Connection, session: str, copy: Rows) -> None:
+    """Raise ValueError unless the rows are all of one session, can be read and can be shown."""
+    for table, rows in copy.items():
+        for row in rows:
+            _check_values(table, row, len(copy["agents"]))
+    for table in _OWN:
+        if any(row["session_id"] != session for row in copy[table]):
+            raise ValueError(f"{table} has rows of another session")
+    if len(copy["meta"]) != 1 or not copy["runs"]:
+        raise ValueError("it is not one session with a run")
+    for seq, row in enumerate(copy["events"], 1):
+        if row["session_id"] != session or row["seq"] != seq:
+            raise ValueError(f"its event {seq} is missing")
+        Event(type=row["type"], session=session, run=row["run_id"], ts=row["ts"], data=row["data"])
+    if len(read_agents(conn, session)) != len(copy["agents"]):
+        raise ValueError("an agent lacks a part of it")
+    _read_back(conn, session)
+
+
+def _read_back(conn: sqlite3.Connection, session: str) -> None:
+    """Read a session as those do who show it, or go on with it; raises what they would."""
+    before, conn.row_factory = conn.row_factory, sqlite3.Row
+    try:
+        state = read_state(conn, session, None)[0]
+        Pictures().read(conn, session)
+    finally:
+        conn.row_factory = before
+    for agent in (now.agent for now in state.agents):
+        if not all(isinstance(name, str) for name in agent.tools | agent.grant.tools):
+            raise ValueError(f"a tool of {agent.name} has no name")
+    for result in (now.result for now in state.agents):
+        if result is not None and not isinstance(result.evidence, str):
+            raise ValueError(f"{result.evidence!r} is no evidence")
+
+
+def _check_values(table: str, row: Mapping[str, Any], agents: int) -> None:
+    """Raise ValueError for a value that its column could hold, and nobody could show."""
+    for name, value in row.items():
+        fits = True
+        if (table, name) in _OBJECTS:
+            fits = value is None or isinstance(value, dict)
+        elif name == "ts" or name.endswith("_at"):
+            unit = 1000 if table in _MILLISECONDS else 1
+            fits = value is None or 0 <= value < _LAST * unit
+        elif name == "depth" and table == "agents":
+            fits = 0 <= value < agents
+        elif isinstance(value, float):
+            fits = math.isfinite(value)
+        if not fits:
+            raise ValueError(f"{value!r} is no {name} of {table}")

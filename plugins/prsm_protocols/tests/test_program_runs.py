@@ -17,7 +17,6 @@ import pytest
 from plugins.prsm_protocols.tests.acting import mostly_long, open_server
 from plugins.prsm_protocols.tests.test_boxed import LANGUAGES, LIMITS
 from plugins.prsm_protocols.tests.test_clients import CLIENTS, write_pages
-from prsm_core.store import SqliteStore
 from tests.engine.boxes import needs_runc
 from tests.live.conftest import Prsm
 from tests.person import room
@@ -50,14 +49,6 @@ class Programs(Prsm):
     def states(self) -> list[str]:
         """Return the states that the agent was in, one for each change of it."""
         return states_in(self.events("agent_labels_changed"))
-
-    async def ledger(self) -> list[dict[str, Any]]:
-        """Return all events of the only session, read beside the engine."""
-        (path,) = self.home.rglob("ledger.db")
-        async with await SqliteStore.open(path, read_only=True) as store:
-            (session,) = await store.sessions()
-            found = store.events(session.session_id)
-            return [{**event.data, "type": event.type} async for event in found]
 
 
 def states_in(events: list[dict[str, Any]]) -> list[str]:

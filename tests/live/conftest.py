@@ -70,7 +70,7 @@ class Prsm:
 
     async def ledger(self) -> list[dict[str, Any]]:
         """Return all events of the only session, read beside its engine."""
-        (path,) = self.home.rglob("ledger.db")
+        (path,) = (self.home / "prsm" / "data" / "ledgers").glob("*/ledger.db")
         async with await SqliteStore.open(path, read_only=True) as store:
             (session,) = await store.sessions()
             found = store.events(session.session_id)

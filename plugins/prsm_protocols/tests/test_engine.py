@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Any
 
 import pytest
 from prsm_protocols.labels import STATE
+from prsm_protocols.measurement import MeasurementSink
 from prsm_protocols.places import PAGES
-from prsm_protocols.plugin import prsm_permission_checks, prsm_tools
+from prsm_protocols.plugin import prsm_event_sinks, prsm_permission_checks, prsm_tools
+from prsm_protocols.section import MEASUREMENTS
 
 from plugins.prsm_protocols.tests.conftest import IDLE, INBOX
+from prsm_core import EventSinkSpec
 from prsm_core.config import Settings
 from prsm_core.domain.turns import UsageReported
 from prsm_core.domain.usage import TokenUsage
@@ -100,6 +104,36 @@ async def test_each_move_is_made_once_whenever_the_engine_dies(opened, dies, kin
     async with opened() as team:
         assert (await go_on(team, master=master)).status == "completed"
     assert states(team) == ["inbox", "deep_work", "inbox", "deep_work"]
+
+
+@pytest.mark.requirement("A8", "A20")
+async def test_after_a_resume_what_is_measured_says_where_the_agent_is(opened, tmp_path):
+    async def first(agent):
+        await agent.call("state_transition")
+        dies_after(team, AgentRelabelled)
+        await agent.call("state_transition", to="deep_work")
+
+    async def again(agent):
+        await agent.call("measure", name="mails", value=3)
+        await agent.complete()
+
+    def open_sink(run, _):
+        return MeasurementSink(run, MEASUREMENTS(path=str(tmp_path / "m")))
+
+    (spec,) = prsm_event_sinks()
+    sinks = [EventSinkSpec(name="m", summary="", factory=open_sink, kinds=spec.kinds)]
+    async with opened(check=False) as team:
+        team.provider.behaviours["master"] = first
+        with pytest.raises(StoreError):
+            await team.run("do it", UNDER)
+    async with opened(sinks=sinks) as team:
+        assert (await go_on(team, master=again)).status == "completed"
+    (path,) = (tmp_path / "m").glob("*/*.jsonl")
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {one["kind"] for one in records} >= {"measured", "turn", "ended"}
+    assert {one["agent_name"] for one in records} == {"master"}
+    assert {one["state"] for one in records} == {"deep_work"}
+    assert {one["protocol"].partition("@")[0] for one in records} == {"inbox"}
 
 
 @pytest.mark.requirement("A18")

@@ -198,7 +198,8 @@ class Climb:
 
         So is the call that made it, and that once.
         """
-        paths = self.prsm.home.rglob("agents/*/home/made")
+        agents = self.prsm.home / "prsm" / "state" / "providers" / "program" / "agents"
+        paths = agents.glob("*/home/made")
         known = {line for path in paths for line in path.read_text().splitlines()}
         events = await self.prsm.ledger()
         states, made = states_in(events), made_in(events)
@@ -278,5 +279,6 @@ async def test_ten_kills_and_each_move_is_made_once(prsm, way, seed):
 @pytest.mark.parametrize("way", ["redis", "valkey"])
 async def test_fifty_kills_and_each_move_is_made_once(prsm, way):
     run = await climb(prsm, way, kills=50, seed=SEED)
+    assert any(run.prsm.home.rglob("home/made"))
     print(f"{run.killed.total()} kills: {dict(run.killed)}; {run.height - 1} moves, each once")  # noqa: T201 - for who waited for it
     assert run.killed == {"engine": 13, "container": 13, "redis": 12, "empty redis": 12}

@@ -21,7 +21,7 @@ from prsm_core.domain.usage import TokenUsage
 from prsm_core.domain.writes import AgentRelabelled, CallClosed, CallOpened
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import StoreError
-from prsm_core.interfaces.provider import ProviderCapabilities
+from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
 from prsm_core.permissions import build_broker
 from tests.engine.deaths import dies_after, dies_at, go_on
 from tests.engine.harness import open_team
@@ -202,9 +202,16 @@ async def test_pages_that_became_wrong_are_told_and_nothing_is_moved(opened):
 
 
 @pytest.mark.requirement("F8")
-@pytest.mark.parametrize(("enforcement", "told"), [("approval", 1), ("pre_tool", 0)])
+@pytest.mark.parametrize(
+    ("enforcement", "gaps", "told"),
+    [
+        ("approval", (), "it asks for what it takes for dangerous"),
+        ("pre_tool", (), None),
+        ("pre_tool", ("its search is not asked",), "agents of script do: its search is not asked"),
+    ],
+)
 async def test_what_a_vendor_cannot_be_held_to_is_told_before_its_first_turn(
-    opened, enforcement, told
+    opened, enforcement, gaps, told
 ):
     async def worker(agent):
         await agent.complete()
@@ -215,12 +222,20 @@ async def test_what_a_vendor_cannot_be_held_to_is_told_before_its_first_turn(
         await agent.collect()
         await agent.complete()
 
-    capabilities = ProviderCapabilities(enforcement=enforcement)
-    async with opened(capabilities=capabilities) as team:
+    given = {
+        "capabilities": ProviderCapabilities(enforcement=enforcement),
+        "status": ProviderStatus(available=True, gaps=gaps),
+    }
+    async with opened(**given) as team:
         await team.run("do it", UNDER, master=master, w1=worker)
     rows = team.ledger.rows("SELECT type, data FROM events ORDER BY seq")
-    notices = [n for n, row in enumerate(rows) if "the check protocol-states does not" in row[1]]
-    assert len(notices) == told
+    notices = {
+        n: json.loads(row[1])["text"]
+        for n, row in enumerate(rows)
+        if "the check protocol-states does not" in row[1]
+    }
+    assert len(notices) == (told is not None)
+    assert all((told or "") in text for text in notices.values())
     turns = [n for n, (kind, _) in enumerate(rows) if kind == "turn_started"]
     assert all(n < turns[0] for n in notices)
 

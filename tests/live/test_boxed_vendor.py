@@ -80,7 +80,10 @@ async def test_the_real_gemini_makes_its_turn_in_a_container_with_limits(
 async def test_nothing_of_a_boxed_gemini_is_left_once_its_engine_is_killed(
     bare_prsm, gemini, backend
 ):
-    steps = ({"shell": "sleep 1000 > /dev/null 2>&1 & echo begun"}, {"expect": ["begun"], "hang": True})
+    steps = (
+        {"shell": "sleep 1000 > /dev/null 2>&1 & echo begun"},
+        {"expect": ["begun"], "hang": True},
+    )
     async with play(lanes(*steps)) as server:
         configure(bare_prsm, gemini, server, backend)
         process = await bare_prsm.start(

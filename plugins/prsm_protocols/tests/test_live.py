@@ -158,7 +158,7 @@ async def test_each_tool_of_codex_is_held_to_the_state_and_what_is_not_is_told_b
     events = live.events("notice", "turn_started")
     (first, *_) = [n for n, one in enumerate(events) if one["type"] == "turn_started"]
     before = " ".join(one["text"] for one in events[:first])
-    assert "the check protocol-states does not see all that agents of codex do" in before
+    assert "the check protocol-states does not hold all that agents of codex do" in before
     assert "web search runs at the vendor and is not asked" in before
 
 

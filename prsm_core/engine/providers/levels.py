@@ -84,13 +84,14 @@ def describe_blind(
     `gaps` are what the provider says that it cannot enforce, though it reaches the level.
     """
     if reaches(capabilities, check.level or "none"):
-        why, cure = "; ".join(gaps), ""
-    else:
-        why = _REACH.get(capabilities.enforcement, _REACH["none"])
-        cure = f"; permissions.require: {check.level} starts none on such a provider"
-    if not why:
-        return ""
-    return f"the check {check.name} does not see all that agents of {provider} do: {why}{cure}"
+        gap = "; ".join(gaps)
+        said = f"the check {check.name} does not hold all that agents of {provider} do: {gap}"
+        return said if gap else ""
+    reach = _REACH.get(capabilities.enforcement, _REACH["none"])
+    return (
+        f"the check {check.name} does not see all that agents of {provider} do: {reach}; "
+        f"permissions.require: {check.level} starts none on such a provider"
+    )
 
 
 def check_level(

@@ -29,12 +29,6 @@ VARIANTS: dict[tuple[object, ...], set[str]] = {
     ("ProviderSpec", "program", True): {"ProgramProviderContract"},
     ("FrontendSpec", "scope", "hub"): {"HubFrontendContract", "ClientFrontendContract"},
 }
-# What no contract fits, and why; its rules that do are in the plugin's own tests.
-EXCEPTED = {
-    # Contracts of programs ask that each run makes the same calls: these are made by somebody's
-    # program, as it likes. See test_program.py and test_program_runs.py there.
-    ("prsm_protocols", "prsm_providers"),
-}
 OURS = [
     pytest.param(CORE / "builtin" / "plugin.py", ROOT / "tests", id="builtin"),
     *(pytest.param(p / p.name / "plugin.py", p / "tests", id=p.name) for p in PLUGINS),
@@ -106,7 +100,6 @@ def test_whatever_a_plugin_of_ours_contributes_passes_the_contract_of_its_kind(m
         for hook in implemented
         for accepted in wanted(hook)
         if not any(found[contract] for contract in accepted)
-        and (module.parent.name, hook.name) not in EXCEPTED
     ]
     assert missing == []
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
+from prsm_core.kit.places import own_home, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -97,7 +98,7 @@ def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
         workspace = workspace.expanduser().resolve()
     except (OSError, RuntimeError) as error:  # nobody's home, a loop of links
         raise ConfigError(
-            f"the workspace {workspace} cannot be found: {_reason(error)}",
+            f"the workspace {workspace} cannot be found: {reason_of(error)}",
             hint="name another folder",
         ) from error
     return Paths(
@@ -162,7 +163,7 @@ def temp_notice(paths: Paths, environ: Mapping[str, str]) -> str | None:
 
 def _homes(environ: Mapping[str, str]) -> tuple[Path, Path, Path, Path]:
     if home := environ.get("PRSM_HOME"):
-        root = _own_home(home)
+        root = own_home(home)
         return root, root / "data", root / "state", root / "trees"
     import platformdirs
 
@@ -198,19 +199,3 @@ def _check_own(folder: Path) -> None:
             f"{folder}: other users can write to it (mode {mode:04o}) and change what PRSM runs",
             hint=f"chmod 700 {name}",
         )
-
-
-def _reason(error: OSError | RuntimeError) -> str:
-    return str(getattr(error, "strerror", None) or error)
-
-
-def _own_home(home: str) -> Path:
-    """Return the folder that PRSM_HOME names, which need not exist yet."""
-    try:
-        root = Path(home).expanduser().absolute()
-        if root.is_dir() or not os.path.lexists(root):
-            return root
-        problem = "which is not a folder"
-    except (OSError, RuntimeError) as error:  # no permission, nobody's home
-        problem = f"which cannot be used: {_reason(error)}"
-    raise ConfigError(f"PRSM_HOME is {home}, {problem}", hint="set it to a folder, or unset it")

@@ -135,6 +135,12 @@ class SessionState(Record, frozen=True, kw_only=True):
     origins: tuple[Origin, ...] = ()  # of a fork, those whose past it shares, oldest first
     aliases: Mapping[str, str] = field(default_factory=dict)  # its ids, by what they were there
 
+    @property
+    def live(self) -> tuple[AgentDescriptor, ...]:
+        """The agents that have not ended, parents first."""
+        agents = (now.agent for now in self.agents)
+        return tuple(agent for agent in agents if not agent.state.is_terminal)
+
     def withheld(self, agent_id: str) -> frozenset[str]:
         """Return the calls of an agent that a person was asked about and had not allowed.
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.sessions import RunNow
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
@@ -235,7 +236,7 @@ class OrchestrationEngine:
             return left[0].record
 
         async with self._starting.going_on():
-            master = await self._open_run(begin, run.task, abort_signal, run)
+            master = await self._open_run(begin, run.task, abort_signal, run, state.live)
         with self._parts.abort.leading(self._interrupted, self._left):
             if on_start is not None:
                 on_start(self.journal.run_id)
@@ -269,7 +270,7 @@ class OrchestrationEngine:
             with self._parts.labelling.laid(master, labels) as laid:
                 again = partial(self.manager.restart_agent, master_agent_id, said.text)
                 begin = partial(again, besides=[*started, *laid])
-                await self._open_run(begin, said.text, abort_signal)
+                await self._open_run(begin, said.text, abort_signal, goes_on=[master.descriptor])
         with self._parts.abort.leading(self._interrupted, self._left):
             if on_start is not None:
                 on_start(self.journal.run_id)
@@ -340,8 +341,9 @@ class OrchestrationEngine:
         task: str,
         signal: AbortSignal | None,
         again: RunNow | None = None,
+        goes_on: Sequence[AgentDescriptor] = (),
     ) -> AgentRecord:
-        """Begin a run, or go on with one, and return its master.
+        """Begin a run, or go on with one, and return its master; `goes_on` are agents of before.
 
         Where that cannot be written nothing is left behind that must be finished.
         """
@@ -352,9 +354,8 @@ class OrchestrationEngine:
             self._check_idle()
             self._parts.abort.take(signal)
             self._started = config.clock.now()
-        loop = asyncio.get_running_loop()
-        self._outcome, self._interrupted = loop.create_future(), loop.create_future()
-        self._left = loop.create_future()
+        future = asyncio.get_running_loop().create_future
+        self._outcome, self._interrupted, self._left = future(), future(), future()
         try:
             if again is None:
                 self.journal.begin_run(config.ids.ulid())
@@ -363,7 +364,7 @@ class OrchestrationEngine:
             budgets = config.settings.budgets
             self.budgets.begin(budgets.to_budget(), let_turns_finish=budgets.let_turns_finish)
             self.requests.refused = False
-            broken = self._sinks.open(task, config.workspace, config.clock)
+            broken = self._sinks.open(task, config.workspace, config.clock, goes_on)
             master = await begin()
             if self.changes is not None:
                 self.changes.begin(is_resumed=again is not None)

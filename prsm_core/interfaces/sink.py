@@ -12,15 +12,22 @@ from prsm_core.interfaces.records import check_name
 
 if TYPE_CHECKING:
     from prsm_core.domain.events import Event
+    from prsm_core.interfaces.tool import PeerNow
 
 
 class RunInfo(Record, frozen=True, kw_only=True):
-    """The run a sink is opened for."""
+    """The run a sink is opened for.
+
+    Attributes:
+        agents: Those that the run goes on with, as they were left: of a resume all that had not
+            ended, of a follow-up its master. No event of this run tells who they are.
+    """
 
     run_id: str
     session: str
     task: str
     workspace: str
+    agents: tuple[PeerNow, ...] = ()
 
 
 class EventSink(ABC):

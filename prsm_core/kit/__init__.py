@@ -11,6 +11,7 @@ reading       what a program writes: any of it may be missing or odd
 images        what a prompt shows, for a vendor
 homes         a private home, with the user's login linked in
 keys          which key a program is given
+places        where PRSM's own files lie
 turns         events of a turn for who reads them, and a session that runs turns
 terminal      what a program says, made harmless       endings  how it ended, in words
 text          what agents write, made harmless; times, for people
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
     from prsm_core.kit.images import SeenImages, read_base64, read_urls
     from prsm_core.kit.keys import find_key, require_key
+    from prsm_core.kit.places import state_folder
     from prsm_core.kit.programs import runnable
     from prsm_core.kit.quotation import quote_conversation
     from prsm_core.kit.reading import as_object, read_object, token_count
@@ -153,6 +155,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "require_folder",
     "require_key",
     "runnable",
+    "state_folder",
     "take_stdio",
     "token_count",
     "version_in",
@@ -167,6 +170,7 @@ _HOMES = {
     "prsm_core.kit.deadlines": ("deadline",),
     "prsm_core.kit.filenames": ("names_file",),
     "prsm_core.kit.hook_gate": ("HOOK_COMMAND", "HookAsker", "HookGate"),
+    "prsm_core.kit.places": ("state_folder",),
     "prsm_core.kit.programs": ("runnable",),
     "prsm_core.kit.quotation": ("quote_conversation",),
     "prsm_core.kit.results": ("wait_for_multiple", "wait_for_result"),

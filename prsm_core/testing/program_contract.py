@@ -9,7 +9,8 @@
 
 `host` gives what the program's one turn is played on: a ProgramHost whose handlers answer so that
 the turn comes to its end. No model of a vendor's is there, so that `ProviderContract` has nothing
-to play; what it asks of any turn is asked here too.
+to play; what it asks of any turn is asked here too. A provider that runs other people's programs
+gives its calls the ids that those choose: by `acts` it says what a turn has done instead.
 """
 # ruff: noqa: S101 - these are tests; a plugin author runs them
 
@@ -36,7 +37,7 @@ from prsm_core.testing.doubles import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.domain.tools import ToolOutcome
@@ -97,10 +98,6 @@ class ProgramHost(RecordingHost):
         await asyncio.Event().wait()
 
 
-def _by_id(host: RecordingHost) -> dict[str | None, tuple[str, Mapping[str, Any]]]:
-    return {call.call_id: (call.name, call.arguments) for call in host.calls}
-
-
 @bounded
 @pytest.mark.asyncio
 class ProgramProviderContract(ABC):
@@ -110,7 +107,8 @@ class ProgramProviderContract(ABC):
     settings: ClassVar[Mapping[str, Any]] = {}
     task: ClassVar[str] = "Do it."
     kill_every: ClassVar[int] = 1  # at how many of the calls of a turn it is killed: each, each 2nd
-    prefix: ClassVar[str]  # of the labels that it may set: the name of its provider, with a slash
+    # Of the labels that it may set: the name of its provider, with a slash; blank: it sets none.
+    prefix: ClassVar[str]
 
     @abstractmethod
     def build(self, settings: Mapping[str, Any], services: ProviderServices) -> Provider:
@@ -123,6 +121,14 @@ class ProgramProviderContract(ABC):
     def request(self, folder: Path) -> dict[str, Any]:
         """Return what the session request has beside what each has."""
         return {}
+
+    def acts(self, host: ProgramHost) -> Sequence[tuple[Any, str, Mapping[str, Any]]]:
+        """Return what the turn on a host has done: what each is known by, its name, its details.
+
+        It is every call by its id, unless overridden for one whose calls have ids of others, or
+        some of which only ask.
+        """
+        return [(call.call_id, call.name, call.arguments) for call in host.calls]
 
     @asynccontextmanager
     async def opened(
@@ -159,14 +165,17 @@ class ProgramProviderContract(ABC):
         assert host.calls
 
     async def test_what_it_calls_is_the_same_each_time(self, tmp_path: Path) -> None:
-        """Given the same answers it makes the same calls in the same order, each of its own id."""
+        """Given the same answers it does the same in the same order, and each call has an id."""
         told = []
         for name in ("one", "other"):
             (tmp_path / name).mkdir()
             await self.played(tmp_path / name, host := self.host())
-            told.append([(call.call_id, call.name) for call in host.calls])
+            told.append([(known_by, name) for known_by, name, _ in self.acts(host)])
+            ids = {call.call_id for call in host.calls}
+            assert len(ids) == len(host.calls)
+        assert told[0]
         assert told[0] == told[1]
-        assert len({call_id for call_id, _ in told[0]}) == len(told[0])
+        assert len({known_by for known_by, _ in told[0]}) == len(told[0])
 
     async def test_it_sets_its_own_labels_alone(self, tmp_path: Path) -> None:
         """Those that it changes, and those that its children are born with."""
@@ -183,15 +192,16 @@ class ProgramProviderContract(ABC):
         await self.played(tmp_path, host)
         for call in host.calls:
             said.update(call.arguments.get("labels") or {})
-        assert said
+        assert bool(said) == bool(self.prefix)
         assert [name for name in said if not name.startswith(self.prefix)] == []
 
     @pytest.mark.parametrize("behind", [False, True])
     async def test_killed_at_any_call_it_goes_on_and_acts_once(
         self, tmp_path: Path, behind: bool
     ) -> None:
-        """A turn that is run again makes its calls by the ids they had, and goes on behind them."""
+        """A turn that is run again does nothing a second time, and goes on behind what it did."""
         await self.played(tmp_path, whole := self.host())
+        wanted = self.acts(whole)
         for number in range(1, len(whole.calls) + 1, self.kill_every):
             folder = tmp_path / f"{number}"
             folder.mkdir()
@@ -205,8 +215,10 @@ class ProgramProviderContract(ABC):
                 async with again as session:
                     events = await run_turn(session, None)
             assert events[-1] == TurnEnded(StopReason.END_TURN), f"killed at call {number}"
-            assert len(host.calls) == len(whole.calls), f"killed at call {number}"
-            assert _by_id(host) == _by_id(whole), f"killed at call {number}"
+            done = self.acts(host)
+            assert len(done) == len(wanted), f"killed at call {number}"
+            by_key = [{known_by: told for known_by, *told in acts} for acts in (done, wanted)]
+            assert by_key[0] == by_key[1], f"killed at call {number}"
 
     async def _until_death(
         self, services: LocalServices, folder: Path, host: ProgramHost

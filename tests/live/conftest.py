@@ -11,10 +11,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from prsm_core.store import SqliteStore
 from tests.live.install_cli import CODEX, GEMINI
 from tests.person import room
 
@@ -65,6 +67,14 @@ class Prsm:
             text=True,
             timeout=DEADLINE_S,
         )
+
+    async def ledger(self) -> list[dict[str, Any]]:
+        """Return all events of the only session, read beside its engine."""
+        (path,) = (self.home / "prsm" / "data" / "ledgers").glob("*/ledger.db")
+        async with await SqliteStore.open(path, read_only=True) as store:
+            (session,) = await store.sessions()
+            found = store.events(session.session_id)
+            return [{**event.data, "type": event.type} async for event in found]
 
     async def run_async(self, *args: str) -> tuple[int, str, str]:
         """Run a command of `prsm` while this loop serves the models."""

@@ -56,13 +56,16 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class _Agent:
-    """What is known of an agent from its events."""
+    """What is known of an agent: from its events, and from who it was as the run went on."""
 
-    def __init__(self, agent_id: str) -> None:
+    def __init__(
+        self, agent_id: str, name: str = "", labels: Mapping[str, str] | None = None
+    ) -> None:
         self.id = agent_id
-        self.name = ""
-        self.labels: Mapping[str, str] = {}
-        self.since: float | None = None
+        self.name = name
+        self.labels = labels or {}
+        pin = pin_of(self.labels, agent_id)
+        self.since = None if pin is None else pin.since
         self.calls: set[str] = set()  # open calls of state_transition
         self.counts: Counter[str] = Counter()
 
@@ -84,7 +87,9 @@ class MeasurementSink(EventSink):
         self._folder = Path(settings.path) if settings.path else None
         self._per_turn = settings.detail == "turn"
         self._days = settings.days or DAYS
-        self._agents: dict[str, _Agent] = {}
+        self._agents = {
+            agent.agent_id: _Agent(agent.agent_id, agent.name, agent.labels) for agent in run.agents
+        }
         self._is_swept = False
 
     async def write(self, batch: Sequence[Event]) -> None:

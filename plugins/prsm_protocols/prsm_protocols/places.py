@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import platformdirs
+from prsm_core.kit import state_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAGES = ".prism/protocols"  # of a workspace that is trusted
-
-
-def state_folder() -> Path:
-    """Return the folder of PRSM's state, as the core resolves it from the environment."""
-    return _state_of(os.environ.get("PRSM_HOME"))
-
-
-@lru_cache(8)
-def _state_of(home: str | None) -> Path:
-    """Return the folder for a value of PRSM_HOME; each decision about a tool asks for it."""
-    if home:
-        return Path(home).expanduser().absolute() / "state"
-    return platformdirs.user_state_path("prsm")
 
 
 def kept_folder() -> Path:

@@ -197,6 +197,15 @@ class Server:
         return f"unix://{self.folder}/redis.sock"
 
     async def start(self) -> None:
+        """Start it, and return once it has loaded what it keeps."""
+        await self.begin()
+        assert self.process is not None
+        assert self.process.stdout is not None
+        while b"eady to accept connections" not in (line := await self.process.stdout.readline()):
+            assert line, "the server has not started"
+
+    async def begin(self) -> None:
+        """Start it."""
         pytest.importorskip("redis", reason="redis is missing: pip install 'redis>=8'")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.process = await asyncio.create_subprocess_exec(
@@ -205,9 +214,6 @@ class Server:
             *self.options,
             stdout=asyncio.subprocess.PIPE,
         )
-        assert self.process.stdout is not None
-        while b"eady to accept connections" not in (line := await self.process.stdout.readline()):
-            assert line, "the server has not started"
 
     async def kill(self, *, empty: bool = False) -> None:
         assert self.process is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from contextlib import asynccontextmanager
+import sys
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -315,6 +316,47 @@ async def test_a_server_that_would_lose_things_is_refused_with_the_cure(
             async with at(server, tmp_path):
                 pytest.fail("it was opened")
     assert told in (refused.value.hint or "")
+
+
+@pytest.mark.requirement("A15")
+@either
+async def test_a_server_that_loads_what_it_keeps_is_waited_for(tmp_path, kind):
+    """It tells of itself then that it keeps no append-only file; an engine may begin just there."""
+    slowly = (*SAFE, "--key-load-delay", "100")
+    async with open_server(kind, tmp_path / "server", *slowly) as server:
+        admin = redis.asyncio.Redis.from_url(server.url)
+        async with admin, admin.pipeline(transaction=False) as many:
+            for number in range(10_000):
+                many.set(f"key-{number}", "kept")
+            await many.execute()
+        await server.kill()
+        await server.begin()
+        told = await first_info(server)
+        assert (told["loading"], told["aof_enabled"]) == (1, 0)
+        async with at(server, tmp_path) as scene:
+            assert (await scene.ask("m", "state", to="inbox"))["ok"]
+            assert await scene.admin.exists("key-9999")
+
+
+async def first_info(server: Server) -> dict[str, Any]:
+    """Return the first that a server which has just begun says of itself."""
+    while True:
+        with suppress(redis.exceptions.ConnectionError):
+            async with redis.asyncio.Redis.from_url(server.url) as admin:
+                told: dict[str, Any] = await admin.info()
+                return told
+
+
+async def test_where_the_client_of_redis_is_missing_the_cure_is_told(tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "redis"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    async with open_services(tmp_path / "state") as services:
+        bridge = RedisBridge("redis://127.0.0.1:1", services)
+        with pytest.raises(ProviderNotAvailableError) as refused:
+            async with bridge.open_place(Desk(AGENT, ProtocolHost(), services), lambda: 1):
+                pytest.fail("it was opened")
+        await bridge.aclose()
+    assert "pip install 'prsm-protocols[redis]'" in (refused.value.hint or "")
 
 
 async def test_a_server_that_is_not_there_is_told_so(tmp_path):

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Any
 
 import pytest
 from prsm_protocols.labels import STATE
+from prsm_protocols.measurement import MeasurementSink
 from prsm_protocols.places import PAGES
-from prsm_protocols.plugin import prsm_permission_checks, prsm_tools
+from prsm_protocols.plugin import prsm_event_sinks, prsm_permission_checks, prsm_tools
+from prsm_protocols.section import MEASUREMENTS
 
 from plugins.prsm_protocols.tests.conftest import IDLE, INBOX
+from prsm_core import EventSinkSpec
 from prsm_core.config import Settings
 from prsm_core.domain.turns import UsageReported
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.domain.writes import AgentRelabelled, CallClosed, CallOpened
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import StoreError
-from prsm_core.interfaces.provider import ProviderCapabilities
+from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
 from prsm_core.permissions import build_broker
 from tests.engine.deaths import dies_after, dies_at, go_on
 from tests.engine.harness import open_team
@@ -102,6 +106,36 @@ async def test_each_move_is_made_once_whenever_the_engine_dies(opened, dies, kin
     assert states(team) == ["inbox", "deep_work", "inbox", "deep_work"]
 
 
+@pytest.mark.requirement("A8", "A20")
+async def test_after_a_resume_what_is_measured_says_where_the_agent_is(opened, tmp_path):
+    async def first(agent):
+        await agent.call("state_transition")
+        dies_after(team, AgentRelabelled)
+        await agent.call("state_transition", to="deep_work")
+
+    async def again(agent):
+        await agent.call("measure", name="mails", value=3)
+        await agent.complete()
+
+    def open_sink(run, _):
+        return MeasurementSink(run, MEASUREMENTS(path=str(tmp_path / "m")))
+
+    (spec,) = prsm_event_sinks()
+    sinks = [EventSinkSpec(name="m", summary="", factory=open_sink, kinds=spec.kinds)]
+    async with opened(check=False) as team:
+        team.provider.behaviours["master"] = first
+        with pytest.raises(StoreError):
+            await team.run("do it", UNDER)
+    async with opened(sinks=sinks) as team:
+        assert (await go_on(team, master=again)).status == "completed"
+    (path,) = (tmp_path / "m").glob("*/*.jsonl")
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {one["kind"] for one in records} >= {"measured", "turn", "ended"}
+    assert {one["agent_name"] for one in records} == {"master"}
+    assert {one["state"] for one in records} == {"deep_work"}
+    assert {one["protocol"].partition("@")[0] for one in records} == {"inbox"}
+
+
 @pytest.mark.requirement("A18")
 async def test_a_guard_opens_by_what_the_vendor_tells_of_the_context(opened):
     async def master(agent):
@@ -168,9 +202,16 @@ async def test_pages_that_became_wrong_are_told_and_nothing_is_moved(opened):
 
 
 @pytest.mark.requirement("F8")
-@pytest.mark.parametrize(("enforcement", "told"), [("approval", 1), ("pre_tool", 0)])
+@pytest.mark.parametrize(
+    ("enforcement", "gaps", "told"),
+    [
+        ("approval", (), "it asks for what it takes for dangerous"),
+        ("pre_tool", (), None),
+        ("pre_tool", ("its search is not asked",), "agents of script do: its search is not asked"),
+    ],
+)
 async def test_what_a_vendor_cannot_be_held_to_is_told_before_its_first_turn(
-    opened, enforcement, told
+    opened, enforcement, gaps, told
 ):
     async def worker(agent):
         await agent.complete()
@@ -181,12 +222,20 @@ async def test_what_a_vendor_cannot_be_held_to_is_told_before_its_first_turn(
         await agent.collect()
         await agent.complete()
 
-    capabilities = ProviderCapabilities(enforcement=enforcement)
-    async with opened(capabilities=capabilities) as team:
+    given = {
+        "capabilities": ProviderCapabilities(enforcement=enforcement),
+        "status": ProviderStatus(available=True, gaps=gaps),
+    }
+    async with opened(**given) as team:
         await team.run("do it", UNDER, master=master, w1=worker)
     rows = team.ledger.rows("SELECT type, data FROM events ORDER BY seq")
-    notices = [n for n, row in enumerate(rows) if "the check protocol-states does not" in row[1]]
-    assert len(notices) == told
+    notices = {
+        n: json.loads(row[1])["text"]
+        for n, row in enumerate(rows)
+        if "the check protocol-states does not" in row[1]
+    }
+    assert len(notices) == (told is not None)
+    assert all((told or "") in text for text in notices.values())
     turns = [n for n, (kind, _) in enumerate(rows) if kind == "turn_started"]
     assert all(n < turns[0] for n in notices)
 

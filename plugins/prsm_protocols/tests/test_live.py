@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,86 @@ async def test_codex_is_held_to_its_state_and_the_transition_opens_it(live, code
             "api_key_env": "LIVE_TEST_KEY",
         }
         await held(live, "codex", "Bash", section)
+
+
+NARROW = """# Protocol: narrow
+## States
+- reading: Look around
+  - tools: Grep, {also}
+- working: Do it
+## Transitions
+- reading -> working: When it is clear
+"""
+PATCH = "*** Begin Patch\n*** Add File: made.txt\n+hi\n*** End Patch"
+SMALL = Path(__file__).parents[2] / "prsm_codex" / "tests" / "small_mcp.py"
+WORD = {"call": {**call("tell_word", text="a")["call"], "namespace": "mcp__words"}}
+
+
+def refused(state, step):
+    return {"expect": [f"is not for the state '{state}'"], **step}
+
+
+@pytest.mark.requirement("F8")
+@pytest.mark.parametrize("also", ["Glob", "mcp__words__tell_word"])
+async def test_each_tool_of_codex_is_held_to_the_state_and_what_is_not_is_told_before(
+    live,
+    codex,  # noqa: F811
+    also,
+):
+    """Its shell, its patches, its pictures, servers of the person: not its web search."""
+    live.pages(narrow=NARROW.format(also=also))
+    (live.workspace / "picture.png").write_bytes(b"no picture")
+    allowed = also.startswith("mcp__")
+    told = {"expect": ["the word is xyz"]} if allowed else refused("reading", {})
+    steps = [
+        {"shell": "cat note.txt"},
+        refused("reading", {"patch": PATCH}),
+        refused("reading", {"call": {"tool": "view_image", "arguments": {"path": "picture.png"}}}),
+        refused("reading", WORD),
+        {**told, **call("state_transition", to="working")},
+        {"patch": PATCH},
+        {"expect": ["Success"], **WORD},
+        {"expect": ["the word is xyz"], **call("task_complete", summary="done")},
+    ]
+    master = [
+        call("state_transition", to="working"),
+        call("spawn_child", prompt="task of w1", name="w1", wait=True),
+        call("task_complete", summary="done"),
+    ]
+    lanes = {"m": {"marker": TASK, "steps": master}, "w": {"marker": "task of w1", "steps": steps}}
+    async with play({"lanes": lanes}) as server:
+        section = {
+            "command": [codex],
+            "base_url": server.base_url,
+            "api_key_env": "LIVE_TEST_KEY",
+        }
+        words = {
+            "command": sys.executable,
+            "args": ["-I", "-S", str(SMALL)],
+            "env": {"WORD": "xyz"},
+        }
+        live.write(
+            {
+                "defaults": {"model": "scripted-1"},
+                "providers": {"codex": section},
+                "mcp_servers": {"words": words},
+            }
+        )
+        code, out, err = await live.run_async(
+            *("run", "--provider", "codex", "--trust", "--label", "protocol=narrow"),
+            *("--on-ask", "allow", TASK),
+        )
+    assert code == 0, out + err
+    assert live.events("run_finished")[0]["summary"] == "done"
+    denied = [(one["check"], one["tool"]) for one in live.events("check_denied")]
+    names = ("Bash", "Edit", "Read", *(() if allowed else ("mcp__words__tell_word",)))
+    assert denied == [("protocol-states", name) for name in names]
+    assert (live.workspace / "made.txt").read_text() == "hi\n"
+    events = live.events("notice", "turn_started")
+    (first, *_) = [n for n, one in enumerate(events) if one["type"] == "turn_started"]
+    before = " ".join(one["text"] for one in events[:first])
+    assert "the check protocol-states does not hold all that agents of codex do" in before
+    assert "web search runs at the vendor and is not asked" in before
 
 
 @pytest.mark.requirement("F8")

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from plugins.prsm_protocols.tests.acting import Server
 
 pytestmark = needs_runc
+SEED = int(os.environ.get("PRSM_KILLS_SEED", "7"))
 UNDER = ("run", "--provider", "program", "--trust", "--on-ask", "deny", "--json")
 
 
@@ -46,8 +48,25 @@ class Programs(Prsm):
 
     def states(self) -> list[str]:
         """Return the states that the agent was in, one for each change of it."""
-        labels = [event["labels"] for event in self.events("agent_labels_changed")]
-        return [told["protocols/state"] for told in labels]
+        return states_in(self.events("agent_labels_changed"))
+
+
+def states_in(events: list[dict[str, Any]]) -> list[str]:
+    """Return the states that events tell of, one for each change."""
+    labels = [event["labels"] for event in events if event["type"] == "agent_labels_changed"]
+    return [told["protocols/state"] for told in labels]
+
+
+def made_in(events: list[dict[str, Any]]) -> list[str]:
+    """Return where the calls of state_transition led that have moved the agent."""
+    wanted: dict[str, str | None] = {}
+    made = []
+    for event in events:
+        if event["type"] == "tool_call_started" and event["tool"] == "state_transition":
+            wanted[event["call"]] = event["arguments"].get("to")
+        elif event["type"] == "tool_call_finished" and event["status"] == "completed":
+            made.append(wanted.get(event["call"]))
+    return [to for to in made if to is not None]
 
 
 @pytest.fixture
@@ -143,16 +162,21 @@ def ladder(workspace: Path, rungs: int) -> None:
     (pages / "ladder.md").write_text(text)
 
 
+KINDS = ("engine", "container", "redis", "empty redis")
+
+
 class Climb:
-    """A run of the ladder, and what is killed of it."""
+    """A run of the ladder, and what is killed of it, in an order that the seed chooses."""
 
     def __init__(self, prsm: Programs, server: Server | None, kills: int, seed: int) -> None:
         self.prsm = prsm
         self.server = server
         self.chance = random.Random(seed)
-        kinds = ["engine", "container", *(("redis", "empty redis") if server else ())]
-        self.kills = [kinds[n % len(kinds)] for n in range(kills)]
-        self.chance.shuffle(self.kills)
+        kinds = KINDS if server else KINDS[:2]
+        self.todo = [kinds[n % len(kinds)] for n in range(kills)]
+        self.chance.shuffle(self.todo)
+        self.killed: Counter[str] = Counter()
+        self.height = 0  # of the last look into the ledger
         self.process: asyncio.subprocess.Process
 
     async def run(self) -> int:
@@ -164,40 +188,61 @@ class Climb:
             if not await self.process.stdout.readline():
                 return await self.process.wait()
             lines -= 1
-            if lines <= 0 and self.kills:
-                await self._kill(self.kills.pop())
+            if lines <= 0 and self.todo and await self._kill(self.todo[-1]):
+                self.killed[self.todo.pop()] += 1
+                await self.look()
                 lines = self.chance.randint(1, 7)
+
+    async def look(self) -> None:
+        """See that each move up to now is in the ledger once, with all that the program knows of.
+
+        So is the call that made it, and that once.
+        """
+        agents = self.prsm.home / "prsm" / "state" / "providers" / "program" / "agents"
+        paths = agents.glob("*/home/made")
+        known = {line for path in paths for line in path.read_text().splitlines()}
+        events = await self.prsm.ledger()
+        states, made = states_in(events), made_in(events)
+        assert states == [f"s{n}" for n in range(len(states))], "a move is lost or doubled"
+        assert known <= set(states), "a move that the program was told of is lost"
+        assert len(states) >= self.height, "what was in the ledger is lost"
+        self.height = len(states)
+        assert made == states[1:], "a move has no call of its own"
 
     async def _start(self, *args: str) -> asyncio.subprocess.Process:
         process: asyncio.subprocess.Process = await self.prsm.start(*args, stderr=None)
         return process
 
-    async def _kill(self, what: str) -> None:
+    async def _kill(self, what: str) -> bool:
+        """Kill it; return False where it is not there just now."""
         if what == "engine":
             self.process.kill()
             await self.process.wait()
             self.process = await self._start("resume", "--trust", "--on-ask", "deny", "--json")
         elif what == "container":
-            for pid in self._programs():
+            found = self._containers()
+            for pid in found:
                 os.kill(pid, signal.SIGKILL)
+            return bool(found)
         elif self.server is not None:
             await self.server.kill(empty=what == "empty redis")
             await self.server.start()
+        return True
 
-    def _programs(self) -> list[int]:
-        """Return the processes of the program itself, none of which may be there just now."""
+    def _containers(self) -> list[int]:
+        """Return the first process of each container, with which the kernel ends all others."""
         found = []
         for pid in self.prsm.processes():
             try:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if words[1:2] == [b"/clients/ladder.py"]:
+            if words[0] == b"/bin/sh" and b"/clients/ladder.py" in words:
                 found.append(pid)
         return found
 
 
-async def climb(prsm: Programs, way: str, kills: int, seed: int) -> None:
+async def climb(prsm: Programs, way: str, kills: int, seed: int) -> Climb:
     rungs = kills * 3
     ladder(prsm.workspace, rungs)
     async with AsyncExitStack() as stack:
@@ -208,10 +253,12 @@ async def climb(prsm: Programs, way: str, kills: int, seed: int) -> None:
         prsm.program("/usr/bin/python3", "/clients/ladder.py", restarts=10, **section)
         run = Climb(prsm, server, kills, seed)
         code = await run.run()
-        assert code == 0, prsm.events("run_finished", "notice")[-5:]
-    assert run.kills == [], "the run was over before everything was killed"
-    assert prsm.states() == [f"s{n}" for n in range(rungs + 1)]
+        assert code == 0, (code, prsm.events("run_finished", "notice")[-5:])
+    assert run.todo == [], "the run was over before everything was killed"
+    await run.look()
+    assert run.height == rungs + 1
     await prsm.until_gone()
+    return run
 
 
 @pytest.mark.requirement("A15")
@@ -225,3 +272,13 @@ async def test_whatever_is_killed_each_move_is_made_once(prsm, way):
 @pytest.mark.parametrize("seed", range(5))
 async def test_ten_kills_and_each_move_is_made_once(prsm, way, seed):
     await climb(prsm, way, kills=10, seed=seed)
+
+
+@pytest.mark.long
+@pytest.mark.requirement("A15")
+@pytest.mark.parametrize("way", ["redis", "valkey"])
+async def test_fifty_kills_and_each_move_is_made_once(prsm, way):
+    run = await climb(prsm, way, kills=50, seed=SEED)
+    assert any(run.prsm.home.rglob("home/made"))
+    print(f"{run.killed.total()} kills: {dict(run.killed)}; {run.height - 1} moves, each once")  # noqa: T201 - for who waited for it
+    assert run.killed == {"engine": 13, "container": 13, "redis": 12, "empty redis": 12}

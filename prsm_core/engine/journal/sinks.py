@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.sink import RunInfo
+from prsm_core.interfaces.tool import PeerNow
 from prsm_core.kit.clocks import first_of
 from prsm_core.plugins.guard import Guest, TooLateError
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
@@ -240,13 +242,19 @@ class RunSinks:
         self._is_open = is_open  # nothing may follow the end of a run
         self._group: SinkGroup | None = None
 
-    def open(self, task: str, workspace: str, clock: Clock) -> Sequence[str]:
-        """Open the sinks of the run that begins; return what is wrong with those left out."""
+    def open(
+        self, task: str, workspace: str, clock: Clock, goes_on: Sequence[AgentDescriptor] = ()
+    ) -> Sequence[str]:
+        """Open the sinks of the run that begins; return what is wrong with those left out.
+
+        `goes_on` are the agents that the run has from before: no event tells who they are.
+        """
         run = RunInfo(
             run_id=self._journal.run_id,
             session=self._journal.session_id,
             task=task,
             workspace=workspace,
+            agents=tuple(map(_left, goes_on)),
         )
         group = self._group = SinkGroup(self._background, clock, self._on_drop, self._on_fault)
         problems = group.open(self._specs, run, self._settings)
@@ -279,6 +287,16 @@ class RunSinks:
             self._journal.note("sink_dropped", sink=sink, count=count)
         else:
             _log.warning("event sink %s lost %d events at the end of the run", sink, count)
+
+
+def _left(agent: AgentDescriptor) -> PeerNow:
+    return PeerNow(
+        agent_id=agent.agent_id,
+        name=agent.name,
+        role=agent.role,
+        state=agent.state,
+        labels=agent.labels,
+    )
 
 
 def _open(

@@ -157,16 +157,16 @@ class Enforcement:
         """Return which checks on agents with these labels do not see all, each once in a run."""
         if not self._checks or not self._is_available(name):
             return []
-        capabilities = self._providers.capabilities(name)
-        blind = [
+        new = [
             check
             for check in self._checks
-            if not check.labels.isdisjoint(labels)
-            and (check.name, name) not in self._told_checks
-            and not reaches(capabilities, check.level or "none")
+            if not check.labels.isdisjoint(labels) and (check.name, name) not in self._told_checks
         ]
-        self._told_checks.update((check.name, name) for check in blind)
-        return [describe_blind(check.name, name, capabilities) for check in blind]
+        self._told_checks.update((check.name, name) for check in new)
+        capabilities, status = self._providers.capabilities(name), self._known[name]
+        gaps = () if status is None else status.gaps
+        lines = (describe_blind(check, name, capabilities, gaps) for check in new)
+        return [line for line in lines if line]
 
     def describe_budget(self, name: str, agent_id: str) -> str:
         """Return what the provider of an agent may spend beyond the budget that it was given."""

@@ -8,7 +8,10 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.errors import ProviderNotAvailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prsm_core.config.schema import PermissionSettings
+    from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
 
 _REACH = {  # each level reaches further than the one before it
@@ -70,12 +73,24 @@ def beyond_regions(capabilities: ProviderCapabilities) -> str:
     return _REACH.get(capabilities.enforcement, _REACH["none"])
 
 
-def describe_blind(check: str, provider: str, capabilities: ProviderCapabilities) -> str:
-    """Return, for people, that a plugin's check does not see all that a provider does."""
+def describe_blind(
+    check: PermissionCheckSpec,
+    provider: str,
+    capabilities: ProviderCapabilities,
+    gaps: Sequence[str],
+) -> str:
+    """Return, for people, what a plugin's check does not see of a provider; blank if it sees all.
+
+    `gaps` are what the provider says that it cannot enforce, though it reaches the level.
+    """
+    if reaches(capabilities, check.level or "none"):
+        gap = "; ".join(gaps)
+        said = f"the check {check.name} does not hold all that agents of {provider} do: {gap}"
+        return said if gap else ""
     reach = _REACH.get(capabilities.enforcement, _REACH["none"])
     return (
-        f"the check {check} does not see all that agents of {provider} do: {reach}; "
-        "permissions.require: pre_tool starts none on such a provider"
+        f"the check {check.name} does not see all that agents of {provider} do: {reach}; "
+        f"permissions.require: {check.level} starts none on such a provider"
     )
 
 

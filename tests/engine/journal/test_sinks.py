@@ -257,3 +257,20 @@ def offered(team):
     """Return how many events the sink was to get before the end of the run."""
     kinds = [event["type"] for event in team.ledger.events()]
     return len(kinds) - kinds.count("sink_dropped") - kinds.count("run_finished")
+
+
+async def test_a_sink_is_told_which_agents_its_run_goes_on_with(opened):
+    """No event of a follow-up tells who its master is."""
+    runs = []
+
+    def factory(run, settings):
+        runs.append(run)
+        return ListSink()
+
+    async with opened(sinks=[EventSinkSpec(name="list", summary="", factory=factory)]) as team:
+        await team.run("one", {"labels": {"team": "ui"}}, master=talk)
+        (master,) = team.engine.manager.roster.records()
+        await team.engine.run_continuation("two", master.agent_id)
+    assert runs[0].agents == ()
+    told = [(one.agent_id, one.name, one.labels) for one in runs[1].agents]
+    assert told == [(master.agent_id, "master", {"team": "ui"})]

@@ -92,6 +92,7 @@ class RedisBridge:
         `count` returns a number that is higher each time, also after a restart of the engine.
         Raises ProviderNotAvailableError for a server that cannot be reached, or would lose things.
         """
+        require_client()
         place = Place(desk, count)
         await self._reached(self._open)
         await self._reached(lambda: self._furnish(place))
@@ -106,12 +107,19 @@ class RedisBridge:
             await self._clear(place)
 
     async def _reached(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Do something that needs the server, which may just be started again."""
+        """Do something that needs the server, which may just be started again.
+
+        One that loads what it keeps is there: it takes as long as it takes.
+        """
+        from redis.exceptions import BusyLoadingError
+
         clock, pause = self._services.clock, FIRST_PAUSE
         until = clock.now() + OPEN_SECONDS
         while True:
             try:
                 await act()
+            except BusyLoadingError:
+                until = clock.now() + OPEN_SECONDS
             except _errors() as error:
                 if clock.now() + pause > until:
                     raise ProviderNotAvailableError(
@@ -276,14 +284,20 @@ class RedisBridge:
         await self._client.eval(REFUSE, 2, keys.reply(request_id), keys.requests, *given)
 
 
-def _client(url: str) -> Redis:
+def require_client() -> None:
+    """Raise ProviderNotAvailableError where the package redis is not installed."""
     try:
-        from redis.asyncio import Redis
+        import redis.asyncio  # noqa: F401 - whether it is there
     except ImportError as error:
         raise ProviderNotAvailableError(
             "program: the package redis is missing",
             hint="pip install 'prsm-protocols[redis]', or leave `providers.program.redis` out",
         ) from error
+
+
+def _client(url: str) -> Redis:
+    from redis.asyncio import Redis
+
     return Redis.from_url(url, socket_timeout=5.0, socket_connect_timeout=2.0)
 
 
@@ -309,8 +323,16 @@ def _pairs(found: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]
 
 
 async def check_server(redis: Redis) -> None:
-    """Raise ProviderNotAvailableError for a server that is too old, or would lose things."""
+    """Raise ProviderNotAvailableError for a server that is too old, or would lose things.
+
+    Raises BusyLoadingError for one that has not loaded yet what it keeps: until then it says that
+    it keeps no append-only file.
+    """
+    from redis.exceptions import BusyLoadingError
+
     told = await redis.info()
+    if told.get("loading"):
+        raise BusyLoadingError("it loads what it keeps")
     version = tuple(int(part) for part in str(told["redis_version"]).split(".")[:2])
     if version < OLDEST:
         raise ProviderNotAvailableError(

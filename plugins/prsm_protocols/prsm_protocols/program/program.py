@@ -148,6 +148,7 @@ class Program:
         finally:
             self._desk.dismiss()
             process.kill()
+            await process.wait()  # who closes the session waits for that
         if not self._done.is_set():
             await self._tell_said()
         if self._was_silent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,7 @@ class ProgramProvider(Provider):
                 yield session
             finally:
                 await session.interrupt()
+                await session.at_rest.wait()
 
     def _bridge(self, url: str) -> RedisBridge:
         from prsm_protocols.bridge.redis import RedisBridge
@@ -162,6 +164,8 @@ class ProgramSession(TurnSession[ProgramTurn]):
         self._start = start
         self._program: Program | None = None
         self._logs = SessionLogs(home.home)
+        self.at_rest = asyncio.Event()  # no process of it is left
+        self.at_rest.set()
         self.resume_token = request.resume_token or request.agent_id
         if request.carried is not None:
             self.taken = _taken(request.carried, home.task)
@@ -173,6 +177,13 @@ class ProgramSession(TurnSession[ProgramTurn]):
 
     async def begin(self, turn: ProgramTurn, context: AssembledContext) -> None:
         """Run the program; see TurnSession."""
+        self.at_rest.clear()
+        try:
+            await self._run(turn, context)
+        finally:
+            self.at_rest.set()
+
+    async def _run(self, turn: ProgramTurn, context: AssembledContext) -> None:
         turn.sent = True
         told = context.current_message.content if context.current_message is not None else ""
         is_begun = self._request.carried is not None or not told

@@ -1,0 +1,52 @@
+"""Where PRSM's own files lie: the one answer, for the core and for what a plugin keeps."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from prsm_core.errors import ConfigError
+
+
+def state_folder() -> Path:
+    """Return the folder of PRSM's state, which the environment decides.
+
+    A plugin keeps there, in a folder of its own name, what has to be found by another process: a
+    check, a tool and a sink are given none. A provider has `ProviderServices.state_dir`. The
+    folder need not exist yet. Raises ConfigError where PRSM_HOME names what is no folder.
+    """
+    get = os.environ.get
+    if home := get("PRSM_HOME"):
+        return _state_in(home) if home.startswith("/") else own_home(home) / "state"
+    return _state_of_user(get("HOME"), get("XDG_STATE_HOME"))
+
+
+@lru_cache(8)  # each decision about a tool may ask
+def _state_in(home: str) -> Path:
+    return own_home(home) / "state"
+
+
+@lru_cache(8)
+def _state_of_user(home: str | None, state: str | None) -> Path:
+    """Return the platform's folder; what it goes by is named here for the cache."""
+    import platformdirs
+
+    return platformdirs.user_state_path("prsm")
+
+
+def own_home(home: str) -> Path:
+    """Return the folder that PRSM_HOME names, which need not exist yet."""
+    try:
+        root = Path(home).expanduser().absolute()
+        if root.is_dir() or not os.path.lexists(root):
+            return root
+        problem = "which is not a folder"
+    except (OSError, RuntimeError) as error:  # no permission, nobody's home
+        problem = f"which cannot be used: {reason_of(error)}"
+    raise ConfigError(f"PRSM_HOME is {home}, {problem}", hint="set it to a folder, or unset it")
+
+
+def reason_of(error: OSError | RuntimeError) -> str:
+    """Return why a path could not be followed, in words."""
+    return str(getattr(error, "strerror", None) or error)

@@ -95,7 +95,7 @@ async def test_notes_that_were_written_as_one_are_gone_on_with(path):
 
 
 async def test_no_secret_is_noted(path):
-    notes = Notes(path, lambda value: {key: "[redacted]" for key in value})
+    notes = Notes(path, lambda value: dict.fromkeys(value, "[redacted]"))
     notes.begin("the key is s3cret")
     await decide(notes, "plan", "use s3cret")
     assert "s3cret" not in path.read_text()

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 RUN, PROMPT = "run", "prompt"  # kinds, as the shadow's records have them
 _UNTAKEN = "no snapshot of {} is taken"
-# Without anything told, once the first turn began: sooner than a model answers, and not in the
-# midst of a run that goes from step to step, for that may be over soon. Who wants to write meanwhile
-# has it taken at once.
+# Without anything told, once the first turn began: sooner than a model answers, and not amid the
+# steps of a run that goes on and may be over soon. Who wants to write meanwhile has it taken at
+# once.
 BESIDE_SECONDS = 0.3
 LATEST_SECONDS = 2.0  # after the first turn began, however much is told
 END_SECONDS = 5.0  # how long the end of a run waits for snapshots that are being taken

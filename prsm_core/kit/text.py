@@ -17,7 +17,7 @@ _LIKE_ESCAPE = re.compile(r"\\+(?=x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8
 def escape_prose(text: str) -> str:
     """Return text with control and bidirectional characters escaped, lines and tabs kept."""
     text = text.replace("\r\n", "\n")
-    if text.isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(char if _is_prose(char) else _escaped(char) for char in text)
 

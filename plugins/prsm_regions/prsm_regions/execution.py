@@ -253,6 +253,8 @@ class Execution:
         agent, regions = self.agents[one.index], Regions((one.region,), self._others(one))
         asked = {"child_id": agent, "detail_level": "calls"}
         told = data_of(await self._team.say(key, "get_child_history", **asked))
+        if not told["entries"]:
+            return
         folder = self._root(agent) or self._at.workspace
         found = await asyncio.to_thread(
             lambda: dict.fromkeys(

@@ -4,10 +4,15 @@ The program is run again from its beginning. Each thing that it does has a key. 
 looking around (a prompt, an answer of a person) is read here instead of being decided anew; a call
 is made again by its key as the call's id, and the engine, which knows all that were made, gives the
 answer it had. So nothing is done twice, and nothing but this file is needed beside the ledger.
+
+The file's first line is what the turn was begun with, each further one what was decided since: to
+note something is to write that alone. A line that was cut off by the end of the process was never
+noted: what it would have said is decided anew.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -48,7 +53,9 @@ class Notes:
     def read(self) -> None:
         """Take up what was kept; raise ProviderNotAvailableError where it is lost."""
         try:
-            self._kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+            self._kept, is_cut_off = _decoded(self._path.read_bytes())
+            if is_cut_off:
+                self._write()
         except (OSError, msgspec.DecodeError) as error:
             raise ProviderNotAvailableError(
                 f"regions: the notes of this agent cannot be read: {error}",
@@ -67,11 +74,33 @@ class Notes:
             return self._kept.known[key]  # type: ignore[no-any-return]
         made = await make()
         self._kept.known[key] = made
-        self._write()
+        self._add({key: made})
         return made
+
+    def _add(self, known: dict[str, Any]) -> None:
+        with self._path.open("r+b") as file:  # it is there since the turn began
+            file.seek(0, os.SEEK_END)
+            file.write(b"\n" + self._line(known))
 
     def _write(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         beside = self._path.with_suffix(".new")
-        beside.write_bytes(msgspec.json.encode(self._redact(msgspec.to_builtins(self._kept))))
+        beside.write_bytes(self._line(self._kept))
         beside.replace(self._path)
+
+    def _line(self, said: object) -> bytes:
+        return msgspec.json.encode(self._redact(msgspec.to_builtins(said)))
+
+
+def _decoded(text: bytes) -> tuple[_Kept, bool]:
+    """Return what a file holds, and whether its last line was cut off."""
+    first, *lines = text.split(b"\n")
+    kept = msgspec.json.decode(first, type=_Kept)
+    for place, line in enumerate(lines, 1):
+        try:
+            kept.known |= msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.DecodeError:
+            if place < len(lines):
+                raise
+            return kept, True
+    return kept, False

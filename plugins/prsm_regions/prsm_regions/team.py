@@ -36,10 +36,10 @@ class Team:
         self._numbers: Counter[str] = Counter()
 
     async def call(
-        self, key: str, tool: str, make: Arguments, *, waits: bool = False
+        self, key: str, tool: str, make: Arguments | None = None, *, waits: bool = False
     ) -> ToolOutcome:
-        """Call a tool; its arguments are made once, whatever happens."""
-        arguments = await self.notes.once(f"{key}?", make)
+        """Call a tool; its arguments, if it has any, are made once, whatever happens."""
+        arguments = {} if make is None else await self.notes.once(f"{key}?", make)
         call_id = f"regions-{self.notes.number}-{key}"
         if not waits:
             return await self.host.call_tool(tool, arguments, call_id=call_id)
@@ -56,19 +56,15 @@ class Team:
         async def given() -> Mapping[str, Any]:
             return arguments
 
-        return await self.call(key, tool, given)
+        return await self.call(key, tool, given if arguments else None)
 
     async def next_message(self) -> Mapping[str, Any]:
         """Return the next message: question, task_result, user_prompt or nothing_left."""
         return self._kept.popleft() if self._kept else await self._receive()
 
     async def _receive(self) -> Mapping[str, Any]:
-        async def nothing() -> Mapping[str, Any]:
-            return {}
-
         key = f"wait{self.number('wait')}"
-        outcome = await self.call(key, "wait_for_message", nothing, waits=True)
-        return data_of(outcome)
+        return data_of(await self.call(key, "wait_for_message", waits=True))
 
     async def hear(self, agent: str) -> Mapping[str, Any]:
         """Return the next message of one agent, or that nothing is left; keep all others."""

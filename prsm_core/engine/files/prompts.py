@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
 RUN, PROMPT = "run", "prompt"  # kinds, as the shadow's records have them
 _UNTAKEN = "no snapshot of {} is taken"
-# After the first turn began: sooner than a model answers, and later than a run that needs no more
-# than a few words is over. Who wants to write meanwhile does not wait for it.
+# Without anything told, once the first turn began: sooner than a model answers, and not amid the
+# steps of a run that goes on and may be over soon. Who wants to write meanwhile has it taken at
+# once.
 BESIDE_SECONDS = 0.3
+LATEST_SECONDS = 2.0  # after the first turn began, however much is told
 END_SECONDS = 5.0  # how long the end of a run waits for snapshots that are being taken
 _LONGEST = 120  # characters of a prompt that are a snapshot's description
 
@@ -77,6 +79,7 @@ class PromptSnapshots:
         self._known: set[str] | None = None  # snapshots that the ledger names; None: not read yet
         # Of those that wait for the first turn: that it has begun, and that nobody is to wait.
         self._due: dict[asyncio.Event, asyncio.Event] = {}
+        self._told = 0  # how often something was
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_ending = False
         feed.add_tap(self._heed)
@@ -121,6 +124,7 @@ class PromptSnapshots:
 
     def _heed(self, events: tuple[Event, ...]) -> None:
         self._seq = max(self._seq or 0, *(event.seq or 0 for event in events))
+        self._told += 1
         if self._due and any(event.type == "turn_started" for event in events):
             for due in self._due:
                 due.set()
@@ -155,7 +159,7 @@ class PromptSnapshots:
             await self._note(wanted, hold, *taken)
 
     async def _until_due(self, hold: Hold) -> None:
-        """Wait until the model is asked, or a call wants to write."""
+        """Wait until the model is asked and nothing else is told, or a call wants to write."""
         due, wanted = asyncio.Event(), asyncio.Event()
 
         def want() -> None:
@@ -166,7 +170,11 @@ class PromptSnapshots:
         hold.when_wanted(want)
         try:
             await due.wait()
-            await first_of(self._clock, BESIDE_SECONDS, wanted.wait)
+            latest, told = self._clock.now() + LATEST_SECONDS, -1
+            while told != self._told and (left := latest - self._clock.now()) > 0:
+                told = self._told
+                if await first_of(self._clock, min(BESIDE_SECONDS, left), wanted.wait):
+                    return
         finally:
             del self._due[due]
 

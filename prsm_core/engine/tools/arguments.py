@@ -42,6 +42,8 @@ def compiled(schema: Schema) -> Check:
     if "enum" in schema:
         return _never if "type" in schema else _one_of(schema["enum"])
     kind = schema.get("type")
+    if isinstance(kind, list):
+        return _any_of([compiled({**schema, "type": one}) for one in kind])
     return _KINDS[kind](schema) if isinstance(kind, str) and kind in _KINDS else _never
 
 
@@ -61,6 +63,14 @@ def _never(_value: object) -> bool:
 
 def _one_of(options: Sequence[object]) -> Check:
     return lambda value: isinstance(value, str) and value in options
+
+
+def _any_of(checks: Sequence[Check]) -> Check:
+    return lambda value: any(fits(value) for fits in checks)
+
+
+def _null(_schema: Schema) -> Check:
+    return lambda value: value is None
 
 
 def _string(schema: Schema) -> Check:
@@ -101,20 +111,19 @@ def _array(schema: Schema) -> Check:
 def _object(schema: Schema) -> Check:
     required = frozenset(schema.get("required", ()))
     checks = {name: compiled(inner) for name, inner in schema.get("properties", {}).items()}
+    others = schema.get("additionalProperties")
+    other_fits = compiled(others) if isinstance(others, dict) else _never
 
     def is_object(value: object) -> bool:
         if not isinstance(value, dict) or not value.keys() >= required:
             return False
-        for name, item in value.items():
-            fits = checks.get(name)
-            if fits is None or not fits(item):
-                return False
-        return True
+        return all(checks.get(name, other_fits)(item) for name, item in value.items())
 
     return is_object
 
 
 _KINDS: Mapping[str, Callable[[Schema], Check]] = {
+    "null": _null,
     "string": _string,
     "boolean": _boolean,
     "number": _number,

@@ -14,6 +14,7 @@ import pytest
 
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.engine.door.local import LocalApp
+from prsm_core.engine.files.prompts import BESIDE_SECONDS, LATEST_SECONDS
 from prsm_core.engine.files.quiet import QUIET_SECONDS
 from prsm_core.errors import ConfigError, ProcessError
 from prsm_core.interfaces.frontend import RunOptions
@@ -99,6 +100,67 @@ async def test_a_run_that_writes_nothing_waits_for_none(kept):
 
     async with kept() as team:
         assert (await team.run("look", master=master)).exit_code == 0
+
+
+async def step_on(clock, agent, is_over):
+    """Do something every 0.2 seconds."""
+    while not is_over():
+        await agent.call("get_budget")
+        await clock.sleep(0.2)
+    await agent.complete()
+
+
+async def test_a_run_that_goes_from_step_to_step_is_over_before_one_is_begun(kept, monkeypatch):
+    clock, begun = FakeClock(autojump=False), []
+
+    async def master(agent):
+        await step_on(clock, agent, lambda: clock.now() > LATEST_SECONDS / 2)
+
+    async with kept(clock=clock) as team:
+        attempt = team.engine.files.attempt
+        monkeypatch.setattr(
+            team.engine.files, "attempt", lambda *args: begun.append(args) or attempt(*args)
+        )
+        running = team.start("count", master=master)
+        async with asyncio.timeout(DEADLINE):
+            while not running.done():
+                await team.settled()
+                await clock.advance(0.1)
+    assert begun == []
+
+
+async def test_a_run_that_goes_on_from_step_to_step_has_one_taken_all_the_same(kept):
+    clock, taken = FakeClock(autojump=False), asyncio.Event()
+
+    async def master(agent):
+        await step_on(clock, agent, taken.is_set)
+
+    async with kept(clock=clock) as team:
+        running = team.start("count", master=master)
+        async with asyncio.timeout(DEADLINE):
+            while not running.done():
+                await team.settled()
+                if team.ledger.events("snapshot_taken"):
+                    taken.set()
+                await clock.advance(0.1)
+
+
+async def test_a_run_that_waits_takes_one_meanwhile(kept):
+    clock, taken = FakeClock(autojump=False), asyncio.Event()
+
+    async def master(agent):
+        await taken.wait()
+        await agent.complete()
+
+    async with kept(clock=clock) as team:
+        running = team.start("think", master=master)
+        await team.seen("turn_started")
+        for _ in range(2):
+            await team.settled()
+            await clock.advance(BESIDE_SECONDS)
+        await team.seen("snapshot_taken")
+        taken.set()
+        assert (await running).exit_code == 0
 
 
 async def test_a_prompt_to_an_agent_is_kept_with_the_commit_before_it(kept):

@@ -27,7 +27,6 @@ from prsm_core.engine.providers.configured_names import ask_for, judge_names, se
 from prsm_core.engine.providers.listings import Listings
 from prsm_core.engine.providers.owned import Owned, open_owned
 from prsm_core.engine.providers.registry import build_provider_registry, configured_specs
-from prsm_core.engine.providers.survey import survey
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -258,6 +257,8 @@ async def survey_providers(
     One that runs only when it is named is left out, unless the settings name it. Raises
     PluginError when there is none of the name `only`.
     """
+    from prsm_core.engine.providers.survey import survey
+
     names = _surveyed(settings, plugins) if only is None else [only]
     if only is not None and only not in configured_specs(plugins.collect(ProviderSpec), settings):
         plugins.get(ProviderSpec, only)

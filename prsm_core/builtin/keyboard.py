@@ -16,8 +16,10 @@ import termios
 import tty
 from typing import TYPE_CHECKING, Protocol
 
+from prsm_core.builtin.foreground import is_in_front
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 _CHUNK = 4096
 _MAX_LINE = 1 << 16
@@ -243,25 +245,6 @@ class Keyboard:
         if self._view is not None:
             is_draft = bool(self._line) and self._line_for != self._listing
             self._view.show_typed(self._line, is_draft=is_draft)
-
-
-def is_in_front(descriptor: int) -> bool:
-    """Return whether this process may use the terminal: its shell has not sent it to the back."""
-    try:
-        return os.tcgetpgrp(descriptor) == os.getpgrp()
-    except OSError:  # no terminal of this process' session: no shell shares it
-        return True
-
-
-@contextlib.contextmanager
-def leaving_nothing_typed(descriptor: int | None) -> Iterator[None]:
-    """Drop, at the end, what was typed and not read: a shell would run it as commands."""
-    try:
-        yield
-    finally:
-        if descriptor is not None and os.isatty(descriptor) and is_in_front(descriptor):
-            with contextlib.suppress(termios.error):  # the terminal has gone
-                termios.tcflush(descriptor, termios.TCIFLUSH)
 
 
 def _wake(ready: asyncio.Future[None]) -> None:

@@ -8,15 +8,14 @@ import sys
 from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 from prsm_core.builtin.asking import Answering, Desk
-from prsm_core.builtin.keyboard import Keyboard
 from prsm_core.builtin.lines import LineReader
-from prsm_core.builtin.live_screen import AboveScreen, LiveScreen
 from prsm_core.builtin.prompting import INVITE, Prompter, Prompting
 from prsm_core.builtin.render import Ink, Renderer
 from prsm_core.builtin.screen import LineScreen, Screen, can_move
 from prsm_core.kit.text import first_line
 
 if TYPE_CHECKING:
+    from prsm_core.builtin.keyboard import Keyboard, Typed
     from prsm_core.domain.events import Event
 
 
@@ -48,19 +47,25 @@ class Person:
         is_plain = not err.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
         self.renderer = Renderer(Ink(not is_plain))
         types = stdin is not None and os.isatty(stdin)
-        live = LiveScreen(err, invite=INVITE if types else "") if can_move(err) else None
-        self.screen: Screen = live or LineScreen(err, is_echoed=err.isatty())
         self._stderr = sys.stderr
-        if live is not None and sys.stderr is err:
-            sys.stderr = cast("TextIO", AboveScreen(live, err))
+        self.screen: Screen = LineScreen(err, is_echoed=err.isatty())
+        view: Typed | None = None
+        if can_move(err):
+            from prsm_core.builtin.live_screen import AboveScreen, LiveScreen
+
+            self.screen = view = LiveScreen(err, invite=INVITE if types else "")
+            if sys.stderr is err:
+                sys.stderr = cast("TextIO", AboveScreen(view, err))
         self.prompter = Prompter(app, self.screen)
         self.keyboard: Keyboard | None = None
         if stdin is not None and types:
+            from prsm_core.builtin.keyboard import Keyboard
+
             self.keyboard = Keyboard(
                 stdin,
                 on_prompt=self.prompter.take,
                 tell=lambda text: self.screen.print_lines([text]),
-                view=live,
+                view=view,
                 leaves=leaves,
             )
         reader = self.keyboard or LineReader(stdin)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
@@ -131,6 +130,8 @@ class Prompter:
 
     def _keep(self, line: _Line) -> None:
         self._kept.setdefault(line.name, []).append(line)
+        from difflib import get_close_matches
+
         near = get_close_matches(line.name, self._agents, n=1)
         meant = f", did you mean @{escape_exact(near[0])}?" if near else ""
         known = ", ".join(map(escape_exact, self._agents))

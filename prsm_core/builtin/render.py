@@ -14,7 +14,6 @@ from prsm_core.kit.text import (
     first_line,
     format_duration,
 )
-from prsm_core.permissions.changes import Change
 from prsm_core.permissions.edits import find_change
 
 if TYPE_CHECKING:
@@ -386,6 +385,8 @@ def _edit(told: object) -> Sequence[str]:
     """Return what an edit changes, each line with a bar."""
     if not isinstance(told, dict):
         return ()
+    from prsm_core.permissions.changes import Change
+
     change = Change.from_dict(told)
     more = [f"  … {change.more} more lines"] if change.more else []
     return (

@@ -6,7 +6,6 @@ on which the name may be somebody else's.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
 import prsm_core
@@ -101,6 +100,8 @@ def how_to_get(kind: str, *, plugins_off: bool = False) -> str:
         return f"; {SWITCHED_OFF}"
     if kind in OWN_PROVIDERS:
         return f"; prsm install {kind}"
+    from difflib import get_close_matches
+
     near = get_close_matches(kind, OWN_PROVIDERS, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 

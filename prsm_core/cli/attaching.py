@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from prsm_core.builtin.keyboard import leaving_nothing_typed
+from prsm_core.builtin.foreground import leaving_nothing_typed
 from prsm_core.builtin.liveness import Liveness
 from prsm_core.builtin.person import Person, stdin_descriptor
 from prsm_core.builtin.render import hanging

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prsm_core.builtin import BUILTINS
-from prsm_core.builtin.keyboard import leaving_nothing_typed
+from prsm_core.builtin.foreground import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.builtin.script_provider import DEMO
 from prsm_core.cli.ledger import open_session

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.keyboard import leaving_nothing_typed
+from prsm_core.builtin.foreground import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.cli.ledger import open_ledger
 from prsm_core.cli.logs import log_to_file

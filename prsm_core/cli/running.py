@@ -18,8 +18,8 @@ from msgspec import field
 from msgspec.structs import asdict
 
 from prsm_core.builtin.console import ConsoleFrontend
+from prsm_core.builtin.foreground import leaving_nothing_typed
 from prsm_core.builtin.json_frontend import JsonFrontend
-from prsm_core.builtin.keyboard import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.catalog.packages import OWN_PACKAGES
 from prsm_core.cli.logs import log_to_file

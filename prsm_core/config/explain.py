@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prsm_core.config.json_schema import config_schema
@@ -87,6 +86,8 @@ def one_by_one(error: ConfigError) -> Sequence[str]:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean x?" for the known name closest to `name`, or ""."""
+    from difflib import get_close_matches
+
     found = get_close_matches(name, list(known), n=1)
     return f"; did you mean {found[0]}?" if found else ""
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config.atomic import replace_file
 from prsm_core.config.document import parse_text, read_text
-from prsm_core.config.dump import dump_document
 from prsm_core.config.policy_file import VERDICTS, parse_rule, render_rule
 from prsm_core.errors import ConfigError
 
@@ -139,4 +138,6 @@ def _rewritten(lists: Lists) -> str:
     values = {
         verdict: [list(words) for words in rules] for verdict, rules in lists.items() if rules
     }
+    from prsm_core.config.dump import dump_document
+
     return dump_document(values) if values else ""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from difflib import get_close_matches
 from enum import StrEnum
 from itertools import count
 from types import MappingProxyType
@@ -459,6 +458,8 @@ class Roster:
             raise MessageRoutingError(
                 f"{text!r} fits several agents", hint="give more of the id", code="ambiguous_agent"
             )
+        from difflib import get_close_matches
+
         whose = "agent" if among is None else "child of yours"
         names = [r.descriptor.name for r in records]
         near = "".join(f"; did you mean {name!r}?" for name in get_close_matches(text, names, n=1))

@@ -8,7 +8,6 @@ A section is read by a table of parsers, one a key:
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -62,6 +61,8 @@ def read_section(
 
 
 def _nearest(key: str, known: Mapping[str, Parser]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(key, known, n=1)
     return f"Did you mean `{near[0]}`?" if near else f"Known keys: {', '.join(sorted(known))}."
 

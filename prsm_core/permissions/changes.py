@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +71,8 @@ def compared(before: Sequence[str], after: Sequence[str]) -> list[str]:
         return [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
     first, last = before[max(0, start - 1) : start], before[len(before) - end :][:1]
     sides = [*first, *old, *last], [*first, *new, *last]
+    import difflib
+
     diff = list(difflib.unified_diff(*sides, lineterm="", n=1))
     return [line for line in diff[2:] if not line.startswith("@@")]
 

@@ -120,7 +120,9 @@ def unknown(
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that is much like `name`."""
+    """Return the known name that is much like `name`, itself where it is known."""
+    if name in known:
+        return name
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name, known, n=1)), None)

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from prsm_core.builtin.keyboard import Keyboard, leaving_nothing_typed
+from prsm_core.builtin.foreground import leaving_nothing_typed
+from prsm_core.builtin.keyboard import Keyboard
 
 
 class View:

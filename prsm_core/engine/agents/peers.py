@@ -6,7 +6,6 @@ reader has it. Owns who may write to any other agent, which the wait graph is to
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -165,6 +164,8 @@ class Peers:
             for record in self._roster.records()
             if record is not sender and self._is_there(record)
         ]
+        from difflib import get_close_matches
+
         near = get_close_matches(wanted, names, n=_NEAR, cutoff=0.3) or names[:_NEAR]
         hint = f"agents that you can write to: {', '.join(near) or 'none'}"
         if len(near) < len(names):

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
-from prsm_core.engine.door.history import read_history
-from prsm_core.engine.door.offers import known_models, provider_values, session_rows
-from prsm_core.engine.door.refusals import known_mode
-from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.files.quiet import HOLD_SECONDS
 from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
 from prsm_core.engine.outcome import StartedRun
-from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, survey
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.errors import ConfigError
 from prsm_core.kit.clocks import first_of
@@ -139,6 +134,8 @@ class LocalApp:
 
     async def set_mode(self, mode: PermissionMode) -> None:
         """Let the runs that begin from now on have this mode."""
+        from prsm_core.engine.door.refusals import known_mode
+
         mode = known_mode(mode)
         if mode is not self.options.mode:
             self._new_mode = mode
@@ -244,6 +241,8 @@ class LocalApp:
 
     async def requests(self) -> Sequence[Mapping[str, Any]]:
         """Return the open permission requests and questions, oldest first."""
+        from prsm_core.engine.door.view import request_rows
+
         names = self._engine.manager.roster.names()
         waiting = self._engine.requests.waiting()
         return request_rows(waiting, names, self._engine.journal.redact)
@@ -282,6 +281,8 @@ class LocalApp:
 
     async def view(self) -> Mapping[str, Any]:
         """Return one picture of the session at one of its events."""
+        from prsm_core.engine.door.view import build_view
+
         engine = self._engine
         await engine.journal.flush()
         spoken = engine.journal.spoken
@@ -305,6 +306,8 @@ class LocalApp:
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
     ) -> Sequence[Mapping[str, Any]]:
         """Return a page of an agent's conversation, also of one of an earlier run."""
+        from prsm_core.engine.door.history import read_history
+
         await self._engine.journal.flush()
         agent_id = await self._find(agent)
         return await read_history(
@@ -321,16 +324,23 @@ class LocalApp:
 
     async def sessions(self) -> Sequence[Mapping[str, Any]]:
         """Return the sessions of the ledger, newest first."""
+        from prsm_core.engine.door.offers import session_rows
+
         found = await self._store.sessions()
         return await asyncio.to_thread(session_rows, found, self._state_dir)
 
     async def providers(self) -> Sequence[Mapping[str, Any]]:
         """Look which providers can be used."""
+        from prsm_core.engine.door.offers import provider_values
+
         reports = await self._survey()
         return [provider_values(name, reports[name]) for name in sorted(reports)]
 
     async def models(self) -> Sequence[Mapping[str, Any]]:
         """Return the models of the configuration and of the providers that can be used."""
+        from prsm_core.engine.door.offers import known_models
+        from prsm_core.engine.providers.survey import DISCOVERY_SECONDS
+
         reports = await self._survey()
         usable = [name for name, report in reports.items() if report.status.available]
         found = await self._engine.listings.listing(usable, DISCOVERY_SECONDS)
@@ -338,6 +348,8 @@ class LocalApp:
         return known_models(self._engine.settings, listed)
 
     async def _survey(self) -> Mapping[str, ProviderReport]:
+        from prsm_core.engine.providers.survey import survey
+
         providers = self._engine.providers
         redact = self._engine.journal.redactor.text
         return await survey(providers, providers.offered, redact=redact)

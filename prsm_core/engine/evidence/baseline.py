@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.engine.processes.shell import run_captured
-from prsm_core.workspace.artifacts import Blob
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.workspace.artifacts import Blob
 
 SECONDS = 20.0
 OUTPUT_LIMIT = 2**20
@@ -44,6 +44,8 @@ async def blobs_before(
     Where git is missing, says no or takes too long, nothing is known. A commit of the very second
     may be the agent's own and counts as such.
     """
+    from prsm_core.workspace.artifacts import Blob
+
     result = await run_captured(
         launcher,
         ("bash", "--noprofile", "--norc", "-c", _SCRIPT, "git", str(int(since) - 1), *paths),

@@ -13,15 +13,14 @@ from msgspec import Struct
 
 from prsm_core.domain.record import Record
 from prsm_core.engine.evidence.baseline import blobs_before, is_in_repository
-from prsm_core.engine.evidence.command_log import CommandLog
 from prsm_core.engine.state import Evidence, Level
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.quotation import quote
-from prsm_core.workspace.artifacts import find_artifacts, find_unchanged, touched_since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from prsm_core.engine.evidence.command_log import CommandLog
     from prsm_core.engine.evidence.gates import GateRunner, GateVerdict
     from prsm_core.engine.evidence.witness import Seen, Witness
     from prsm_core.engine.journal.unit import Journal
@@ -78,6 +77,8 @@ class Proof(Struct, eq=False):
     async def _file_gaps(self, names: Sequence[str]) -> list[str]:
         if not names:
             return []
+        from prsm_core.workspace.artifacts import find_artifacts, find_unchanged, touched_since
+
         agent, began = self._record.descriptor, self._record.notes.began_at
         folder, since = agent.cwd, agent.created_at if began is None else began
         found, gaps = await asyncio.to_thread(find_artifacts, folder, names)
@@ -110,6 +111,8 @@ class Proof(Struct, eq=False):
 
         The open call has brought it there for the agent; others may do more meanwhile.
         """
+        from prsm_core.engine.evidence.command_log import CommandLog
+
         log = CommandLog(self._from.journal.redact(list(commands)))
         for record, who in self._from.roster.family(self._record) if commands else ():
             async for event in self._from.conversations.events(record.agent_id):

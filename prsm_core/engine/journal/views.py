@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -380,6 +379,8 @@ class ConversationStore:
 
 
 def _nearest(text: str, names: Sequence[str]) -> str:
+    import difflib
+
     close = difflib.get_close_matches(text, names, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"

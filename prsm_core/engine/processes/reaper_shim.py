@@ -65,12 +65,13 @@ _INHERITED = (
 
 
 class _Prctl(CFuncPtr):
-    """A function of the C library that takes integers."""
+    """A function of the C library that takes integers and addresses."""
 
     _flags_ = FUNCFLAG_CDECL
 
 
-def _prctl(option: int, value: int) -> None:
+def prctl(option: int, value: object) -> None:
+    """Call the kernel's prctl with a number, or with what `byref` makes of a place for one."""
     own = dlopen(None, posix.RTLD_NOW)  # type: ignore[arg-type]  # None: this program
     _Prctl(dlsym(own, "prctl"))(option, value)
 
@@ -174,7 +175,7 @@ def _reap_ended() -> bool:
 
 def _die_with_parent(parent: int, signum: int) -> None:
     """Ask the kernel for `signum` at the parent's death; exit if it has died already."""
-    _prctl(PR_SET_PDEATHSIG, signum)
+    prctl(PR_SET_PDEATHSIG, signum)
     if posix.getppid() != parent:
         posix._exit(ENDED_BY_TERM)
 
@@ -265,7 +266,7 @@ def main(argv: list[str]) -> NoReturn:
         posix.set_inheritable(status_fd, False)  # exec closes it: the sign that the program runs
     # Held back until the program's pid is known; the engine's death is then still seen.
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     _die_with_parent(engine, signal.SIGUSR1)
     shim, brand = posix.getpid(), _own_brand()
     posix.environ[MARK.encode()] = _mark(engine).encode()

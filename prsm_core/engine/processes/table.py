@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import io
 import os
 import signal
 import threading
+from _ctypes import _SimpleCData, byref
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from prsm_core.domain.record import Record
-from prsm_core.engine.processes.reaper_shim import NO_BRAND, brand_of
+from prsm_core.engine.processes.reaper_shim import NO_BRAND, brand_of, prctl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,6 +33,12 @@ MAX_ANCESTORS = 1000
 DEAD = "ZX"  # states of a process that has ended: zombie, being buried
 
 _PROC = Path("/proc")
+
+
+class _Int(_SimpleCData):  # type: ignore[type-arg]  # no generic when it runs
+    """A place for an int; `ctypes` has it as well, and takes a run longer than this module."""
+
+    _type_ = "i"
 
 
 class ProcessIdentity(Record, frozen=True, kw_only=True):
@@ -320,13 +326,13 @@ def _has_zombies() -> bool:
 
 
 def _is_subreaper() -> bool:
-    value = ctypes.c_int()
-    ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(value))
+    value = _Int()
+    prctl(PR_GET_CHILD_SUBREAPER, byref(value))
     return bool(value.value)
 
 
 def _set_subreaper(on: bool) -> None:
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(on))
+    prctl(PR_SET_CHILD_SUBREAPER, int(on))
 
 
 def _kill(pid: int) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from prsm_core.config.atomic import replace_file
 from prsm_core.domain.models import ModelInfo
 from prsm_core.engine.providers.model_names import Listing, ModelNames
 from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, ask_models, ask_whether_known
@@ -154,6 +153,8 @@ class Listings:
             "models": [_row(model) for model in listing.models],
             "others": sorted(listing.others),
         }
+        from prsm_core.config.atomic import replace_file
+
         with suppress(OSError):
             replace_file(self._path, json.dumps(kept).encode())
 

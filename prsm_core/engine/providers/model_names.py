@@ -8,7 +8,6 @@ the names that come nearest, unless its provider cannot say which models it has.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import SequenceMatcher
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -233,6 +232,8 @@ class ModelNames(Record, frozen=True, kw_only=True):
 
 
 def _likeness(one: str, other: str) -> float:
+    from difflib import SequenceMatcher
+
     return SequenceMatcher(None, one.lower(), other.lower()).ratio()
 
 

@@ -21,8 +21,6 @@ from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.writes import RequestOpened, RequestResolved
 from prsm_core.errors import ConfigError, ToolInputError
 from prsm_core.kit.clocks import first_of
-from prsm_core.permissions.before import WorkspaceFiles
-from prsm_core.permissions.edits import find_change
 from prsm_core.store.codec import encode
 
 if TYPE_CHECKING:
@@ -438,6 +436,9 @@ def _shown(data: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _edit(request: PermissionRequest, workspace: str) -> dict[str, Any]:
     """Return, as a field of events, what a request for an edit would change."""
+    from prsm_core.permissions.before import WorkspaceFiles
+    from prsm_core.permissions.edits import find_change
+
     files = WorkspaceFiles(request.cwd, workspace)
     change = find_change(request.tool, request.arguments, files)
     return {} if change is None else {"change": change.to_dict()}

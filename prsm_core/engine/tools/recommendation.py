@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.catalog.categories import categorize
-from prsm_core.catalog.offered import offered_models
-from prsm_core.catalog.ranking import RECOMMENDED, rank_models
-from prsm_core.catalog.registry import build_model_registry
 from prsm_core.catalog.selection import may_fit
 from prsm_core.domain.models import TaskProfile
 from prsm_core.domain.record import Record
@@ -44,6 +40,9 @@ class Recommendation(Record, frozen=True, kw_only=True):
 
     async def recommend_model(self, call: Call) -> Reply:
         """Return the best models for a task, of those that a child of the caller may run on."""
+        from prsm_core.catalog.categories import categorize
+        from prsm_core.catalog.ranking import RECOMMENDED, rank_models
+
         description = call.args["task_description"]
         if not description.strip():
             raise AgentSpawnError("there is no task", hint="task_description must not be blank")
@@ -77,6 +76,9 @@ class Recommendation(Record, frozen=True, kw_only=True):
         self, caller: AgentDescriptor, workforce: Workforce, complexity: str | None
     ) -> list[dict[str, Any]]:
         """Return what the usable providers list, where the registry has nothing that fits."""
+        from prsm_core.catalog.offered import offered_models
+        from prsm_core.catalog.registry import build_model_registry
+
         own = inherited_model(caller, self.listings.names)
         allowed = workforce.allowed(own, caller.grant.models)
         registry = build_model_registry(self.settings)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import Deny, PermissionRequest
 from prsm_core.domain.record import Record
-from prsm_core.engine.processes.region_mounts import is_reached_from_outside
 from prsm_core.engine.processes.shell import run_shell
 from prsm_core.engine.spawn.plan import resolve_cwd
 from prsm_core.engine.turns.call import Reply
@@ -105,6 +104,8 @@ class Shell(Record, frozen=True, kw_only=True):
 
     async def _leaks(self, record: AgentRecord) -> bool:
         """Return whether mounts do not keep the command to the regions: a file has two names."""
+        from prsm_core.engine.processes.region_mounts import is_reached_from_outside
+
         region = self._region(record)
         own = (record.descriptor.cwd,) if region is None else region
         is_bound = record.descriptor.grant.region is not None

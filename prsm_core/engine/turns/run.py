@@ -31,7 +31,6 @@ from prsm_core.engine.turns.phase import TurnPhase
 from prsm_core.engine.turns.resting import RestingTurn
 from prsm_core.engine.turns.silence import Silence
 from prsm_core.engine.turns.stop import TurnStop
-from prsm_core.engine.turns.vendor_calls import VendorCalls
 from prsm_core.engine.turns.written import (
     TurnBeginning,
     TurnEnding,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.live_texts import LiveTexts
     from prsm_core.engine.turns.long_calls import LongCalls
     from prsm_core.engine.turns.parts import TurnParts, TurnSubject
+    from prsm_core.engine.turns.vendor_calls import VendorCalls
     from prsm_core.interfaces.provider import ProviderSession
 
 
@@ -113,6 +113,8 @@ class TurnRun(RestingTurn):
     @property
     def _vendors(self) -> VendorCalls:
         if self._vendor_calls is None:  # an agent that only orchestrates has none
+            from prsm_core.engine.turns.vendor_calls import VendorCalls
+
             self._vendor_calls = VendorCalls(self._life, self.fold, self._stuck, self._parts)
         return self._vendor_calls
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from prsm_core.domain.turns import AgentMessage
-from prsm_core.engine.turns.stuck import StuckDetector
 from prsm_core.kit.outcomes import with_notice, without_notice
 from prsm_core.permissions.polling import looks_up
 from prsm_core.store.codec import encode_canonical
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Acts, Life
     from prsm_core.engine.turns.call import Call
-    from prsm_core.engine.turns.stuck import Finding
+    from prsm_core.engine.turns.stuck import Finding, StuckDetector
     from prsm_core.kit.background import Background
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -76,6 +75,8 @@ class StuckWatch:
     @property
     def _detector(self) -> StuckDetector | None:
         if self._made is None and self._limits is not None:
+            from prsm_core.engine.turns.stuck import StuckDetector
+
             self._made = StuckDetector(self._limits)
             self._made.turn_began(None if self._prompt is None else hash(self._prompt))
             self._prompt = None

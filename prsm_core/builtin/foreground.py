@@ -1,0 +1,38 @@
+"""Whether the terminal is this process' own now, and what is left in it when the process ends.
+
+Light, because every run asks: what reads a terminal is imported where there is one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def is_in_front(descriptor: int) -> bool:
+    """Return whether this process may use the terminal: its shell has not sent it to the back."""
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:  # no terminal of this process' session: no shell shares it
+        return True
+
+
+@contextlib.contextmanager
+def leaving_nothing_typed(descriptor: int | None) -> Iterator[None]:
+    """Drop, at the end, what was typed and not read: a shell would run it as commands."""
+    try:
+        yield
+    finally:
+        if descriptor is not None and os.isatty(descriptor) and is_in_front(descriptor):
+            _drop_typed(descriptor)
+
+
+def _drop_typed(descriptor: int) -> None:
+    import termios
+
+    with contextlib.suppress(termios.error):  # the terminal has gone
+        termios.tcflush(descriptor, termios.TCIFLUSH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from inspect import get_annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -183,6 +184,56 @@ def test_whatever_would_be_redacted_is_found_in_the_text_of_the_whole(texts):
         assert may_hold_secret(told, KNOWN)
     kept = [write.data["text"] for write in without_secrets(told, KNOWN)]
     assert kept == [KNOWN.text(text) for text in texts]
+
+
+# The other fields: ids, names that are checked, states, and what PRSM says itself.
+NO_TEXT = {
+    "AgentDescriptor": "agent_id name session_id run_id role cwd tools grant mode parent_id"
+    " state reasoning_effort continues",
+    "AgentError": "kind",
+    "AgentMessage": "id role tool_call_id",
+    "AgentNoted": "agent_id",
+    "AgentRelabelled": "agent_id",
+    "AgentResult": "agent_id error_kind evidence",
+    "AgentSpawned": "call",
+    "AgentToolCall": "id status spawned_session_label",
+    "AgentsResumed": "lives",
+    "CallClosed": "turn_id call_id status consumed",
+    "CallOpened": "turn_id",
+    "CompactionResult": "summarized_through_turn_id first_kept_turn_id model provider trigger",
+    "Decision": "id state",
+    "EffectNoted": "effect",
+    "Ending": "state",
+    "FileChange": "id scan kind old_mode new_mode before after how authors beside",
+    "HumanRequest": "request_id agent_id kind",
+    "McpServer": "command",
+    "MessagesConsumed": "messages",
+    "Notes": "tried settled repeated reminded reminders heard chosen left",
+    "RequestResolved": "request_id kind",
+    "RoutedMessage": "message_id type source target correlation_id",
+    "RunResumed": "engine",
+    "RunStarted": "engine",
+    "SessionSnapshot": "snapshot_id kind folder tree staged head agent_id",
+    "StateChanged": "source target waiting_on",
+    "Told": "kind agent_id",
+    "TurnClosed": "turn_id parent_turn_id session_label resume_token",
+    "TurnMetered": "turn_id spent",
+    "TurnOpened": "turn_id parent_turn_id session_label model provider role toolset_name"
+    " tools_available permissions_granted workspace_path source_event_id consumed turn_type",
+    "TurnResult": "usage stop_reason usage_provenance cost_provenance",
+}
+NUMBERS = {"int", "float", "bool"}
+
+
+@pytest.mark.requirement("U19")
+@pytest.mark.parametrize("kind", [*{type(one) for one in WRITES.values()}, *WRITTEN], ids=str)
+def test_of_each_field_it_is_said_whether_it_holds_text(kind):
+    hints = get_annotations(kind)
+    said = {*(kind.texts if issubclass(kind, Write) else WRITTEN[kind])}
+    numbers = {name for name, hint in hints.items() if hint.removesuffix(" | None") in NUMBERS}
+    assert said | numbers | {*NO_TEXT.get(kind.__name__, "").split()} == {
+        name for name, hint in hints.items() if not hint.startswith("ClassVar")
+    }
 
 
 ACCOUNT = "AC" + "0a" * 16

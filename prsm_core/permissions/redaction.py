@@ -137,6 +137,7 @@ class Redactor:
         """Remember clean texts of this length in all, and plain lines, unless it is too much."""
         size = length + _EACH * len(texts)
         if lines:
+            lines = [line for line in lines if len(line) >= _LINE]
             size += sum(map(len, lines)) + _EACH * len(lines)
         if size > _REMEMBERED // 4:
             return
@@ -146,8 +147,7 @@ class Redactor:
             self._plain.clear()
             self._size = size
         self.clean.update(texts)
-        if lines:
-            self._plain.update(lines)
+        self._plain.update(lines)
 
     def _redacted(self, text: str) -> str:
         if self._secrets:
@@ -162,23 +162,25 @@ class Redactor:
     def finds(self, texts: Iterable[str]) -> bool:
         """Return whether any text may hold a secret: never wrong about "no".
 
-        They are looked at as one, which is far faster than one by one. Those that are known to
-        hold none are left out first, and those that are too short to. Of long ones only the lines
-        are looked at that are new: what agents are told at their beginning differs in few.
+        They are looked at as one, which is far faster than one by one; texts of `clean` need not be
+        among them. Of what is long only the lines are looked at that are new: what agents are told
+        at their beginning differs in few.
         """
-        new = set(texts).difference(self.clean)
+        new = set(texts)
         whole = _BETWEEN_TEXTS.join([text for text in new if len(text) >= MIN_SECRET])
-        if len(whole) > _BY_LINE:
-            lines = set(whole.split("\n")).difference(self._plain)
-            # A line that has a sign is not remembered: it may be part of a secret elsewhere.
-            if not _may_hold_shape("\n".join(lines)):
-                if self._secrets and self._without_known(whole) != whole:
+        lines: Collection[str] = ()
+        if whole:
+            rest = whole
+            if len(whole) > _BY_LINE:
+                lines = set(whole.split("\n")).difference(self._plain)
+                rest = "\n".join(lines)
+            if _may_hold_shape(rest):
+                if self._redacted(whole) != whole:
                     return True
-                self._remember(new, len(whole), [line for line in lines if len(line) >= _LINE])
-                return False
-        if whole and self._redacted(whole) != whole:
-            return True
-        self._remember(new, len(whole))
+                lines = ()  # what is clean here may be part of a secret elsewhere
+            elif self._secrets and self._without_known(whole) != whole:
+                return True
+        self._remember(new, len(whole), lines)
         return False
 
     def stream(self) -> StreamRedactor:

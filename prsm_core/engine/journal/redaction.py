@@ -82,9 +82,7 @@ def may_hold_secret(writes: Sequence[Write], redactor: Redactor) -> bool:
     try:
         values: list[Any] = []
         for write in writes:
-            get = _FIELDS[type(write)]
-            if get is not None:
-                values += get(write)
+            values += _FIELDS[type(write)](write)
         texts = _texts(values, redactor.clean)
         return bool(texts) and redactor.finds(texts)
     except Exception as error:  # noqa: BLE001 - field by field it is told which one it was
@@ -113,7 +111,9 @@ def _texts(values: list[Any], clean: set[str]) -> list[str]:
             values += value.values()
         elif kind is tuple or kind is list:
             values += value
-        elif kind not in _TEXTLESS:
+        elif kind in WRITTEN:
+            values += _FIELDS[kind](value)
+        else:
             values += _held(value)
         if len(values) > _MOST:
             raise ValueError("it holds too much, or itself")
@@ -122,9 +122,8 @@ def _texts(values: list[Any], clean: set[str]) -> list[str]:
 
 def _held(value: Any) -> Iterable[Any]:
     """Return what a value holds that is of no kind that JSON is made of."""
-    if type(value) in WRITTEN:
-        get = _FIELDS[type(value)]
-        return () if get is None else get(value)
+    if type(value) in _TEXTLESS:
+        return ()
     if isinstance(value, str):
         return (str.__str__(value),)
     if isinstance(value, Mapping):
@@ -136,16 +135,16 @@ def _held(value: Any) -> Iterable[Any]:
     return ()
 
 
-class _Fields(dict[type, "Getter | None"]):
+class _Fields(dict[type, "Getter"]):
     """What gets the fields of a write or a record that hold what somebody wrote, by its kind.
 
-    None for what has no such field. It is made with the first of a kind, as text, as dataclasses
-    make theirs: each step comes by here, and an attrgetter takes twice as long.
+    It is made with the first of a kind, as text, as dataclasses make theirs: each step comes by
+    here, and an attrgetter takes twice as long.
     """
 
-    def __missing__(self, kind: type) -> Getter | None:
+    def __missing__(self, kind: type) -> Getter:
         got = "".join(f"one.{path}, " for path in _paths(kind))
-        get: Getter | None = eval(f"lambda one: ({got})") if got else None  # noqa: S307 - our names
+        get: Getter = eval(f"lambda one: ({got})")  # noqa: S307 - the names are those of our fields
         self[kind] = get
         return get
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from prsm_core.permissions import Redactor
 
-    Getter = Callable[[Any], tuple[Any, ...]]
+    Getter = Callable[[Any], Iterable[Any]]
 
 W = TypeVar("W", bound=Write)
 _log = logging.getLogger("prsm.engine")
@@ -64,6 +64,8 @@ WRITTEN: Mapping[type, tuple[str, ...]] = {
     SessionSnapshot: ("description", "branch", "unquiet"),
     TurnResult: ("messages", "tool_calls", "error", "compaction", "permissions_used"),
 }
+# Fields of an event that stands for itself which hold ids that the engine made, in each event.
+_IDS = frozenset({"turn", "id"})
 _RECORDS = {record.__name__: record for record in WRITTEN}
 
 
@@ -163,7 +165,12 @@ def _paths(kind: type) -> Iterator[str]:
             yield from (f"{name}.{inner}" for inner in _paths(record))
 
 
-_FIELDS = _Fields()
+def _told(write: Told) -> list[Any]:
+    """Return what an event tells but for ids; the names of its fields are no text."""
+    return [value for name, value in write.data.items() if name not in _IDS]
+
+
+_FIELDS = _Fields({Told: _told})
 
 
 def _clean_write(write: W, redact: Callable[[Any], Any]) -> W:

@@ -18,6 +18,8 @@ MIN_SECRET = 8  # characters; a shorter value would take ordinary words with it
 _REMEMBERED = 512 * 1024  # bytes of clean texts, about
 _EACH = 100  # bytes of a text beside its characters
 _SHORT = 64  # characters of a text by itself that is worth that: an id, a name, a state
+_BY_LINE = 256  # characters of texts whose lines are worth to be told apart
+_LINE = 32  # characters of a line that is worth to be remembered
 _TEXTLESS = frozenset({type(None), bool, int, float})
 
 _SHAPES = (
@@ -51,6 +53,7 @@ _SHAPES = (
 _TWILIO_KEY = re.compile(r"SK[0-9a-f]{32}")
 _AFTER_DASH = re.compile(r"-[A-Za-z0-9_-]{10}")
 _AFTER_UNDERSCORE = re.compile(r"_[A-Za-z0-9+/=_-]{16}")
+_TWILIO_ACCOUNT = re.compile(r"AC[0-9a-f]{32}")
 _DISCORD = (
     r"(?:(?<![A-Za-z0-9_.-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))"
     r"[MNO][\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,}"
@@ -118,6 +121,7 @@ class Redactor:
         self._spaced = [form for form in self._secrets if any(map(str.isspace, form))]
         self._hex = _Hex(secret for secret in known if len(secret) <= _LONGEST_IN_HEX)
         self.clean: set[str] = set()  # texts that hold none; most come by again, in the same turn
+        self._plain: set[str] = set()  # lines that are part of none that has a shape
         self._size = 0  # bytes of those
 
     def text(self, text: str) -> str:
@@ -129,35 +133,54 @@ class Redactor:
             self._remember((text,), len(text))
         return redacted
 
-    def _remember(self, texts: Collection[str], length: int) -> None:
-        """Remember clean texts of this length in all, unless they are very long."""
+    def _remember(self, texts: Collection[str], length: int, lines: Collection[str] = ()) -> None:
+        """Remember clean texts of this length in all, and plain lines, unless it is too much."""
         size = length + _EACH * len(texts)
+        if lines:
+            lines = [line for line in lines if len(line) >= _LINE]
+            size += sum(map(len, lines)) + _EACH * len(lines)
         if size > _REMEMBERED // 4:
             return
         self._size += size
         if self._size > _REMEMBERED:
             self.clean.clear()
+            self._plain.clear()
             self._size = size
         self.clean.update(texts)
+        self._plain.update(lines)
 
     def _redacted(self, text: str) -> str:
+        if self._secrets:
+            text = self._without_known(text)
+        return _without_named(_without_shapes(text)) if _may_hold_shape(text) else text
+
+    def _without_known(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, MARK)
-        if self._secrets:
-            text = self._hex.redacted(text)
-        return _without_named(_without_shapes(text))
+        return self._hex.redacted(text)
 
     def finds(self, texts: Iterable[str]) -> bool:
         """Return whether any text may hold a secret: never wrong about "no".
 
-        They are looked at as one, which is far faster than one by one. Those that are known to
-        hold none are left out first, and those that are too short to.
+        They are looked at as one, which is far faster than one by one; texts of `clean` need not be
+        among them. Of what is long only the lines are looked at that are new: what agents are told
+        at their beginning differs in few.
         """
-        new = set(texts).difference(self.clean)
+        new = set(texts)
         whole = _BETWEEN_TEXTS.join([text for text in new if len(text) >= MIN_SECRET])
-        if whole and self._redacted(whole) != whole:
-            return True
-        self._remember(new, len(whole))
+        lines: Collection[str] = ()
+        if whole:
+            rest = whole
+            if len(whole) > _BY_LINE:
+                lines = set(whole.split("\n")).difference(self._plain)
+                rest = "\n".join(lines)
+            if _may_hold_shape(rest):
+                if self._redacted(whole) != whole:
+                    return True
+                lines = ()  # what is clean here may be part of a secret elsewhere
+            elif self._secrets and self._without_known(whole) != whole:
+                return True
+        self._remember(new, len(whole), lines)
         return False
 
     def stream(self) -> StreamRedactor:
@@ -337,47 +360,86 @@ def _after_word(text: str) -> str:
     return text[found.start() :] if found else ""
 
 
-def _may_hold_key(text: str) -> bool:
-    """Return whether any of _SHAPES can match: looking for their beginnings is far faster.
+def _may_hold_shape(text: str) -> bool:
+    """Return whether a text may hold what looks like a secret: never wrong about "no".
 
-    Every text of every event comes by, hence no loop.
+    What has a shape has a sign in one of its lines. Every text of every event comes by, and most
+    has none of the characters that tell of one: those are looked for first, which is far faster.
     """
+    lowered = text.lower()
+    return (
+        ((":" in text or "=" in text) and _may_be_named(text, lowered))
+        or "bearer" in lowered
+        or _may_hold_key(text)
+    )
+
+
+def _may_hold_key(text: str) -> bool:
+    """Return whether any of _SHAPES can match, or another key that no word before it names."""
+    return (
+        ("A" in text and _may_hold_upper(text))
+        or ("-" in text and _may_hold_dashed(text))
+        or ("_" in text and _may_hold_underscored(text))
+        or ("." in text and _may_hold_dotted(text))
+        or ("SK" in text and _TWILIO_KEY.search(text) is not None)
+    )
+
+
+def _may_be_named(text: str, lowered: str) -> bool:
+    """Return whether a secret may follow what says that it is one, and a colon or so."""
+    return (
+        "key" in lowered
+        or "token" in lowered
+        or "secret" in lowered
+        or "password" in lowered
+        or "authorization" in lowered
+        or ("@" in text and "://" in text)
+    )
+
+
+def _may_hold_upper(text: str) -> bool:
     return (
         "AKIA" in text
         or "ASIA" in text
         or "AIza" in text
-        or "eyJ" in text
-        or ("SK" in text and _TWILIO_KEY.search(text) is not None)
-        or ("-" in text and _AFTER_DASH.search(text) is not None and _may_hold_dashed(text))
-        or (
-            "_" in text
-            and _AFTER_UNDERSCORE.search(text) is not None
-            and _may_hold_underscored(text)
-        )
-        or ("." in text and ("ya29." in text or "SG." in text or "mfa." in text))
+        or ("AC" in text and _TWILIO_ACCOUNT.search(text) is not None)
+    )
+
+
+def _may_hold_dotted(text: str) -> bool:
+    return (
+        "eyJ" in text
+        or "ya29." in text
+        or "SG." in text
+        or "mfa." in text
+        or ".com/" in text
+        or _DISCORD_MIDDLE.search(text) is not None
     )
 
 
 def _may_hold_dashed(text: str) -> bool:
-    return (
-        "sk-" in text
-        or "pypi-" in text
-        or "xox" in text
-        or "SECRET-KEY-" in text
-        or "secret-key-" in text
-        or "xapp-" in text
-        or "glpat-" in text
-        or "glptt-" in text
-        or "gldt-" in text
-        or "glrt-" in text
-        or "glcbt-" in text
-        or "glft-" in text
-        or "glsoat-" in text
+    return "PRIVATE KEY-----" in text or (
+        _AFTER_DASH.search(text) is not None
+        and (
+            "sk-" in text
+            or "pypi-" in text
+            or "xox" in text
+            or "SECRET-KEY-" in text
+            or "secret-key-" in text
+            or "xapp-" in text
+            or "glpat-" in text
+            or "glptt-" in text
+            or "gldt-" in text
+            or "glrt-" in text
+            or "glcbt-" in text
+            or "glft-" in text
+            or "glsoat-" in text
+        )
     )
 
 
 def _may_hold_underscored(text: str) -> bool:
-    return (
+    return _AFTER_UNDERSCORE.search(text) is not None and (
         "k_live_" in text
         or "k_test_" in text
         or "npm_" in text

@@ -19,6 +19,7 @@ from prsm_core.domain.budgets import NO_LIMITS, Budget, BudgetKind
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, total
 from prsm_core.engine.spending.scopes import (
+    KINDS,
     METERED,
     BudgetScope,
     Hold,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 WARN_PERCENT = 80
 # What a turn is taken to use before any turn was measured; at most a tenth of the limit.
+_TOKENS, _USD, _TURNS, _SPAWNS = KINDS
 FIRST_TURN: Mapping[BudgetKind, int] = {
     BudgetKind.TOKENS: 10_000,
     BudgetKind.USD: to_units(BudgetKind.USD, 0.10),
@@ -120,14 +122,14 @@ class BudgetLedger:
         known = self._scopes.get(agent_id)
         scope = known or self._open(agent_id, name, parent, limits)
         if spawner is not None:
-            self._require(spawner, BudgetKind.SPAWNS, 1)
+            self._require(spawner, _SPAWNS, 1)
         self._check_turn(scope, 1, agent_id)
         if known is None:
             self._scopes[agent_id] = scope
             parent.adopt(scope)
         self._launches[agent_id] = self._reserve(scope, agent_id), spawner
         if spawner is not None:
-            self._count(spawner, BudgetKind.SPAWNS)
+            self._count(spawner, _SPAWNS)
 
     def launch_agent(self, agent: AgentDescriptor) -> None:
         """Launch an agent as it is described: the limits of its grant are its subtree's."""
@@ -146,9 +148,9 @@ class BudgetLedger:
         self._scopes[agent.agent_id] = scope
         parent.adopt(scope)
         if turns:
-            scope.add_used(BudgetKind.TURNS, turns)
+            scope.add_used(_TURNS, turns)
         if spawns:
-            scope.add_used(BudgetKind.SPAWNS, spawns)
+            scope.add_used(_SPAWNS, spawns)
         if spent is not None:
             scope.add_spent(spent)
             self._count_spent(scope, _told(spent))
@@ -180,7 +182,7 @@ class BudgetLedger:
     def check_launches(self, parent_id: str, count: int) -> None:
         """Raise BudgetExceededError unless that many children could be launched right now."""
         parent = self._scope(parent_id)
-        self._require(parent, BudgetKind.SPAWNS, count)
+        self._require(parent, _SPAWNS, count)
         self._check_turn(parent, count, "")
 
     def cancel(self, agent_id: str) -> None:
@@ -190,7 +192,7 @@ class BudgetLedger:
             return
         hold.give_back()
         if spawner is not None:
-            spawner.add_used(BudgetKind.SPAWNS, -1)
+            spawner.add_used(_SPAWNS, -1)
 
     def release(self, agent_id: str) -> None:
         """Give back what an agent that has ended still holds; its open turn settles by itself."""
@@ -210,14 +212,14 @@ class BudgetLedger:
             for scope, _ in own.limited(kind):
                 if scope.is_used_up(kind):
                     self._refuse_turn(scope, kind)
-        for scope, limit in own.limited(BudgetKind.TURNS):
-            if scope.used[BudgetKind.TURNS] + scope.reserved[BudgetKind.TURNS] >= limit:
-                self._refuse_turn(scope, BudgetKind.TURNS)
+        for scope, limit in own.limited(_TURNS):
+            if scope.used[_TURNS] + scope.reserved[_TURNS] >= limit:
+                self._refuse_turn(scope, _TURNS)
         hold = self._reserve(own, agent_id)
         self._turns[turn_id] = _Turn(agent_id, hold, used_up)
         self._ended.pop(agent_id, None)
-        hold.charge(BudgetKind.TURNS, 1, Provenance.MEASURED)
-        self._warn(own, BudgetKind.TURNS)
+        hold.charge(_TURNS, 1, Provenance.MEASURED)
+        self._warn(own, _TURNS)
 
     def go_on(self, agent_id: str, turn_id: str, spent: Spent, used_up: UsedUp | None) -> None:
         """Open a turn that an earlier engine has left, with what it had used; see `open_turn`."""
@@ -283,7 +285,7 @@ class BudgetLedger:
             return
         hold = turn.hold
         hold.give_back()
-        hold.scope.add_used(BudgetKind.TURNS, -hold.used[BudgetKind.TURNS])
+        hold.scope.add_used(_TURNS, -hold.used[_TURNS])
 
     def room(self, agent_id: str | None = None) -> Budget:
         """Return what is neither used nor reserved; None where nothing limits the agent."""
@@ -354,7 +356,7 @@ class BudgetLedger:
         """Raise BudgetExceededError unless there is room for that many first turns."""
         if not scope.is_limited:
             return
-        self._require(scope, BudgetKind.TURNS, count)
+        self._require(scope, _TURNS, count)
         for kind in METERED:
             self._require(scope, kind, (count - 1) * self._estimate(scope, kind, agent_id)[0] + 1)
 
@@ -366,7 +368,7 @@ class BudgetLedger:
     def _reserve(self, scope: BudgetScope, agent_id: str) -> Hold:
         """Hold a turn and what it is expected to use, as far as there is room for it."""
         hold = Hold(scope)
-        hold.reserve(BudgetKind.TURNS, 1)
+        hold.reserve(_TURNS, 1)
         for kind in METERED if scope.is_limited else ():  # else an estimate is of no use
             room = scope.room(kind)
             amount, is_measured = self._estimate(scope, kind, agent_id)
@@ -425,7 +427,7 @@ class BudgetLedger:
 
     def _warn_of_all(self, own: BudgetScope) -> None:
         """Tell of all that is nearly used up, or all used up, of a scope and those around it."""
-        for kind in BudgetKind:
+        for kind in KINDS:
             self._warn(own, kind)
             for scope, _ in own.limited(kind):
                 if kind in METERED and scope.is_used_up(kind):
@@ -459,8 +461,8 @@ class BudgetLedger:
 def _told(spent: Spent) -> _Told:
     """Return what a turn told of each kind, None for what it did not tell."""
     tokens, cost = spent.usage.known_total, spent.cost_usd
-    usd = None if cost is None else to_units(BudgetKind.USD, cost)
-    return (BudgetKind.TOKENS, tokens, spent.tokens_from), (BudgetKind.USD, usd, spent.cost_from)
+    usd = None if cost is None else to_units(_USD, cost)
+    return (_TOKENS, tokens, spent.tokens_from), (_USD, usd, spent.cost_from)
 
 
 def _hint(scope: BudgetScope, kind: BudgetKind) -> str:
@@ -477,4 +479,4 @@ def _why(scope: BudgetScope, kind: BudgetKind) -> str:
 
 def _amount(kind: BudgetKind, units: int) -> str:
     amount = from_units(kind, units)
-    return f"${amount:g}" if kind is BudgetKind.USD else f"{amount:,} {kind.value}"
+    return f"${amount:g}" if kind is _USD else f"{amount:,} {kind.value}"

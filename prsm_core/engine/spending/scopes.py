@@ -48,7 +48,9 @@ class Part(Record, frozen=True, kw_only=True):
     limits: Budget
 
 
-_TOKENS, _USD, _TURNS, _SPAWNS = BudgetKind
+# An enum's member is looked up by code in Python: what each act asks for is named here.
+KINDS = tuple(BudgetKind)
+_TOKENS, _USD, _TURNS, _SPAWNS = KINDS
 
 
 class Amounts(Record, frozen=True, gc=False):
@@ -206,7 +208,7 @@ class BudgetScope(Struct, eq=False):
     def add_spent(self, spent: Spent) -> None:
         """Note what a turn of this scope's agent has used in all."""
         self.spent += spent
-        run = self._summing[BudgetKind.TURNS][-1]
+        run = self._summing[_TURNS][-1]
         if run is not self:
             run.spent += spent
 
@@ -291,7 +293,9 @@ class Hold(Struct, eq=False):
     def give_back(self) -> None:
         """Let go of all that is still reserved."""
         held, self.reserved = self.reserved, NO_AMOUNTS
-        for kind in BudgetKind:
+        if held is NO_AMOUNTS:  # shared by all that hold nothing
+            return
+        for kind in KINDS:
             if amount := held[kind]:
                 for scope in self.scope.counting(kind):
                     scope.reserved = scope.reserved.plus(kind, -amount)

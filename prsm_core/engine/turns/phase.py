@@ -48,7 +48,9 @@ class TurnPhase(StrEnum):
         return self in _RESTING
 
 
-_LIVE = frozenset({TurnPhase.STREAMING, TurnPhase.RESTING})
+# An enum's member is looked up by code in Python: those that each call asks for are named here.
+PARKED, STREAMING, RESTING = TurnPhase.PARKED, TurnPhase.STREAMING, TurnPhase.RESTING
+_LIVE = frozenset({STREAMING, RESTING})
 _OPEN = _LIVE | {TurnPhase.PARKED, TurnPhase.SETTLING}
 _RESTING = frozenset({TurnPhase.RESTING, TurnPhase.SETTLING})
 _ENDS = frozenset({TurnPhase.CLOSING, TurnPhase.VOID})

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from prsm_core.engine.turns.limits import QUIET_SECONDS
-from prsm_core.engine.turns.phase import TURN_MACHINE, TurnPhase
+from prsm_core.engine.turns.phase import PARKED, RESTING, STREAMING, TURN_MACHINE, TurnPhase
 
 if TYPE_CHECKING:
     from prsm_core.engine.ports import Life
@@ -44,7 +44,7 @@ class RestingTurn:
     def is_idle(self) -> bool:
         """Whether its session does nothing: all that runs waits for other agents, or a person."""
         no_other_tool = self.clock.open_tools == len(self.calls.open)
-        return self._phase is TurnPhase.RESTING and no_other_tool and self.calls.all_idle()
+        return self._phase is RESTING and no_other_tool and self.calls.all_idle()
 
     def is_blocked(self, *, without: Call | None = None) -> bool:
         """Whether the model's response is complete and all that runs waits for other agents."""
@@ -89,7 +89,7 @@ class RestingTurn:
 
     def call_closed(self) -> None:
         """Take note that a call was answered: after the last one the model streams again."""
-        if self.has_open_call or self._phase is TurnPhase.PARKED:
+        if self.has_open_call or self._phase is PARKED:
             return
         self._stream_goes_on()
         self.limits.answered()
@@ -103,13 +103,13 @@ class RestingTurn:
 
     async def model_speaks(self) -> None:
         """Take note that the model streams, although a call may still wait."""
-        if self._phase is TurnPhase.RESTING:
+        if self._phase is RESTING:
             self._stream_goes_on()
             await self._life.runs_again(self.is_blocked)
 
     def _rest(self, resting: bool) -> None:
         """Take note that the model's response is complete, or that another streams."""
-        phase = TurnPhase.RESTING if resting else TurnPhase.STREAMING
+        phase = RESTING if resting else STREAMING
         if self._phase.is_live and self._phase is not phase:
             self._enter(phase)
 
@@ -135,7 +135,7 @@ class RestingTurn:
 
     def quiet_in(self) -> float:
         """Return the seconds until silence means that the model's stream has ended."""
-        if self._phase is not TurnPhase.STREAMING:
+        if self._phase is not STREAMING:
             return math.inf
         if not self._only_waits():
             return QUIET_SECONDS

@@ -27,7 +27,7 @@ from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
 from prsm_core.engine.turns.clock import clock_of
 from prsm_core.engine.turns.limits import TurnLimits
-from prsm_core.engine.turns.phase import TurnPhase
+from prsm_core.engine.turns.phase import PARKED, RESTING, STREAMING, TurnPhase
 from prsm_core.engine.turns.resting import RestingTurn
 from prsm_core.engine.turns.silence import Silence
 from prsm_core.engine.turns.stop import TurnStop
@@ -195,7 +195,7 @@ class TurnRun(RestingTurn):
     @property
     def is_parked(self) -> bool:
         """Whether it is open, and its session is closed for others to have the process."""
-        return self._phase is TurnPhase.PARKED
+        return self._phase is PARKED
 
     def park(self) -> bool:
         """Have the session closed, and leave the turn open, if it only waits; whether it does.
@@ -204,7 +204,7 @@ class TurnRun(RestingTurn):
         """
         if self.stop.end() is not None or self._record.is_condemned or not self.is_idle:
             return False
-        self._enter(TurnPhase.PARKED)
+        self._enter(PARKED)
         self.clock.pause()
         self.calls.leave_open()
         self._parts.background.launch(self._leave_session(), name="parking")
@@ -291,7 +291,7 @@ class TurnRun(RestingTurn):
         shown = self._parts.calls.images(self._record, (text,))
         if not self.is_running or not await self._provider.steer(text, shown):
             return False
-        self.heard_from = self.fold.responses + (self._phase is not TurnPhase.RESTING)
+        self.heard_from = self.fold.responses + (self._phase is not RESTING)
         await self._tell(self.fold.add_message("user", text))
         return True
 
@@ -306,7 +306,7 @@ class TurnRun(RestingTurn):
             self._record, self._parts, self.fold, self.calls.tools, parent_turn=self._parent_turn
         )
         context, step = beginning.make(prompt, text, self._provider, is_new=is_new)
-        self._enter(TurnPhase.STREAMING)  # written or not if this is cancelled: it must be closed
+        self._enter(STREAMING)  # written or not if this is cancelled: it must be closed
         try:
             await steps.commit(step, consumed=prompt.consumed)
         except PrsmError:

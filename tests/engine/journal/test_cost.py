@@ -14,7 +14,7 @@ from prsm_core.engine.journal.redaction import without_secrets
 from prsm_core.engine.journal.unit import Journal
 from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.engine.turns.live_texts import LiveTexts
-from prsm_core.permissions import Redactor
+from prsm_core.permissions import Redactor, redaction
 from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.testing.memory_store import MemoryStore
 from prsm_core.testing.steps import Steps
@@ -63,9 +63,9 @@ class Counting(Redactor):
 
     searched = 0
 
-    def _redacted(self, text):
+    def _without_known(self, text):
         self.searched += 1
-        return super()._redacted(text)
+        return super()._without_known(text)
 
 
 @pytest.mark.requirement("U19")
@@ -88,6 +88,25 @@ def test_a_turns_end_does_not_search_what_was_told_before(team):
     searched, redactor.searched = redactor.searched, 0
     assert without_secrets((closed,), redactor) == (closed,)
     assert (searched, redactor.searched) == (1, 0)
+
+
+@pytest.mark.requirement("U19")
+def test_lines_that_were_found_plain_are_not_searched_again(monkeypatch):
+    searched = []
+
+    def spy(text, real=redaction._may_hold_shape):
+        searched.append(text)
+        return real(text)
+
+    monkeypatch.setattr(redaction, "_may_hold_shape", spy)
+    told = [
+        f"Your name is c{n}.\n" + "you are one of a team, and so is everybody\n" * 20
+        for n in (1, 2)
+    ]
+    redactor = Redactor(())
+    assert not any(redactor.finds([text]) for text in told)
+    assert "c2" in searched[1]
+    assert "team" not in searched[1]
 
 
 def test_a_text_too_short_to_hold_a_secret_is_not_searched():

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from inspect import get_annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from prsm_core.domain import writes
 from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.changes import Decision
+from prsm_core.domain.events import EVENT_FIELDS
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import Ending, Notes
 from prsm_core.domain.projection import events_of, rows_of
+from prsm_core.domain.steps import Write
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
 from prsm_core.domain.writes import (
@@ -43,7 +47,7 @@ from prsm_core.permissions import Redactor
 from prsm_core.testing.steps import KILLED, PENDING, Steps
 
 if TYPE_CHECKING:
-    from prsm_core.domain.steps import Write
+    from collections.abc import Iterator
 
 SECRET = "hunter2-" * 2
 REDACTOR = Redactor([SECRET])
@@ -181,6 +185,113 @@ def test_whatever_would_be_redacted_is_found_in_the_text_of_the_whole(texts):
         assert may_hold_secret(told, KNOWN)
     kept = [write.data["text"] for write in without_secrets(told, KNOWN)]
     assert kept == [KNOWN.text(text) for text in texts]
+
+
+# The other fields: ids, names that are checked, states, and what PRSM says itself.
+NO_TEXT = {
+    "AgentDescriptor": "agent_id name session_id run_id role cwd tools grant mode parent_id"
+    " state reasoning_effort continues",
+    "AgentError": "kind",
+    "AgentMessage": "id role tool_call_id",
+    "AgentNoted": "agent_id",
+    "AgentRelabelled": "agent_id",
+    "AgentResult": "agent_id error_kind evidence",
+    "AgentSpawned": "call",
+    "AgentToolCall": "id status spawned_session_label",
+    "AgentsResumed": "lives",
+    "CallClosed": "turn_id call_id status consumed",
+    "CallOpened": "turn_id",
+    "CompactionResult": "summarized_through_turn_id first_kept_turn_id model provider trigger",
+    "Decision": "id state",
+    "EffectNoted": "effect",
+    "Ending": "state",
+    "FileChange": "id scan kind old_mode new_mode before after how authors beside",
+    "HumanRequest": "request_id agent_id kind",
+    "McpServer": "command",
+    "MessagesConsumed": "messages",
+    "Notes": "tried settled repeated reminded reminders heard chosen left",
+    "RequestResolved": "request_id kind",
+    "RoutedMessage": "message_id type source target correlation_id",
+    "RunResumed": "engine",
+    "RunStarted": "engine",
+    "SessionSnapshot": "snapshot_id kind folder tree staged head agent_id",
+    "StateChanged": "source target waiting_on",
+    "Told": "kind agent_id",
+    "TurnClosed": "turn_id parent_turn_id session_label resume_token",
+    "TurnMetered": "turn_id spent",
+    "TurnOpened": "turn_id parent_turn_id session_label model provider role toolset_name"
+    " tools_available permissions_granted workspace_path source_event_id consumed turn_type",
+    "TurnResult": "usage stop_reason usage_provenance cost_provenance",
+}
+NUMBERS = {"int", "float", "bool"}
+
+
+@pytest.mark.requirement("U19")
+@pytest.mark.parametrize("kind", [*{type(one) for one in WRITES.values()}, *WRITTEN], ids=str)
+def test_of_each_field_it_is_said_whether_it_holds_text(kind):
+    hints = get_annotations(kind)
+    said = {*(kind.texts if issubclass(kind, Write) else WRITTEN[kind])}
+    numbers = {name for name, hint in hints.items() if hint.removesuffix(" | None") in NUMBERS}
+    assert said | numbers | {*NO_TEXT.get(kind.__name__, "").split()} == {
+        name for name, hint in hints.items() if not hint.startswith("ClassVar")
+    }
+
+
+ACCOUNT = "AC" + "0a" * 16
+
+
+@pytest.mark.requirement("U19")
+@given(TEXTS, TEXTS)
+@example([ACCOUNT], [ACCOUNT, "1b" * 16])
+@example([ACCOUNT + "x" * 8], [ACCOUNT + "x" * 8, ACCOUNT, "1b" * 16])
+def test_what_was_seen_before_hides_no_secret_of_a_long_text(before, lines):
+    """Lines of a long text are left out where they are known; what goes over two is found."""
+    filler, redactor = "nothing of note in it, " * 20, Redactor([SECRET, "multi\nline\nsecret"])
+    for seen in ([*before], ["\n".join([*before, filler])]):
+        redactor.finds(seen)
+    text = "\n".join([filler, *lines, filler])
+    told = [Told(kind="notice", data={"level": "info", "text": text})]
+    (write,) = without_secrets(told, redactor)
+    assert write.data["text"] == Redactor([SECRET, "multi\nline\nsecret"]).text(text)
+
+
+def text_fields() -> list[tuple[str, tuple[str, ...]]]:
+    """Return each place of each kind of write that may hold a text, however deep it is."""
+    return [(name, path) for name, write in WRITES.items() for path in _places(write, ())]
+
+
+def _places(one: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    names = one.texts if isinstance(one, Write) else WRITTEN[type(one)]
+    for name in names:
+        held = getattr(one, name)
+        if type(held) in WRITTEN:
+            yield from _places(held, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def _with(one: Any, path: tuple[str, ...], value: Any) -> Any:
+    name, *rest = path
+    return replace(one, **{name: _with(getattr(one, name), tuple(rest), value) if rest else value})
+
+
+@pytest.mark.requirement("U19")
+@pytest.mark.parametrize("held", [SAID, [SAID], {SAID: 1}, {"a": ({"b": SAID},)}], ids=repr)
+@pytest.mark.parametrize(("name", "path"), text_fields(), ids=str)
+def test_each_field_of_each_write_is_looked_at(name, path, held):
+    value = {"text": held} if name == "told" else held  # its keys are those of the contract
+    assert may_hold_secret([_with(WRITES[name], path, value)], REDACTOR)
+
+
+def test_fields_of_events_that_are_named_like_ids_hold_ids():
+    """The one of a message is PRSM's own; a field of another event needs a look at this."""
+    assert [kind for kind, names in EVENT_FIELDS.items() if "id" in names] == ["message_completed"]
+
+
+@pytest.mark.parametrize("record", WRITTEN, ids=lambda record: record.__name__)
+def test_a_record_that_a_write_holds_is_of_no_kind_of_its_own(record):
+    """Its fields are got by the kind that the write says it holds."""
+    assert not record.__subclasses__()
 
 
 @pytest.mark.requirement("U19")

@@ -117,10 +117,14 @@ async def test_a_run_that_goes_from_step_to_step_is_over_before_one_is_begun(kep
         await step_on(clock, agent, lambda: clock.now() > LATEST_SECONDS / 2)
 
     async with kept(clock=clock) as team:
-        attempt = team.engine.files.attempt
-        monkeypatch.setattr(
-            team.engine.files, "attempt", lambda *args: begun.append(args) or attempt(*args)
-        )
+        keeper = team.engine.files
+        attempt = keeper.attempt
+
+        async def told_attempt(*given):
+            begun.append(given)
+            return await attempt(*given)
+
+        monkeypatch.setattr(keeper, "attempt", told_attempt)
         running = team.start("count", master=master)
         async with asyncio.timeout(DEADLINE):
             while not running.done():

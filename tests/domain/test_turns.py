@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -142,7 +143,8 @@ def test_a_turn_result_has_the_specified_fields():
 
 
 def test_a_call_is_a_row_of_its_columns_in_their_order():
-    told = {name: f"its {name}" for name in CALL if name not in {"turn_id", "message_id"}}
+    own = [name for name in CALL if name not in {"turn_id", "message_id"}]
+    told: dict[str, Any] = {name: f"its {name}" for name in own}
     call = AgentToolCall(**{**told, "orchestration": True})
     row = {**told, "turn_id": "t1", "message_id": "m1", "orchestration": 1}
     values = call_values("t1", call, "m1", orchestration=True)

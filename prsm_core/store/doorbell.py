@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_RINGS = 256  # answered by one read; small, since the room for them is made each time
+
 
 class Doorbell(Generic[T]):
     """Calls `receive` in `loop` with each thing that a thread leaves, in order."""
@@ -45,7 +47,7 @@ class Doorbell(Generic[T]):
         os.close(self._outer)
 
     def _answer(self) -> None:
-        os.read(self._inner, 4096)
+        os.read(self._inner, _RINGS)
         self._receive_all()
 
     def _receive_all(self) -> None:

@@ -57,8 +57,7 @@ class Writer:
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()  # bounded by _slots
         self._slots = asyncio.Semaphore(limits.max_pending)
         self._unsettled = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._idle = asyncio.Event()  # closing, and all is settled
         self._closing = False
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -84,7 +83,6 @@ class Writer:
         if self._closing:
             raise closed_error()
         self._unsettled += 1
-        self._idle.clear()
         try:
             await self._slots.acquire()
         except BaseException:
@@ -97,7 +95,8 @@ class Writer:
     async def finish(self) -> None:
         """Refuse new jobs and wait until all earlier ones are settled."""
         self._closing = True
-        await self._idle.wait()
+        if self._unsettled:
+            await self._idle.wait()
 
     async def aclose(self) -> None:
         """Finish, checkpoint and close the connection."""
@@ -108,7 +107,7 @@ class Writer:
 
     def _settled(self) -> None:
         self._unsettled -= 1
-        if not self._unsettled:
+        if self._closing and not self._unsettled:
             self._idle.set()
 
     def _settle(self, jobs: Sequence[_Job]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from prsm_core import (
     TurnResult,
 )
 from prsm_core.domain.turns import CUT_MARK, RESULT_LIMIT, cut_result
-from prsm_core.domain.writes.calls import CALL, call_row
+from prsm_core.domain.writes.calls import CALL, call_values, running_row
 
 
 def names(record: type) -> set[str]:
@@ -142,14 +143,10 @@ def test_a_turn_result_has_the_specified_fields():
 
 
 def test_a_call_is_a_row_of_its_columns_in_their_order():
-    call = AgentToolCall(
-        id="c1", tool_name="Read", params={}, status="running", started_at=1, sequence=2
-    )
-    row = call_row("t1", call, "m1", orchestration=True)
-    assert tuple(row) == CALL  # a turn's end tells the values without the names
-    assert (row["id"], row["turn_id"], row["message_id"], row["orchestration"]) == (
-        "c1",
-        "t1",
-        "m1",
-        1,
-    )
+    own = [name for name in CALL if name not in {"turn_id", "message_id"}]
+    told: dict[str, Any] = {name: f"its {name}" for name in own}
+    call = AgentToolCall(**{**told, "orchestration": True})
+    row = {**told, "turn_id": "t1", "message_id": "m1", "orchestration": 1}
+    values = call_values("t1", call, "m1", orchestration=True)
+    assert values == tuple(row[name] for name in CALL)  # a turn's end tells no names
+    assert running_row("t1", call) == {**row, "message_id": None}

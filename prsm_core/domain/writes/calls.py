@@ -39,7 +39,7 @@ class CallOpened(Write, frozen=True, kw_only=True):
             require_turn(step, self.turn_id, ledger)
             return StoreError(f"turn {self.turn_id} is closed", code="turn_closed")
 
-        row = call_row(self.turn_id, self.call, None, orchestration=True)
+        row = running_row(self.turn_id, self.call)
         return (Insert("tool_calls", row, given=Given("turns", running), refusal=refuse),)
 
     def events(self, step: Step) -> Iterable[Telling]:
@@ -151,22 +151,27 @@ CALL = (
 )
 
 
-def call_row(
+def call_values(
     turn_id: str, call: AgentToolCall, message_id: str | None, *, orchestration: bool
-) -> dict[str, Any]:
-    """Return a call as its table has it: the columns of `CALL`, in their order."""
-    return {
-        "turn_id": turn_id,
-        "id": call.id,
-        "message_id": message_id,
-        "tool_name": call.tool_name,
-        "params": call.params,
-        "result": call.result,
-        "error": call.error,
-        "status": call.status,
-        "started_at": call.started_at,
-        "completed_at": call.completed_at,
-        "sequence": call.sequence,
-        "orchestration": int(orchestration),
-        "spawned_session_label": call.spawned_session_label,
-    }
+) -> tuple[Any, ...]:
+    """Return a call as its table has it: the values of the columns of `CALL`."""
+    return (
+        turn_id,
+        call.id,
+        message_id,
+        call.tool_name,
+        call.params,
+        call.result,
+        call.error,
+        call.status,
+        call.started_at,
+        call.completed_at,
+        call.sequence,
+        int(orchestration),
+        call.spawned_session_label,
+    )
+
+
+def running_row(turn_id: str, call: AgentToolCall) -> dict[str, Any]:
+    """Return an orchestration call as its table has it before its turn tells of it."""
+    return dict(zip(CALL, call_values(turn_id, call, None, orchestration=True), strict=True))

@@ -9,7 +9,7 @@ from prsm_core.domain.notes import NO_NOTES
 from prsm_core.domain.rows import Insert, Now, Of, Place, Several, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.domain.writes.agents import AgentSpawned
-from prsm_core.domain.writes.calls import EffectNoted, call_row
+from prsm_core.domain.writes.calls import EffectNoted, running_row
 from prsm_core.domain.writes.changes import change_row
 from prsm_core.domain.writes.messages import MessageSent
 from prsm_core.domain.writes.requests import RequestOpened
@@ -153,7 +153,7 @@ def _turn(turn: TurnState, agent_id: str, was: Mapping[str, str], step: Step) ->
     yield Place(turn.turn_id, turn.parent_turn_id)
     for one in turn.calls:
         if one.call.orchestration:
-            row = call_row(turn.turn_id, one.call, None, orchestration=True)
+            row = running_row(turn.turn_id, one.call)
             yield Insert("tool_calls", row)
         for effect in one.effects:
             yield from EffectNoted(effect=effect).rows(step)

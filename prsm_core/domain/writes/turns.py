@@ -10,7 +10,7 @@ from prsm_core.domain.rows import Count, Insert, Merge, Place, Several, Total, U
 from prsm_core.domain.steps import Write
 from prsm_core.domain.turns import CompactionResult, StopReason
 from prsm_core.domain.writes.agents import own_fence
-from prsm_core.domain.writes.calls import CALL, call_row, require_turn
+from prsm_core.domain.writes.calls import CALL, call_values, require_turn
 from prsm_core.domain.writes.messages import consumed
 from prsm_core.errors import StoreError
 
@@ -265,13 +265,11 @@ class TurnClosed(Write, frozen=True, kw_only=True):
         spoken = [message for message in self.result.messages if message.role == "assistant"]
         turn_id = self.turn_id
         rows = [
-            tuple(
-                call_row(
-                    turn_id,
-                    call,
-                    _caller(spoken, call) if spoken else None,
-                    orchestration=call.orchestration,
-                ).values()
+            call_values(
+                turn_id,
+                call,
+                _caller(spoken, call) if spoken else None,
+                orchestration=call.orchestration,
             )
             for call in self.result.tool_calls
         ]

@@ -280,5 +280,6 @@ async def test_ten_kills_and_each_move_is_made_once(prsm, way, seed):
 async def test_fifty_kills_and_each_move_is_made_once(prsm, way):
     run = await climb(prsm, way, kills=50, seed=SEED)
     assert any(run.prsm.home.rglob("home/made"))
-    print(f"{run.killed.total()} kills: {dict(run.killed)}; {run.height - 1} moves, each once")  # noqa: T201 - for who waited for it
+    told = f"{run.killed.total()} kills: {dict(run.killed)}; {run.height - 1} moves, each once"
+    print(told)  # noqa: T201 - for who waited for it
     assert run.killed == {"engine": 13, "container": 13, "redis": 12, "empty redis": 12}

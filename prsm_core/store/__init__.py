@@ -11,7 +11,8 @@ picture     a session as of one event           state       a session with all t
 open_turn   what the log tells of a turn        as_of       SQL of what was, after any commit
 removal     a session is taken out              session_rows  which rows are a session's
 copies      a session as JSON, and back         shared_rows  all that a fork shares, for that
-citations   what its texts cite                 changes     of files, after any commit
+copy_checks what a copy must be                citations   what its texts cite
+changes     of files, after any commit
 agent_rows · inbox · requests · runs read back what the rows of `domain.writes` have written.
 """
 

@@ -10,6 +10,7 @@ import math
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.agents import AgentState
 from prsm_core.domain.events import Event
 from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.picture import Pictures
@@ -33,6 +34,29 @@ _OBJECTS = frozenset(
         *(("events", "data"), ("tool_calls", "params")),
     }
 )  # columns of JSON
+# What is read of events as it is, by type: texts that each has had since there are any.
+_TEXTS: Mapping[str, tuple[str, ...]] = {
+    "run_started": ("task",),
+    "run_finished": ("status",),
+    "agent_spawned": ("name", "provider", "model", "prompt"),
+    "agent_state_changed": ("to",),
+    "agent_model_changed": ("provider", "model"),
+    "turn_started": ("turn",),
+    "turn_finished": ("turn",),
+    "message_completed": ("role", "text"),
+    "tool_call_started": ("call", "tool"),
+    "tool_call_finished": ("call", "status"),
+    "permission_resolved": ("request",),
+    "question_answered": ("request",),
+}
+_MAYBE: Mapping[str, tuple[type, ...]] = {  # and what others are, where they are told
+    **dict.fromkeys(("parent", "request", "tool", "question"), (str,)),
+    "n": (int,),
+    "labels": (dict,),
+    "usage": (dict,),
+    "provenance": (dict,),
+    "cost_usd": (int, float),
+}
 
 
 def check_copy(conn: sqlite3.Connection, session: str, copy: Rows) -> None:
@@ -49,6 +73,7 @@ def check_copy(conn: sqlite3.Connection, session: str, copy: Rows) -> None:
         if row["session_id"] != session or row["seq"] != seq:
             raise ValueError(f"its event {seq} is missing")
         Event(type=row["type"], session=session, run=row["run_id"], ts=row["ts"], data=row["data"])
+        _check_told(row["type"], row["data"])
     if len(read_agents(conn, session)) != len(copy["agents"]):
         raise ValueError("an agent lacks a part of it")
     _read_back(conn, session)
@@ -85,3 +110,20 @@ def _check_values(table: str, row: Mapping[str, Any], agents: int) -> None:
             fits = math.isfinite(value)
         if not fits:
             raise ValueError(f"{value!r} is no {name} of {table}")
+
+
+def _check_told(kind: str, data: Mapping[str, Any]) -> None:
+    """Raise ValueError for an event that whoever reads the log could not take."""
+    texts = {name: data.get(name) for name in _TEXTS.get(kind, ())}
+    odd = [name for name, value in texts.items() if not isinstance(value, str)]
+    odd += [
+        name
+        for name, types in _MAYBE.items()
+        if data.get(name) is not None and not isinstance(data[name], types)
+    ]
+    if kind == "turn_started" and data.get("n") is None:
+        odd.append("n")
+    if odd:
+        raise ValueError(f"an event {kind} tells no {odd[0]}")
+    if kind == "agent_state_changed":
+        AgentState(data["to"])

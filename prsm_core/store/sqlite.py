@@ -143,8 +143,10 @@ class SqliteStore(Store):
         before: int | None = None,
     ) -> Sequence[Event]:
         """Return the agent's last events of these kinds before `before`, however many there are."""
-        page = {"limit": _held(limit), "before": None if before is None else _held(before)}
-        return await self._read(event_log.read_last, session_id, agent, kinds=kinds, **page)
+        limit, before = _held(limit), None if before is None else _held(before)
+        return await self._read(
+            event_log.read_last, session_id, agent, kinds=kinds, limit=limit, before=before
+        )
 
     async def picture(self, session_id: str) -> Picture:
         """Return the session as of one event; empty in a ledger that is yet to be made."""

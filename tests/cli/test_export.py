@@ -153,6 +153,13 @@ BAD = {
         lambda text: spoiled(text, lambda v: v["agents"][0].update(depth=10**12)),
         "is no depth of agents",
     ),
+    "an event without its call": (
+        lambda text: spoiled(
+            text,
+            lambda v: [e["data"].pop("call") for e in v["events"] if "tool_call" in e["type"]],
+        ),
+        "an event tool_call_started tells no call",
+    ),
     "a strange outcome": (
         lambda text: spoiled(text, lambda v: v["runs"][0].update(outcome="x")),
         "'x' is no outcome of runs",

@@ -30,7 +30,7 @@ def test_what_is_no_file_is_never_replaced(tmp_path, kind):
         with socket.socket(socket.AF_UNIX) as one:
             one.bind(str(path))
     before = path.lstat()
-    with pytest.raises(OSError, match="regular file|directory"):
+    with pytest.raises(OSError, match=r"regular file|directory"):
         replace_file(path, b"new")
     assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
     assert [each.name for each in tmp_path.iterdir()] == ["odd"]

@@ -104,7 +104,7 @@ class Walk:
         """Begin, then walk."""
         await self.commit(self.steps.run_started())
         first = self.steps.agent("a")
-        born = ({}, {"labels": {"n": "a"}}, {"continues": first})
+        born: tuple[dict[str, Any], ...] = ({}, {"labels": {"n": "a"}}, {"continues": first})
         for (name, parent), told in zip((("a", None), ("b", "a"), ("c", "b")), born, strict=True):
             await self.commit(self.steps.spawn(name, parent, **told))
         await self.go_on(length)

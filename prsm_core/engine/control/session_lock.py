@@ -307,7 +307,8 @@ def _refusal(session: str, owner: Owner | None) -> SessionOwnedError:
         who = f"process {owner.process.pid} since {since.isoformat(sep=' ', timespec='seconds')}"
     return SessionOwnedError(
         f"session {session} is owned by {who}",
-        hint=f"follow it: prsm attach {session}; or end its run: prsm kill master --session {session}",
+        hint=f"follow it: prsm attach {session}; "
+        f"or end its run: prsm kill master --session {session}",
     )
 
 

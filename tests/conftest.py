@@ -48,8 +48,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose examples; make folders that only their owner can change; let children be interrupted.
 
     The jobs of a shell that stay in its background ignore these signals, and what is ignored stays
-    so in every child.
+    so in every child. Nobody looks for garbage until the tests are found: hardly any of a million
+    objects is, and the searches take as long as all else.
     """
+    gc.disable()
     settings.load_profile("new" if config.option.markexpr == "long" else "same")
     os.umask(os.umask(0) | 0o022)  # as PRSM demands of its home
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,7 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Let no search for garbage look at the tests: a million objects, each time."""
+    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def start_prsm(is_fresh):
     def start(*args, **options):
         forks = fork_server()
         if not is_fresh and forks.fits() and options in ({}, {"stdin": subprocess.PIPE}):
-            process = forks.start(args, **options)
+            process: Any = forks.start(args, **options)
         else:
             none = {"stdin": subprocess.DEVNULL}
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

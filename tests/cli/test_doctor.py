@@ -239,6 +239,7 @@ def test_processes_of_a_dead_engine_are_told_and_left_alone(found, home, dead):
 @pytest.mark.requirement("U18")
 def test_boxes_of_a_dead_engine_are_told_and_left_alone(prsm, home, dead):
     own = process_identity(os.getpid())
+    assert own is not None
     for engine, box in ((dead, "prsm-1-aaa-1"), (own, "prsm-2-bbb-1")):
         words = (str(engine.pid), str(engine.start_time), engine.boot_id, "abc")
         (home / "state" / "boxes" / "_".join(words) / box).mkdir(parents=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from prsm_core.config.json_schema import config_schema
 from prsm_core.config.layers import dotted
 from prsm_core.errors import ConfigError
 
@@ -44,6 +43,8 @@ def explain(
         origin: Gives the place of a key path.
         plugins: Names of the installed plugins, told where a section is unknown.
     """
+    from prsm_core.config.json_schema import config_schema
+
     return all_wrong(problems_of(error, origin, schema=config_schema(), plugins=plugins))
 
 

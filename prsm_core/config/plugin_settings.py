@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from pydantic import AliasChoices, BaseModel, SecretBytes, SecretStr, ValidationError
 
 from prsm_core.config.explain import nearest, problems_of, unknown_key
-from prsm_core.config.json_schema import config_schema, without_titles
 from prsm_core.config.layers import dotted
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError, PrsmError
@@ -116,6 +115,8 @@ def _with_kinds(kind: PluginSection, settings: Settings) -> PluginSection:
 
 def full_schema(sections: Mapping[str, PluginSection]) -> dict[str, Any]:
     """Return the JSON Schema of a configuration file with what plugins take."""
+    from prsm_core.config.json_schema import config_schema
+
     schema = config_schema()
     for section, kind in sections.items():
         entries = schema["properties"][section].setdefault("properties", {})
@@ -273,6 +274,8 @@ def _secrets(value: Any) -> Iterator[str]:
 
 def _entry(model: Model, prefix: str, definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of one entry, with what it refers to put among the definitions."""
+    from prsm_core.config.json_schema import without_titles
+
     try:
         schema = model.model_json_schema(ref_template=f"#/$defs/{prefix}.{{model}}")
     except Exception as error:  # noqa: BLE001 - a type that JSON Schema cannot say

@@ -5,7 +5,7 @@ A script is never changed once released: the newest schema is what all of them i
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import StoreError
@@ -22,8 +22,8 @@ _SCRIPTS = ("schema.sql", *(f"version{number}.sql" for number in range(2, 8)))
 
 def load_migrations() -> Sequence[str]:
     """Return the SQL scripts; script n (from 0) leads from version n to n + 1."""
-    folder = files("prsm_core.store")
-    return tuple(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    beside = Path(__file__).with_name
+    return tuple(beside(name).read_text(encoding="utf-8") for name in _SCRIPTS)
 
 
 def check_version(conn: sqlite3.Connection, newest: int) -> int:

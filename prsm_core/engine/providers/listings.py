@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from prsm_core.domain.models import ModelInfo
 from prsm_core.engine.providers.model_names import Listing, ModelNames
-from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, ask_models, ask_whether_known
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -91,6 +90,8 @@ class Listings:
 
     async def _seek(self, provider: str, model: str) -> None:
         """Find out whether a provider has a model: by a kept list, a new one, or its own word."""
+        from prsm_core.engine.providers.survey import DISCOVERY_SECONDS, ask_whether_known
+
         self._read()
         if provider not in self._registry.names or self.names.is_taken(provider, model):
             return
@@ -106,6 +107,8 @@ class Listings:
 
     async def _ask(self, provider: str, seconds: float) -> None:
         """Ask a provider for its models, once."""
+        from prsm_core.engine.providers.survey import ask_models
+
         async with self._turns.setdefault(provider, asyncio.Lock()):
             if provider in self._asked:
                 return

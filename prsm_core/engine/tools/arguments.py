@@ -33,7 +33,7 @@ _UNDERSTOOD = frozenset(
 
 
 def compiled(schema: Schema) -> Check:
-    """Return what tells whether a value surely fits the schema, which is walked once.
+    """Return what tells whether a value surely fits the schema, each part of which is walked once.
 
     Nothing surely fits a schema that says more than is known.
     """
@@ -110,14 +110,23 @@ def _array(schema: Schema) -> Check:
 
 def _object(schema: Schema) -> Check:
     required = frozenset(schema.get("required", ()))
-    checks = {name: compiled(inner) for name, inner in schema.get("properties", {}).items()}
+    properties = schema.get("properties", {})
     others = schema.get("additionalProperties")
     other_fits = compiled(others) if isinstance(others, dict) else _never
+    checks: dict[str, Check] = {}  # of properties that were given: a run calls few of its tools
 
     def is_object(value: object) -> bool:
         if not isinstance(value, dict) or not value.keys() >= required:
             return False
-        return all(checks.get(name, other_fits)(item) for name, item in value.items())
+        for name, item in value.items():
+            fits = checks.get(name)
+            if fits is None:
+                fits = other_fits
+                if name in properties:
+                    fits = checks[name] = compiled(properties[name])
+            if not fits(item):
+                return False
+        return True
 
     return is_object
 

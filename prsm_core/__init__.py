@@ -149,6 +149,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import (
         AgentRow,
         OpenCall,
+        OpenCalls,
         OpenTurn,
         Picture,
         RunRow,
@@ -252,6 +253,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "Notice",
     "ORCHESTRATION_TOOLS",
     "OpenCall",
+    "OpenCalls",
     "OpenTurn",
     "OrchestrationError",
     "Origin",
@@ -423,7 +425,16 @@ _HOMES = {
     "prsm_core.interfaces.scorer": ("ModelScorerSpec",),
     "prsm_core.interfaces.sink": ("EventSink", "EventSinkSpec", "RunInfo"),
     "prsm_core.interfaces.store": (
-        *("AgentRow", "OpenCall", "OpenTurn", "Picture", "RunRow", "SessionInfo", "Store"),
+        *(
+            "AgentRow",
+            "OpenCall",
+            "OpenCalls",
+            "OpenTurn",
+            "Picture",
+            "RunRow",
+            "SessionInfo",
+            "Store",
+        ),
     ),
     "prsm_core.interfaces.tool": ("PeerMessage", "PeerNow", "ToolCall", "ToolContribution"),
     "prsm_core.kit.deadlines": ("deadline",),

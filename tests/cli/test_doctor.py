@@ -236,22 +236,6 @@ def test_processes_of_a_dead_engine_are_told_and_left_alone(found, home, dead):
     assert found()["processes"]["status"] == "ok"
 
 
-@pytest.mark.requirement("U18")
-def test_boxes_of_a_dead_engine_are_told_and_left_alone(prsm, home, dead):
-    own = process_identity(os.getpid())
-    assert own is not None
-    for engine, box in ((dead, "prsm-1-aaa-1"), (own, "prsm-2-bbb-1")):
-        words = (str(engine.pid), str(engine.start_time), engine.boot_id, "abc")
-        (home / "state" / "boxes" / "_".join(words) / box).mkdir(parents=True)
-    before = tree(home / "state")
-    told = [one for one in json.loads(prsm("doctor", "--json").out) if one["check"] == "boxes"]
-    assert tree(home / "state") == before
-    assert told[0]["status"] == "warning"
-    assert told[0]["message"] == "dead engines left a box: prsm-1-aaa-1"
-    assert told[0]["cure"] == "the next `prsm run` removes them"
-    assert not any("prsm-2" in one["message"] for one in told)
-
-
 @pytest.mark.parametrize(("mode", "status"), [(0o755, "warning"), (0o777, "broken"), (0o700, "ok")])
 def test_folders_that_others_may_enter_are_told_with_the_command_that_mends_it(
     found, home, mode, status

@@ -100,7 +100,7 @@ class Session:
         for turn in view.get("turns") or ():
             session._take_turn(turn)
         session._take_spent(view["tree"])
-        if session.run is not None and not session.run.is_open:
+        if run is not None and session.run is not None and not session.run.is_open:
             session._end(_ending_of(session.run, session.seq, run), session.run.id)
         return session
 

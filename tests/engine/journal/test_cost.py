@@ -14,7 +14,7 @@ from prsm_core.engine.journal.redaction import without_secrets
 from prsm_core.engine.journal.unit import Journal
 from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.engine.turns.live_texts import LiveTexts
-from prsm_core.permissions import Redactor, redaction
+from prsm_core.permissions import Redactor
 from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.testing.memory_store import MemoryStore
 from prsm_core.testing.steps import Steps
@@ -91,22 +91,13 @@ def test_a_turns_end_does_not_search_what_was_told_before(team):
 
 
 @pytest.mark.requirement("U19")
-def test_lines_that_were_found_plain_are_not_searched_again(monkeypatch):
-    searched = []
-
-    def spy(text, real=redaction._may_hold_shape):
-        searched.append(text)
-        return real(text)
-
-    monkeypatch.setattr(redaction, "_may_hold_shape", spy)
-    told = [
-        f"Your name is c{n}.\n" + "you are one of a team, and so is everybody\n" * 20
-        for n in (1, 2)
+def test_lines_that_were_found_plain_are_not_searched_again():
+    """A sign that may belong to a key costs a search of its own."""
+    redactor, rest = Redactor(()), "a well-known line_of words, e.g. A1, that everybody gets\n" * 20
+    costs = [
+        calls_of(partial(redactor.finds, [f"You are {name}\n{rest}"])) for name in ("c1", "c2")
     ]
-    redactor = Redactor(())
-    assert not any(redactor.finds([text]) for text in told)
-    assert "c2" in searched[1]
-    assert "team" not in searched[1]
+    assert costs[1] < costs[0]
 
 
 def test_a_text_too_short_to_hold_a_secret_is_not_searched():

@@ -226,8 +226,11 @@ NO_TEXT = {
 NUMBERS = {"int", "float", "bool"}
 
 
+KINDS: dict[type, None] = dict.fromkeys([*map(type, WRITES.values()), *WRITTEN])
+
+
 @pytest.mark.requirement("U19")
-@pytest.mark.parametrize("kind", [*{type(one) for one in WRITES.values()}, *WRITTEN], ids=str)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_of_each_field_it_is_said_whether_it_holds_text(kind):
     hints = get_annotations(kind)
     said = {*(kind.texts if issubclass(kind, Write) else WRITTEN[kind])}

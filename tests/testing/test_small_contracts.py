@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from prsm_core import (
-    Allow,
     Ask,
     Deny,
     EventSink,

@@ -55,8 +55,8 @@ def _problem(name: object, text: object, owner: str | None) -> tuple[str, str] |
     """Return what is wrong with one change, and the cure."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"{name!r} is no name of a label", _NAMES
-    if _size(name) > NAME_BYTES:
-        return f"the name {name[:40]}… has {_size(name)} bytes", f"{NAME_BYTES} are the most"
+    if len(name) > NAME_BYTES:  # all of its characters are ASCII
+        return f"the name {name[:40]}… has {len(name)} bytes", f"{NAME_BYTES} are the most"
     program, slash, _ = name.partition("/")
     if slash and program != owner:
         cure = "choose a name without a slash"

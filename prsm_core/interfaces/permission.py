@@ -18,9 +18,10 @@ CheckWithSettings = Callable[[PermissionRequest, PermissionContext, Any], Decisi
 class PermissionCheckSpec:
     """Registers a check; None means no opinion. A check that raises or times out denies.
 
-    `check` may be an import string. An async function runs in a task of its own; one that returns
-    its verdict has been asked at once, which costs far less: it has nothing to wait for. Checks run in order of `priority` (lower first), then name;
-    the strongest verdict wins. In BYPASS only checks with `in_bypass` run.
+    `check` may be an import string. It returns its verdict, or an awaitable of it, which runs in a
+    task of its own: one that has nothing to wait for costs far less as a plain function. Checks run
+    in order of `priority` (lower first), then name; the strongest verdict wins. In BYPASS only
+    checks with `in_bypass` run.
 
     With `orchestration` it is asked about each call of PRSM's own tools as well, in every mode:
     the request's `tool` is `spawn_child` or another name of the table, its `arguments` are what

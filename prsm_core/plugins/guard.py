@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prsm_core.distributions import distribution_of
 from prsm_core.errors import PluginError, PrsmError
@@ -176,9 +176,10 @@ class Guest:
         looks at the time.
         """
         with self.calling(what, passes):
-            given = call()
-            if given is None or not inspect.isawaitable(given):
-                return cast("T", given)
+            given: Any = call()
+        if not hasattr(type(given), "__await__"):
+            answer: T = given
+            return answer
         try:
             return await self.within(seconds, what, lambda: given, passes=passes)
         except asyncio.CancelledError:

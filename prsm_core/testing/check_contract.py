@@ -17,7 +17,7 @@ import time
 from abc import ABC
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -106,9 +106,7 @@ class PermissionCheckContract(ABC):
     ) -> Verdict | None:
         async with asyncio.timeout(self.spec.timeout):
             given = self._check(request, context)
-            if given is None or not inspect.isawaitable(given):
-                return cast("Verdict | None", given)
-            return await given
+            return await given if inspect.isawaitable(given) else given
 
 
 def _samples() -> list[tuple[PermissionRequest, PermissionContext]]:

@@ -34,7 +34,6 @@ async def decided(tmp_path, *checks, trusted=()):
         (SystemExit(3), "the permission check check failed: SystemExit"),
         (asyncio.CancelledError(), "it cancelled itself"),
         ("deny", "the permission check check gave a str, which is no Allow or Deny or Ask"),
-        (Deny(None), "whose reason is a NoneType"),
     ],
     ids=str,
 )

@@ -49,14 +49,22 @@ def test_what_is_right_is_accepted_at_once(tool):
         {"type": "string", "pattern": "a"},
         {"type": ["string", "null"]},
         {"type": "null"},
-        {"type": "array"},
         {"enum": [1]},
-        {},
+        {"minLength": 1},
     ],
 )
 @pytest.mark.parametrize("value", ["a", 1, None, ["a"], {"a": 1}])
 def test_a_schema_that_says_more_is_left_to_jsonschema(schema, value):
     assert not compiled(schema)(value)
+
+
+@pytest.mark.parametrize("schema", [{}, {"description": "anything"}])
+@pytest.mark.parametrize("value", ["a", 1, None, ["a"], {"a": 1}])
+def test_a_schema_that_says_nothing_fits_whatever_is_given(schema, value):
+    assert compiled(schema)(value)
+    assert compiled({"type": "array"})([value])
+    assert compiled({"type": "object", "properties": {"a": schema}})({"a": value})
+    assert not compiled({"type": "array"})("a")
 
 
 def test_a_call_that_is_right_imports_no_jsonschema():

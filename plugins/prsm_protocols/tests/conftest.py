@@ -75,8 +75,8 @@ class World:
     async def call(self, tool, agent="w1", **args):
         """Call a tool as an agent, and commit what it does with its answer."""
         call = FakeCall(self, agent, args)
-        handler = self.tools.transition if tool == "state_transition" else getattr(self.tools, tool)
-        answer = handler(call)
+        name = "transition" if tool == "state_transition" else tool
+        answer = getattr(self.tools, name)(call)
         if isawaitable(answer):
             answer = await answer
         self.labels[agent] = dict(call.labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inspect import isawaitable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -51,7 +52,8 @@ async def test_a_move_is_made_where_the_page_has_it(world):
 
 async def test_a_call_for_which_nothing_has_to_be_read_kept_or_asked_is_answered_at_once(world):
     async def is_at_once(agent="w1", **args):
-        answer = world.tools.transition(FakeCall(world, agent, args))
+        call: Any = FakeCall(world, agent, args)
+        answer = world.tools.transition(call)
         if isawaitable(answer):
             await answer
         return not isawaitable(answer)

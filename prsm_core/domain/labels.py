@@ -44,7 +44,7 @@ def relabelled(
     if len(laid) > MOST:
         cure = f"take some away: an agent has {MOST} at most, with those that it inherits"
         raise _refusal(error, f"these are {len(laid)} labels", cure)
-    size = sum(_size(name) + _size(text) for name, text in laid.items())
+    size = _size("".join([*laid, *laid.values()]))
     if size > ALL_BYTES:
         cure = f"say less, or keep it in a file: all of an agent take {ALL_BYTES} bytes at most"
         raise _refusal(error, f"these labels take {size} bytes", cure)
@@ -55,8 +55,8 @@ def _problem(name: object, text: object, owner: str | None) -> tuple[str, str] |
     """Return what is wrong with one change, and the cure."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"{name!r} is no name of a label", _NAMES
-    if _size(name) > NAME_BYTES:
-        return f"the name {name[:40]}… has {_size(name)} bytes", f"{NAME_BYTES} are the most"
+    if len(name) > NAME_BYTES:  # all of its characters are ASCII
+        return f"the name {name[:40]}… has {len(name)} bytes", f"{NAME_BYTES} are the most"
     program, slash, _ = name.partition("/")
     if slash and program != owner:
         cure = "choose a name without a slash"
@@ -73,7 +73,7 @@ def _problem(name: object, text: object, owner: str | None) -> tuple[str, str] |
 
 
 def _size(text: str) -> int:
-    return len(text.encode(errors="replace"))
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 def _refusal(error: type[PrsmError], message: str, cure: str) -> PrsmError:

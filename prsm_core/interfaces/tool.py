@@ -163,8 +163,9 @@ class ToolCall(Protocol):
         ...
 
 
-ToolHandler = Callable[[ToolCall], Awaitable[Mapping[str, Any]]]
-ToolHandlerWithSettings = Callable[[ToolCall, Any], Awaitable[Mapping[str, Any]]]
+ToolAnswer = Awaitable[Mapping[str, Any]] | Mapping[str, Any]
+ToolHandler = Callable[[ToolCall], ToolAnswer]
+ToolHandlerWithSettings = Callable[[ToolCall, Any], ToolAnswer]
 WhenLabels = Callable[[Mapping[str, str]], bool]
 
 _ROLES = frozenset(role.value for role in AgentRole)
@@ -174,7 +175,8 @@ _ROLES = frozenset(role.value for role in AgentRole)
 class ToolContribution:
     """Registers a tool that agents may call beside PRSM's own, by the name of its `spec`.
 
-    `await handler(call)` returns the answer, a mapping of JSON values. It raises ToolInputError or
+    `await handler(call)` returns the answer, a mapping of JSON values; a handler that has nothing
+    to wait for may return it at once, which costs less. It raises ToolInputError or
     OrchestrationError, with a hint, for what the model can do something about; anything else is an
     error of the plugin, and told as one.
 

@@ -53,10 +53,22 @@ def _sanitized(value: Any, depth: int) -> Any:
         names = value.__struct_fields__
         return _record(value, names, depth) if names else value
     if kind is dict and depth < MAX_DEPTH:
-        if not value:
-            return value
-        return {_key(key): _sanitized(inner, depth + 1) for key, inner in value.items()}
+        return _of_dict(value, depth + 1) if value else value
+    if kind is list and depth < MAX_DEPTH:
+        return [_sanitized(inner, depth + 1) for inner in value]
     return _sanitized_other(value, depth)
+
+
+def _of_dict(values: dict[Any, Any], depth: int) -> dict[Any, Any]:
+    """Return a JSON object fit to keep; most of what it holds is, and is looked at right here."""
+    return {
+        (key if type(key) is str and key.isascii() else _key(key)): (
+            inner
+            if type(inner) in _FIT or (type(inner) is str and inner.isascii())
+            else _sanitized(inner, depth)
+        )
+        for key, inner in values.items()
+    }
 
 
 def _sanitized_other(value: Any, depth: int) -> Any:

@@ -88,7 +88,7 @@ async def _ask(
     try:
         check = guest.load()
         answer = partial(check, request, context)
-        verdict = await guest.within(spec.timeout, "its answer", answer)
+        verdict = await guest.asked(spec.timeout, "its answer", answer)
     except TooLateError:
         return _late(spec, guest)
     except PluginFaultError as error:

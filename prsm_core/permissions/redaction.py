@@ -208,7 +208,13 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {self.value(key): self.value(item) for key, item in value.items()}
+            clean = self.clean
+            return {
+                (key if key in clean else self.value(key)): (
+                    item if type(item) is str and item in clean else self.value(item)
+                )
+                for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
             items = [self.value(item) for item in value]
             return items if isinstance(value, list) else tuple(items)

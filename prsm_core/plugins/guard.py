@@ -1,11 +1,12 @@
 """The one guard around calls into third-party code: whatever goes wrong there has its name.
 
 A Guest is an object that a plugin has registered: a sink, a scorer, a check, a provider, a
-frontend. The core calls it in one of two ways:
+frontend. The core calls it in one of these ways:
 
     with guest.calling("write"):                    # in the caller's own task
         await sink.write(batch)
     status = await guest.within(6.0, "probe", provider.probe, clock=clock)  # in one of its own
+    verdict = await guest.asked(5.0, "its answer", check)   # in one, if it has to wait for anything
 
 Any BaseException of such a call is raised as PluginFaultError, but for what is the caller's own:
 a cancellation that somebody asked for, and Ctrl-C. So is an answer that is none (`wrong`), and
@@ -15,6 +16,7 @@ one that does not come in time: what then swallows its cancellation is left behi
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,7 +31,7 @@ from prsm_core.plugins.records import WORDS, one_line
 from prsm_core.plugins.settings import WithSettings, reference_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
     from types import TracebackType
 
     from prsm_core.interfaces.clock import Clock, Timer
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GRACE_SECONDS = 2.0  # how long what was cancelled may take to end before it is left behind
+
+_UNBEGUN = inspect.CORO_CREATED
 
 _log = logging.getLogger("prsm.plugins")
 
@@ -143,10 +147,8 @@ class Guest:
             TooLateError: it did not end in time.
             PluginFaultError: it failed.
         """
-        task = asyncio.get_running_loop().create_task(
-            self._called(what, call, passes), name=f"{what} of {self.kind} {self.name}"
-        )
-        visit = _Visit(task, clock, grace)
+        visit = _Visit(clock, grace)
+        visit.begin(self._called(what, call, passes, visit), f"{what} of {self.kind} {self.name}")
         try:
             await visit.until_over(seconds)
         except asyncio.CancelledError:
@@ -158,7 +160,32 @@ class Guest:
                 _log.warning("%s does not end its %s: it is left behind", self, what)
         if visit.is_late:
             raise TooLateError(self, what, f"it did not end within {seconds:g} s")
-        return task.result()
+        answer: T = visit.task.result()
+        return answer
+
+    async def asked(
+        self,
+        seconds: float | None,
+        what: str,
+        call: Callable[[], Awaitable[T] | T],
+        passes: tuple[type[Exception], ...] = (),
+    ) -> T:
+        """Return what `call()` gives; what has to be awaited is, as `within` does.
+
+        What is given at once costs no task and no timer. Nothing cuts that short: whoever asks
+        looks at the time.
+        """
+        with self.calling(what, passes):
+            given: Any = call()
+        if not hasattr(type(given), "__await__"):
+            answer: T = given
+            return answer
+        try:
+            return await self.within(seconds, what, lambda: given, passes=passes)
+        except asyncio.CancelledError:
+            if inspect.iscoroutine(given) and inspect.getcoroutinestate(given) == _UNBEGUN:
+                given.close()  # its task was cancelled before it began
+            raise
 
     def here(
         self,
@@ -176,10 +203,17 @@ class Guest:
         return Stay(self, what, seconds, clock, on_stuck, passes)
 
     async def _called(
-        self, what: str, call: Callable[[], Awaitable[T]], passes: tuple[type[Exception], ...]
+        self,
+        what: str,
+        call: Callable[[], Awaitable[T]],
+        passes: tuple[type[Exception], ...],
+        visit: _Visit,
     ) -> T:
-        with self.calling(what, passes):
-            return await call()
+        try:
+            with self.calling(what, passes):
+                return await call()
+        finally:
+            visit.end()
 
 
 class Calling:
@@ -323,33 +357,47 @@ def _running_task() -> asyncio.Task[Any] | None:
 class _Visit:
     """A call in a task of its own, until it has ended or nobody waits for it any more."""
 
-    def __init__(self, task: asyncio.Task[Any], clock: Clock | None, grace: float) -> None:
+    def __init__(self, clock: Clock | None, grace: float) -> None:
         self.is_late = False
-        self._task = task
-        self._later = (clock or asyncio.get_running_loop()).call_later
+        self._loop = asyncio.get_running_loop()
+        self._later = (clock or self._loop).call_later
         self._grace = grace
-        self._over = asyncio.Event()
+        self._is_over = False
+        self._waiter: asyncio.Future[None] | None = None
         self._timer: Timer | None = None
-        task.add_done_callback(self._ended)
+
+    def begin(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        """Run what calls `end` as the last thing that it does."""
+        self.task = self._loop.create_task(work, name=name)
+        self.task.add_done_callback(self._ended)
 
     async def until_over(self, seconds: float | None) -> None:
         """Wait for its end; after so many seconds it is too late."""
         if seconds is not None:
             self._timer = self._later(seconds, self._expire)
-        await self._over.wait()
+        if not self._is_over:
+            self._waiter = self._loop.create_future()
+            await self._waiter
 
     def stop(self) -> None:
         """Cancel it; it has a moment to end."""
         if self._timer is not None:
             self._timer.cancel()
-        self._task.cancel()
-        self._timer = self._later(self._grace, self._over.set)
+        self.task.cancel()
+        self._timer = self._later(self._grace, self.end)
+
+    def end(self) -> None:
+        """Let the one that waits go on."""
+        self._is_over = True
+        waiter = self._waiter
+        if waiter is not None and not waiter.done() and not self._loop.is_closed():
+            waiter.set_result(None)
 
     def leave(self) -> bool:
         """Wait for it no more; return whether it goes on all the same."""
         if self._timer is not None:
             self._timer.cancel()
-        return not self._task.done()
+        return not self.task.done()
 
     def _expire(self) -> None:
         self.is_late = True
@@ -358,7 +406,7 @@ class _Visit:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
             task.exception()  # whoever waits is told of it, and it is logged
-        self._over.set()
+        self.end()  # also of one that was cancelled before it began
 
 
 def _module_of(code: object) -> str:

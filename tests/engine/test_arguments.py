@@ -75,14 +75,22 @@ def test_an_open_object_takes_what_its_schema_of_others_says(value):
         {"type": ["date"]},
         {"type": "object", "additionalProperties": True},
         {"type": "object", "patternProperties": {"a": {}}},
-        {"type": "array"},
         {"enum": [1]},
-        {},
+        {"minLength": 1},
     ],
 )
 @pytest.mark.parametrize("value", ["a", 1, None, ["a"], {"a": 1}])
 def test_a_schema_that_says_more_is_left_to_jsonschema(schema, value):
     assert not compiled(schema)(value)
+
+
+@pytest.mark.parametrize("schema", [{}, {"description": "anything"}])
+@pytest.mark.parametrize("value", ["a", 1, None, ["a"], {"a": 1}])
+def test_a_schema_that_says_nothing_fits_whatever_is_given(schema, value):
+    assert compiled(schema)(value)
+    assert compiled({"type": "array"})([value])
+    assert compiled({"type": "object", "properties": {"a": schema}})({"a": value})
+    assert not compiled({"type": "array"})("a")
 
 
 def test_a_call_that_is_right_imports_no_jsonschema():

@@ -67,6 +67,37 @@ async def test_a_handler_moves_its_agent_by_the_step_that_closes_the_call(opened
     assert kinds.count("agent_labels_changed") == 1
 
 
+def move_at_once(call):
+    state = call.labels.get("p/state", "start")
+    if call.args["to"] == state:
+        raise ToolInputError(f"you are in {state}", hint="go elsewhere", code="no_move")
+    call.relabel({"p/state": call.args["to"]})
+    return {"from": state, "state": call.labels["p/state"]}
+
+
+def fails_at_once(call):
+    call.relabel({"p/state": call.args["to"]})
+    raise KeyError("broken")
+
+
+async def test_a_handler_that_answers_at_once_is_answered_for_in_the_same_step(opened):
+    async def master(agent):
+        assert await agent.call("move", to="work") == {"from": "start", "state": "work"}
+        assert state_of(team) == "work"
+        assert await agent.refused("move", to="work") == "no_move"
+        assert await agent.refused("fail", to="rest") == "plugin_fault"
+        assert state_of(team) == "work"
+        await agent.complete()
+
+    tools = table(tool(move_at_once), tool(fails_at_once, "fail"))
+    async with opened(tools=tools) as team:
+        await team.run("do it", LABELS, master=master)
+    kinds = [kind for (kind,) in team.ledger.rows("SELECT type FROM events ORDER BY seq")]
+    told = kinds.index("agent_labels_changed")
+    assert kinds[told + 1] == "tool_call_finished"
+    assert kinds.count("agent_labels_changed") == 1
+
+
 async def test_only_who_asks_for_a_tool_has_it_and_children_inherit_that(opened):
     has: dict[str, set[str]] = {}
 

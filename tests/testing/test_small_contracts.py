@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from prsm_core import (
-    Allow,
     Ask,
     Deny,
     EventSink,
@@ -128,10 +127,6 @@ async def abstains(request, context):
     return None
 
 
-def not_async(request, context):
-    return Allow()
-
-
 async def gives_a_word(request, context):
     return "deny"
 
@@ -179,7 +174,6 @@ def check_contract(check):
 
 
 CHECKS = [
-    (not_async, "it_is_asynchronous"),
     (gives_a_word, "it_gives_a_verdict_or_none_and_never_raises"),
     (needs_a_command, "it_gives_a_verdict_or_none_and_never_raises"),
     (needs_text, "it_gives_a_verdict_or_none_and_never_raises"),

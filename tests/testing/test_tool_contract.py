@@ -79,7 +79,7 @@ TOOLS = [
     ({"handler": refuses_without_a_hint}, ANSWERS),
     ({"handler": breaks}, ANSWERS),
     ({"handler": sends}, ANSWERS),
-    ({"handler": lambda call: {}}, ANSWERS),
+    ({"handler": lambda call: []}, ANSWERS),
     ({"handler": moves, "labels": "else"}, ANSWERS),
     ({"handler": moves, "when": lambda labels: labels["on"] == "yes"}, WHO),
     ({"handler": moves, "when": lambda labels: labels.get("on")}, WHO),

@@ -28,8 +28,10 @@ def told(standing: Standing, used: float | None, was: Standing) -> dict[str, Any
         "tools": None if declared.tools is None else list(declared.tools),
         "session": _SESSIONS[standing.page.page.session],
     }
-    texts = {"description": declared.description, "message": declared.message}
-    data |= {key: text for key, text in texts.items() if text}
+    if declared.description:
+        data["description"] = declared.description
+    if declared.message:
+        data["message"] = declared.message
     if declared.within is not None:
         data["within"] = {"seconds": declared.within.seconds, "to": declared.within.to}
     if opened := list(_opened(standing, used)):

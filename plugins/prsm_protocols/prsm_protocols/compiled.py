@@ -57,6 +57,11 @@ class Compiled:
             )
             for name in dict.fromkeys(each.source for each in page.transitions)
         }
+        self._found = {
+            (name, move.transition.target): move
+            for name, moves in self._moves.items()
+            for move in moves
+        }
         self._allowed = {
             state.name: frozenset(state.tools)
             for state in self.states.values()
@@ -78,7 +83,7 @@ class Compiled:
     def find(self, state: str, target: str) -> Move:
         """Return a transition; raises InvalidTransitionError, which names the machine."""
         self.machine.validate(state, target)
-        return next(move for move in self.moves(state) if move.transition.target == target)
+        return self._found[state, target]
 
 
 class Protocol:
@@ -89,6 +94,7 @@ class Protocol:
     ) -> None:
         self.name = name
         self.pages = pages
+        self.start = pages[name]  # the page that it is named after
         self.sources = sources  # the text of each page as it was written
         self._led: dict[str, Protocol] = {}
 
@@ -103,20 +109,15 @@ class Protocol:
         texts = (printed(self.pages[name].page) for name in sorted(self.pages))
         return f"{_FORM}{self.name}\n\n" + "\n".join(texts)
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """The digits of the hash that labels have."""
         return self.digest[:HASH_DIGITS]
 
-    @property
+    @cached_property
     def id(self) -> str:
         """What the label of an agent says."""
         return f"{self.name}@{self.hash}"
-
-    @property
-    def start(self) -> Compiled:
-        """The page that it is named after."""
-        return self.pages[self.name]
 
     def led_to(self, name: str) -> Protocol:
         """Return the protocol of another page that this one leads to."""

@@ -11,7 +11,7 @@ from prsm_protocols.labels import is_under_protocol, pin_of
 from prsm_protocols.tool_names import ALWAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from prsm_core import PermissionContext, PermissionRequest
     from prsm_protocols.validator import Standing, Validator
@@ -23,6 +23,23 @@ class Enforcing:
     def __init__(self, validator: Validator, now: Callable[[], float] = time.time) -> None:
         self._validator = validator
         self._now = now  # Unix seconds
+
+    def decide(
+        self, request: PermissionRequest, context: PermissionContext
+    ) -> Awaitable[Deny | None] | Deny | None:
+        """Return what `check` does: at once, unless something has to be read first."""
+        if not is_under_protocol(context.labels) or request.tool in ALWAYS:
+            return None
+        pin = pin_of(context.labels, request.agent_id)
+        if pin is None:
+            return self.check(request, context)
+        try:
+            standing = self._validator.pinned_now(pin)
+        except PrsmError as error:
+            return _unreadable(error)
+        if standing is None:
+            return self.check(request, context)
+        return self._verdict(standing, request.tool, self._now())
 
     async def check(self, request: PermissionRequest, context: PermissionContext) -> Deny | None:
         """Deny what the state does not list; no opinion on the rest, and on other agents.
@@ -36,8 +53,11 @@ class Enforcing:
             now = self._now()
             standing = await self._standing(request.agent_id, context, now)
         except PrsmError as error:
-            return Deny(f"{error.message}\n{error.hint or ''}".strip())
-        why = self._validator.denial(standing, request.tool, now)
+            return _unreadable(error)
+        return self._verdict(standing, request.tool, now)
+
+    def _verdict(self, standing: Standing, tool: str, now: float) -> Deny | None:
+        why = self._validator.denial(standing, tool, now)
         return None if why is None else Deny(why)
 
     async def _standing(self, agent_id: str, context: PermissionContext, now: float) -> Standing:
@@ -48,11 +68,17 @@ class Enforcing:
         )
 
 
-async def check(request: PermissionRequest, context: PermissionContext) -> Deny | None:
+def check(
+    request: PermissionRequest, context: PermissionContext
+) -> Awaitable[Deny | None] | Deny | None:
     """Deny what the state of an agent's protocol does not list."""
     if not is_under_protocol(context.labels):
         return None
-    return await _enforcing().check(request, context)
+    return _enforcing().decide(request, context)
+
+
+def _unreadable(error: PrsmError) -> Deny:
+    return Deny(f"{error.message}\n{error.hint or ''}".strip())
 
 
 @cache

@@ -51,7 +51,7 @@ class Library:
 
     def current(self, workspace: str) -> ProtocolSet | None:
         """Return what `read` would, where no file has to be read for it; raises as it does."""
-        return self._same(workspace, _signature(Path(workspace, PAGES)))
+        return self._same(workspace, _signature(f"{workspace}/{PAGES}"))
 
     def _same(self, workspace: str, signature: Signature) -> ProtocolSet | None:
         known = self._known.get(workspace)
@@ -102,7 +102,7 @@ def _compiled(folder: Path) -> ProtocolSet | ProtocolError:
         return error
 
 
-def _signature(folder: Path) -> Signature:
+def _signature(folder: str | Path) -> Signature:
     """Return what changes whenever a page does; a folder that is missing has no page."""
     try:
         with os.scandir(folder) as entries:
@@ -132,5 +132,5 @@ def _data(path: Path) -> bytes | Problem:
         return file.read(MAX_BYTES + 1)
 
 
-def _error(folder: Path, text: str) -> ProtocolError:
+def _error(folder: str | Path, text: str) -> ProtocolError:
     return ProtocolError([Problem(file=str(folder), line=1, text=text)])

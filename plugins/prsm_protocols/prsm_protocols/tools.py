@@ -1,7 +1,8 @@
 """The tools of agents under a protocol: what they can call, and what each call does.
 
 A handler first reads pages and asks whom it has to ask. From there to its answer it awaits nothing:
-what it decides by the agent's labels, and what it makes of them, is one step with the answer.
+what it decides by the agent's labels, and what it makes of them, is one step with the answer. A
+move for which nothing has to be read, kept or asked is answered at once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from prsm_protocols.upgrading import Upgrades, upgraded
 from prsm_protocols.validator import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping
 
     from prsm_core import ToolCall
     from prsm_protocols.compiled import Protocol
@@ -35,6 +36,15 @@ class Tools:
         self._validator = validator
         self._upgrades = Upgrades(validator)
 
+    def transition(self, call: ToolCall) -> Awaitable[Mapping[str, Any]] | Mapping[str, Any]:
+        """Return what `state_transition` does: at once, unless it has to wait for something."""
+        pin, now = pin_of(call.labels, call.agent_id), call.now
+        standing = None if pin is None else self._validator.pinned_now(pin)
+        if standing is None or not self._is_at_hand(call, standing, now):
+            return self.state_transition(call)
+        _small(call.args.get("context"), "context")
+        return self._moved(call, standing, None, now)
+
     async def state_transition(self, call: ToolCall) -> Mapping[str, Any]:
         """Move the agent to a state, or tell it where it is."""
         _small(call.args.get("context"), "context")
@@ -42,7 +52,7 @@ class Tools:
         asks = call.args.get("to") is None
         upgrade = None if asks else await self._upgrades.offer(call, standing)
         await self._keep_what_follows(call, standing, upgrade)
-        return self._moved(call, standing, upgrade)
+        return self._moved(call, self._standing(call, standing), upgrade, call.now)
 
     async def message_send(self, call: ToolCall) -> Mapping[str, Any]:
         """Send another agent a text."""
@@ -78,6 +88,15 @@ class Tools:
         if timed is not standing:
             await self._keep(timed.protocol)
         return timed
+
+    def _is_at_hand(self, call: ToolCall, standing: Standing, now: float) -> bool:
+        """Return whether all that a call needs is in memory, and nobody has to be asked."""
+        if standing.overdue(now) is not None:
+            return False
+        if (to := call.args.get("to")) is None:
+            return True
+        page = standing.page.home(to)
+        return page == standing.protocol.name and self._upgrades.has_none(call, standing)
 
     async def _begun(self, call: ToolCall, labels: Mapping[str, str]) -> Standing:
         return await self._validator.begun_soon(
@@ -115,20 +134,20 @@ class Tools:
         return standing
 
     def _moved(
-        self, call: ToolCall, prepared: Standing, upgrade: Upgrade | None
+        self, call: ToolCall, was: Standing, upgrade: Upgrade | None, now: float
     ) -> Mapping[str, Any]:
-        to = call.args.get("to")
-        was = self._standing(call, prepared)
-        standing = timed = self._validator.timed(was, call.now)
+        """Move the agent from where it stands now, without awaiting anything."""
+        to, used = call.args.get("to"), call.context_used
+        standing = timed = self._validator.timed(was, now)
         changes: dict[str, str] = {}
         if upgrade is not None:
             changes |= upgrade.labels
             if upgrade.protocol is not None:
-                standing = upgraded(standing, upgrade.protocol, call.now)
+                standing = upgraded(standing, upgrade.protocol, now)
         refused: OrchestrationError | None = None
         if to is not None and not (to == standing.state and standing is not was):
             try:
-                standing = self._validator.move(standing, to, call.context_used, call.now)
+                standing = self._validator.move(standing, to, used, now)
             except OrchestrationError as error:
                 if standing is was and not changes:
                     raise
@@ -137,17 +156,16 @@ class Tools:
             changes |= changes_to(standing.pin, call.agent_id)
         if changes:
             call.relabel(changes)
-        return _answer(call, standing, was, timed, refused)
+        return _answer(told(standing, used, was), standing, was, timed, refused)
 
 
 def _answer(
-    call: ToolCall,
+    data: dict[str, Any],
     standing: Standing,
     was: Standing,
     timed: Standing,
     refused: OrchestrationError | None,
 ) -> dict[str, Any]:
-    data = told(standing, call.context_used, was)
     if timed is not was:
         data["timed_out"] = was.state
     if was.protocol.name == standing.protocol.name and was.protocol.id != standing.protocol.id:
@@ -159,6 +177,8 @@ def _answer(
 
 def _small(value: Any, name: str) -> None:
     """Raise ToolInputError for a JSON value that is too much to note."""
+    if value is None:
+        return
     size = len(json.dumps(value).encode())
     if size > MAX_JSON:
         raise ToolInputError(
@@ -169,7 +189,7 @@ def _small(value: Any, name: str) -> None:
 
 VALIDATOR = Validator()
 _TOOLS = Tools(VALIDATOR)
-state_transition = _TOOLS.state_transition
+state_transition = _TOOLS.transition
 message_send = _TOOLS.message_send
 message_next = _TOOLS.message_next
 measure = _TOOLS.measure

@@ -43,6 +43,17 @@ class Upgrades:
         self._for_all: set[tuple[str, str]] = set()  # workspaces, and OLD>NEW of each
         self._asking: dict[tuple[str, str], asyncio.Lock] = {}
 
+    def has_none(self, call: ToolCall, standing: Standing) -> bool:
+        """Return whether the files as they are now have no newer version, if that is in memory."""
+        if not (standing.is_pinned and call.trusted):
+            return False
+        try:
+            protocols = self._validator.library.current(call.workspace)
+        except ProtocolError:
+            return False
+        newest = None if protocols is None else protocols.get(standing.protocol.name)
+        return newest is not None and newest.id == standing.protocol.id
+
     async def offer(self, call: ToolCall, standing: Standing) -> Upgrade | None:
         """Return what a person says of the newer version, if there is one that fits."""
         newer = await self._newer(call, standing)
@@ -86,7 +97,8 @@ def upgraded(standing: Standing, newer: Protocol, now: float) -> Standing:
     if state is None:
         raise OrchestrationError(f"{newer.id} has no state {standing.state}", code="no_upgrade")
     since = standing.since if state == standing.state else now
-    return Standing(newer, state, since, is_pinned=True).at(state, since)
+    protocol = newer.led_to(newer.start.home(state))
+    return Standing(protocol, state, since, is_pinned=True)
 
 
 def upgraded_state(newer: Protocol, state: str) -> str | None:

@@ -27,23 +27,15 @@ if TYPE_CHECKING:
 class Standing:
     """Where an agent stands: a state, of a page, of a version; and since when."""
 
-    __slots__ = ("is_pinned", "protocol", "since", "state")
+    __slots__ = ("declared", "is_pinned", "page", "protocol", "since", "state")
 
     def __init__(self, protocol: Protocol, state: str, since: float, *, is_pinned: bool) -> None:
         self.protocol = protocol
         self.state = state
         self.since = since
         self.is_pinned = is_pinned  # False: it has made no call, and nothing of it is written
-
-    @property
-    def page(self) -> Compiled:
-        """The page that its state stands on."""
-        return self.protocol.start
-
-    @property
-    def declared(self) -> State:
-        """What the page says of its state."""
-        return self.page.states[self.state]
+        self.page: Compiled = protocol.start  # which its state stands on
+        self.declared: State = self.page.states[state]  # what that says of it
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -79,6 +71,11 @@ class Validator:
         Raises OrchestrationError where that is lost.
         """
         return _pinned(pin, self.kept.get(pin.protocol))
+
+    def pinned_now(self, pin: Pin) -> Standing | None:
+        """Return what `pinned` does, None where that would have to be read."""
+        found = self.kept.find(pin.protocol)
+        return None if found is None else _pinned(pin, found)
 
     async def pinned_soon(self, pin: Pin) -> Standing:
         """Return what `pinned` does; a thread reads what is not in memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import isawaitable
 from types import SimpleNamespace
 
 import pytest
@@ -74,7 +75,10 @@ class World:
     async def call(self, tool, agent="w1", **args):
         """Call a tool as an agent, and commit what it does with its answer."""
         call = FakeCall(self, agent, args)
-        answer = await getattr(self.tools, tool)(call)
+        name = "transition" if tool == "state_transition" else tool
+        answer = getattr(self.tools, name)(call)
+        if isawaitable(answer):
+            answer = await answer
         self.labels[agent] = dict(call.labels)
         self.sent += call.sent
         return answer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import isawaitable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +34,11 @@ async def denial(world, tool, agent="w1", mode=PermissionMode.DEFAULT):
         labels=world.labels[agent],
     )
     request = PermissionRequest(agent_id=agent, tool=tool)
-    verdict = await Enforcing(world.validator, lambda: world.time).check(request, context)
+    enforcing = Enforcing(world.validator, lambda: world.time)
+    verdict = enforcing.decide(request, context)
+    if isawaitable(verdict):
+        verdict = await verdict
+    assert verdict == await enforcing.check(request, context)
     assert verdict is None or isinstance(verdict, Deny)
     return None if verdict is None else verdict.reason
 

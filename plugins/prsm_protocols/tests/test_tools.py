@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from inspect import isawaitable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prsm_protocols.problems import ProtocolError
 
-from plugins.prsm_protocols.tests.conftest import INBOX, World
+from plugins.prsm_protocols.tests.conftest import INBOX, FakeCall, World
 from prsm_core import MessageRoutingError, OrchestrationError, ToolInputError
 
 
@@ -46,6 +48,25 @@ async def test_a_move_is_made_where_the_page_has_it(world):
     assert answer["message"] == "Work on one thing."
     assert answer["tools"] is None
     assert world.state() == "deep_work"
+
+
+async def test_a_call_for_which_nothing_has_to_be_read_kept_or_asked_is_answered_at_once(world):
+    async def is_at_once(agent="w1", **args):
+        call: Any = FakeCall(world, agent, args)
+        answer = world.tools.transition(call)
+        if isawaitable(answer):
+            await answer
+        return not isawaitable(answer)
+
+    assert not await is_at_once()  # its version has to be kept first
+    await world.move()
+    assert await is_at_once()
+    assert await is_at_once(to="deep_work")
+    assert not await is_at_once(to="idle")  # of another page
+    world.page("inbox", INBOX.replace("Work on one thing.", "Work on two."))
+    assert await is_at_once()  # where it stays
+    assert not await is_at_once(to="deep_work")  # a person is asked first
+    assert len(world.questions) == 1
 
 
 @pytest.mark.requirement("A12")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     Schema = Mapping[str, Any]
     Check = Callable[[object], bool]
 
+_SAYS_NOTHING = frozenset({"description"})  # of what fits
 _UNDERSTOOD = frozenset(
     {
         "type",
@@ -37,6 +38,8 @@ def compiled(schema: Schema) -> Check:
 
     Nothing surely fits a schema that says more than is known.
     """
+    if schema.keys() <= _SAYS_NOTHING:
+        return _always
     if not schema.keys() <= _UNDERSTOOD:
         return _never
     if "enum" in schema:
@@ -55,6 +58,10 @@ def explain(schema: Schema, value: object) -> tuple[str, str] | None:
     if error is None:
         return None
     return ".".join(str(part) for part in error.absolute_path), error.message
+
+
+def _always(_value: object) -> bool:
+    return True
 
 
 def _never(_value: object) -> bool:

@@ -126,7 +126,7 @@ class PluginTool:
     async def _answer(self, seen: PluginCall) -> Mapping[str, Any]:
         handler = self._guest.load()
         try:
-            answer = await self._guest.within(None, _WHAT, partial(handler, seen), passes=_ANSWERS)
+            answer = await self._guest.asked(None, _WHAT, partial(handler, seen), _ANSWERS)
         except StoreError as error:
             if breaks_ledger(error) and not self._journal.is_suspended:
                 raise self._guest.failed(_WHAT, error) from error  # it is none of the engine's

@@ -189,12 +189,12 @@ class PluginCall:
     @property
     def workspace(self) -> str:
         """The folder of the session, which `cwd` is in."""
-        return self._parts.standing.context(self._call.life).workspace
+        return self._parts.standing.workspace_of(self._call.record)
 
     @property
     def trusted(self) -> bool:
         """Whether the person trusts that folder."""
-        return self._parts.standing.context(self._call.life).trusted
+        return self._parts.standing.trusted
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -206,8 +206,10 @@ class PluginCall:
         """What share of its model's context the last response used; None: not known."""
         record, told = self._call.record, self._call.calls.turn.fold.context
         used = record.context_used if told.used is None else told.used
+        if used is None:
+            return None
         window = told.context_window or window_of(record, self._parts.window)
-        return None if used is None or not window else min(1.0, used / window)
+        return min(1.0, used / window) if window else None
 
     @property
     def now(self) -> float:

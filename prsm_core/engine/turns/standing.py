@@ -43,8 +43,12 @@ class Standing:
         self._reads_by_shell = reads_by_shell
         self._workspace = workspace
         self.is_apart = is_apart
-        self._trusted = trusted
+        self.trusted = trusted
         self._interactive = interactive
+
+    def workspace_of(self, record: AgentRecord) -> str:
+        """Return the folder of the session as this agent has it."""
+        return self._workspace(record.descriptor.cwd)
 
     def context(self, life: Life, *, sandboxed: bool = False) -> PermissionContext:
         """Return what decisions about this agent depend on now."""
@@ -53,8 +57,8 @@ class Standing:
             mode=descriptor.mode,
             role=descriptor.role,
             provider=descriptor.provider,
-            workspace=self._workspace(descriptor.cwd),
-            trusted=self._trusted,
+            workspace=self.workspace_of(life.record),
+            trusted=self.trusted,
             interactive=self._interactive,
             tools=descriptor.tools,
             lineage=self._roster.lineage(descriptor.agent_id),

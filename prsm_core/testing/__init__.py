@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # importing typing would cost more than everything else h
 
 if TYPE_CHECKING:
     from prsm_core.testing.app_contract import AppContract, AppScene
-    from prsm_core.testing.app_double import ScriptedApp, ScriptedRun, settle
+    from prsm_core.testing.app_double import ScriptedApp, settle
     from prsm_core.testing.check_contract import PermissionCheckContract
     from prsm_core.testing.client_contract import ClientFrontendContract
     from prsm_core.testing.doubles import (
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         sample_tasks,
     )
     from prsm_core.testing.scorer_contract import ModelScorerContract
+    from prsm_core.testing.scripted_run import ScriptedRun
     from prsm_core.testing.sink_contract import EventSinkContract
     from prsm_core.testing.store_contract import StoreContract
     from prsm_core.testing.terminal import Terminal, open_terminal
@@ -144,7 +145,8 @@ __all__ = [
 
 _HOMES = {
     "prsm_core.testing.app_contract": ("AppContract", "AppScene"),
-    "prsm_core.testing.app_double": ("ScriptedApp", "ScriptedRun", "settle"),
+    "prsm_core.testing.app_double": ("ScriptedApp", "settle"),
+    "prsm_core.testing.scripted_run": ("ScriptedRun",),
     "prsm_core.testing.check_contract": ("PermissionCheckContract",),
     "prsm_core.testing.client_contract": ("ClientFrontendContract",),
     "prsm_core.testing.doubles": (

@@ -32,6 +32,7 @@ from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, MessageRoutingError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.testing.scripted_changes import ScriptedChanges
+from prsm_core.testing.scripted_run import RUN, SESSION, ScriptedRun
 from prsm_core.testing.scripted_turns import (
     MORE,
     labels_now,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.permissions import Answer
 
-RUN, SESSION = "run-1", "session-1"
 COMPLETED = RunResult(
     status="completed",
     summary="All done.",
@@ -64,20 +64,6 @@ async def settle() -> None:
     """Let every task that can go on do so."""
     for _ in range(50):
         await asyncio.sleep(0)
-
-
-class ScriptedRun:
-    """RunHandle whose result a test gives."""
-
-    def __init__(self, session: str = SESSION) -> None:
-        self.run_id = RUN
-        self.session = session
-        self.since = 0
-        self.ended: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
-
-    async def result(self) -> RunResult:
-        """Wait until the test has ended the run."""
-        return await asyncio.shield(self.ended)
 
 
 class ScriptedApp(ScriptedChanges):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from prsm_core.interfaces.frontend import AppHandle
-    from prsm_core.testing.app_double import ScriptedRun
+    from prsm_core.testing.scripted_run import ScriptedRun
 
 _FINISHED = frozenset({"completed", "failed", "killed"})
 _FORMS = ("json", "jsonl", "html")

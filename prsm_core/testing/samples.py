@@ -11,7 +11,7 @@ from prsm_core.domain.events import EVENT_FIELDS, LIVE_TYPES, Event
 from prsm_core.domain.models import ModelCapability, ModelTier, TaskProfile
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.testing.app_double import RUN, SESSION
+from prsm_core.testing.scripted_run import RUN, SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

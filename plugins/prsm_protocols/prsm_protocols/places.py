@@ -15,12 +15,12 @@ PAGES = ".prism/protocols"  # of a workspace that is trusted
 
 def kept_folder() -> Path:
     """Return the folder of the pages that agents are pinned to."""
-    return _kept_of(os.environ.get("PRSM_HOME"))
+    return _kept_in(state_folder())
 
 
-@lru_cache(8)
-def _kept_of(home: str | None) -> Path:
-    return _state_of(home) / "protocols"
+@lru_cache(8)  # each decision about a tool asks
+def _kept_in(state: Path) -> Path:
+    return state / "protocols"
 
 
 def measurements_folder() -> Path:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from prsm_protocols.validator import Standing
 
 MAX_JSON = 16 * 1024  # bytes of a context, or of what is measured
+_MOST_OF_ONE = 12  # bytes that JSON takes for a character: it is escaped as two halves
 
 
 class Tools:
@@ -185,7 +186,7 @@ def _answer(
 
 def _small(value: Any, name: str) -> None:
     """Raise ToolInputError for a JSON value that is too much to note."""
-    if value is None:
+    if value is None or _MOST_OF_ONE * len(repr(value)) <= MAX_JSON:
         return
     size = len(json.dumps(value).encode())
     if size > MAX_JSON:

@@ -36,7 +36,7 @@ def relabelled(
     `owner` is the program that changes them, None for a person. Raises `error`, with the code
     `bad_labels` and the cure as its hint, for changes that cannot be, or that are not its own.
     """
-    if not isinstance(changes, Mapping):
+    if not isinstance(changes, dict | Mapping):
         raise _refusal(error, f"labels are a {type(changes).__name__}", "give texts by name")
     for name, text in changes.items():
         if (problem := _problem(name, text, owner)) is not None:

@@ -240,4 +240,4 @@ def _pinned() -> Iterator[tuple[str, dict[str, str]]]:
     with _home() as folder:
         Kept().put(protocol)
         pin = Pin(protocol=protocol.id, state="s0", since=time.time())
-        yield str(folder), {"protocol": "p", **changes_to(pin, "a")}
+        yield str(folder), {"protocol": "p", **changes_to(pin, "a", {})}

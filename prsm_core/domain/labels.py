@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def relabelled(
     `owner` is the program that changes them, None for a person. Raises `error`, with the code
     `bad_labels` and the cure as its hint, for changes that cannot be, or that are not its own.
     """
-    if not isinstance(changes, Mapping):
+    if not isinstance(changes, dict | Mapping):
         raise _refusal(error, f"labels are a {type(changes).__name__}", "give texts by name")
     for name, text in changes.items():
         if (problem := _problem(name, text, owner)) is not None:
@@ -53,7 +54,7 @@ def relabelled(
 
 def _problem(name: object, text: object, owner: str | None) -> tuple[str, str] | None:
     """Return what is wrong with one change, and the cure."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _is_name(name):
         return f"{name!r} is no name of a label", _NAMES
     if len(name) > NAME_BYTES:  # all of its characters are ASCII
         return f"the name {name[:40]}… has {len(name)} bytes", f"{NAME_BYTES} are the most"
@@ -70,6 +71,11 @@ def _problem(name: object, text: object, owner: str | None) -> tuple[str, str] |
     if _size(text) > TEXT_BYTES:
         return f"label {name} has {_size(text)} bytes", f"{TEXT_BYTES} are the most"
     return None
+
+
+@lru_cache(256)  # agents have few names, and some of them set one again and again
+def _is_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None
 
 
 def _size(text: str) -> int:

@@ -49,11 +49,11 @@ def _sanitized(value: Any, depth: int) -> Any:
         return value
     if kind in _FIT:
         return value
+    if kind is dict and depth < MAX_DEPTH:
+        return _of_dict(value, depth + 1) if value else value
     if isinstance(value, Record):
         names = value.__struct_fields__
         return _record(value, names, depth) if names else value
-    if kind is dict and depth < MAX_DEPTH:
-        return _of_dict(value, depth + 1) if value else value
     if kind is list and depth < MAX_DEPTH:
         return [_sanitized(inner, depth + 1) for inner in value]
     return _sanitized_other(value, depth)
@@ -61,14 +61,13 @@ def _sanitized(value: Any, depth: int) -> Any:
 
 def _of_dict(values: dict[Any, Any], depth: int) -> dict[Any, Any]:
     """Return a JSON object fit to keep; most of what it holds is, and is looked at right here."""
-    return {
-        (key if type(key) is str and key.isascii() else _key(key)): (
-            inner
-            if type(inner) in _FIT or (type(inner) is str and inner.isascii())
-            else _sanitized(inner, depth)
-        )
-        for key, inner in values.items()
-    }
+    fit = {}
+    for key, inner in values.items():
+        kind = type(inner)
+        if not (inner.isascii() if kind is str else kind in _FIT):
+            inner = _sanitized(inner, depth)
+        fit[key if type(key) is str and key.isascii() else _key(key)] = inner
+    return fit
 
 
 def _sanitized_other(value: Any, depth: int) -> Any:

@@ -119,6 +119,12 @@ class Protocol:
         """What the label of an agent says."""
         return f"{self.name}@{self.hash}"
 
+    @cached_property
+    def has_guards(self) -> bool:
+        """Whether any of its moves depends on what an agent has used."""
+        pages = self.pages.values()
+        return any(each.guard is not None for one in pages for each in one.page.transitions)
+
     def led_to(self, name: str) -> Protocol:
         """Return the protocol of another page that this one leads to."""
         if name == self.name:

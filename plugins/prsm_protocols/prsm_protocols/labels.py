@@ -57,14 +57,15 @@ def page_of(labels: Mapping[str, str], agent_id: str) -> str:
     return chosen(labels) if pin is None else pin.name
 
 
-def changes_to(pin: Pin, agent_id: str) -> dict[str, str]:
-    """Return the changes of labels by which an agent has a pin."""
-    return {
+def changes_to(pin: Pin, agent_id: str, labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the changes of an agent's labels by which it has a pin."""
+    told = {
         PROTOCOL: pin.protocol,
         STATE: pin.state,
         SINCE: f"{pin.since:.0f}",
         AGENT: agent_id,
     }
+    return {name: text for name, text in told.items() if labels.get(name) != text}
 
 
 def _seconds(text: str) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from prsm_protocols.problems import Problem, ProtocolError
 from prsm_protocols.reading import MAX_BYTES, read_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from prsm_protocols.reading import Source
 
@@ -26,14 +27,30 @@ _KNOWN = 64  # workspaces that are remembered
 _NO_PAGES = frozenset({"readme.md"})
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
+_FINE_GRAIN = 50_000_000  # nanoseconds: a system that tells parts of a millisecond counts in ticks
+_COARSE_GRAIN = 2_000_000_000  # the most that one counts in which does not
+
 Signature = tuple[tuple[str, int, int, int], ...]
+Stamp = tuple[int, int, int, int]
+
+
+class _Known:
+    """What a workspace's pages were when they were read, and what its folder was like."""
+
+    __slots__ = ("found", "listed", "signature")
+
+    def __init__(self, signature: Signature, found: ProtocolSet | ProtocolError) -> None:
+        self.signature = signature
+        self.found = found
+        self.listed: Stamp | None = None  # of the folder that has these names, once it is settled
 
 
 class Library:
-    """Owns what is known of the pages of each workspace."""
+    """Owns what is known of the pages of each workspace; `now` is in Unix nanoseconds."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[Signature, ProtocolSet | ProtocolError]] = {}
+    def __init__(self, now: Callable[[], int] = time.time_ns) -> None:
+        self._now = now
+        self._known: dict[str, _Known] = {}
 
     def read(self, workspace: str) -> ProtocolSet:
         """Return the protocols of a workspace, as its files are now; blocks.
@@ -46,16 +63,34 @@ class Library:
             return found
         while len(self._known) >= _KNOWN:
             del self._known[next(iter(self._known))]
-        self._known[workspace] = (signature, _compiled(folder))
-        return _or_raise(self._known[workspace][1])
+        known = self._known[workspace] = _Known(signature, _compiled(folder))
+        return _or_raise(known.found)
 
     def current(self, workspace: str) -> ProtocolSet | None:
         """Return what `read` would, where no file has to be read for it; raises as it does."""
         return self._same(workspace, _signature(f"{workspace}/{PAGES}"))
 
+    def unchanged(self, workspace: str) -> ProtocolSet | None:
+        """Return what `current` would, without listing a folder that is as it was when listed.
+
+        Any other name in it gives it another time, if it was listed later than its time can tell.
+        """
+        folder = f"{workspace}/{PAGES}"
+        known, stamp = self._known.get(workspace), _stamp(folder)
+        if known is None or stamp is None:
+            return self.current(workspace)
+        if known.listed == stamp:
+            told = tuple(_told(name, folder) for name, *_ in known.signature)
+            return _or_raise(known.found) if told == known.signature else None
+        begun = self._now()
+        if (found := self.current(workspace)) is not None and _is_settled(stamp, begun):
+            known.listed = stamp
+        return found
+
     def _same(self, workspace: str, signature: Signature) -> ProtocolSet | None:
         known = self._known.get(workspace)
-        return _or_raise(known[1]) if known is not None and known[0] == signature else None
+        is_same = known is not None and known.signature == signature
+        return _or_raise(known.found) if known is not None and is_same else None
 
 
 def _or_raise(found: ProtocolSet | ProtocolError) -> ProtocolSet:
@@ -113,6 +148,30 @@ def _signature(folder: str | Path) -> Signature:
     except OSError as error:
         raise _error(folder, f"it cannot be read: {error.strerror}") from error
     return tuple(sorted((name, of.st_mtime_ns, of.st_size, of.st_ino) for name, of in told))
+
+
+def _stamp(folder: str) -> Stamp | None:
+    """Return what changes whenever a name in a folder does; None where it cannot be told."""
+    try:
+        of = os.stat(folder)  # noqa: PTH116 - each move comes by here, and a Path costs more
+    except OSError:
+        return None
+    return (of.st_ctime_ns, of.st_mtime_ns, of.st_ino, of.st_dev)
+
+
+def _is_settled(stamp: Stamp, now: int) -> bool:
+    """Return whether what is changed in a folder from now on, in nanoseconds, gives another."""
+    changed = stamp[0]
+    return now - changed > (_FINE_GRAIN if changed % 1_000_000 else _COARSE_GRAIN)
+
+
+def _told(name: str, folder: str) -> tuple[str, int, int, int] | None:
+    """Return what a signature has of a page; None where it is gone."""
+    try:
+        of = os.lstat(f"{folder}/{name}")
+    except OSError:
+        return None
+    return (name, of.st_mtime_ns, of.st_size, of.st_ino)
 
 
 def _is_page(name: str) -> bool:

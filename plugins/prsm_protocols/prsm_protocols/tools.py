@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from prsm_protocols.validator import Standing
 
 MAX_JSON = 16 * 1024  # bytes of a context, or of what is measured
+_MOST_OF_ONE = 12  # bytes that JSON takes for a character: it is escaped as two halves
 
 
 class Tools:
@@ -130,14 +131,14 @@ class Tools:
         was = self._standing(call, prepared)
         standing = self._validator.timed(was, call.now)
         if standing is not was or not was.is_pinned:
-            call.relabel(changes_to(standing.pin, call.agent_id))
+            call.relabel(changes_to(standing.pin, call.agent_id, call.labels))
         return standing
 
     def _moved(
         self, call: ToolCall, was: Standing, upgrade: Upgrade | None, now: float
     ) -> Mapping[str, Any]:
         """Move the agent from where it stands now, without awaiting anything."""
-        to, used = call.args.get("to"), call.context_used
+        to, used = call.args.get("to"), _used(call, was, upgrade)
         standing = timed = self._validator.timed(was, now)
         changes: dict[str, str] = {}
         if upgrade is not None:
@@ -153,10 +154,18 @@ class Tools:
                     raise
                 refused = error
         if standing is not was or not was.is_pinned:
-            changes |= changes_to(standing.pin, call.agent_id)
+            changes |= changes_to(standing.pin, call.agent_id, call.labels)
         if changes:
             call.relabel(changes)
         return _answer(told(standing, used, was), standing, was, timed, refused)
+
+
+def _used(call: ToolCall, was: Standing, upgrade: Upgrade | None) -> float | None:
+    """Return the share of the context that is used, None where no guard of a page asks for it."""
+    newer = None if upgrade is None else upgrade.protocol
+    if was.protocol.has_guards or (newer is not None and newer.has_guards):
+        return call.context_used
+    return None
 
 
 def _answer(
@@ -177,7 +186,7 @@ def _answer(
 
 def _small(value: Any, name: str) -> None:
     """Raise ToolInputError for a JSON value that is too much to note."""
-    if value is None:
+    if value is None or _MOST_OF_ONE * len(repr(value)) <= MAX_JSON:
         return
     size = len(json.dumps(value).encode())
     if size > MAX_JSON:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from inspect import isawaitable
 from types import SimpleNamespace
 from typing import Any
@@ -253,6 +254,15 @@ async def test_what_is_too_much_to_note_is_refused(world):
     with pytest.raises(ToolInputError, match=r"data has .* bytes") as caught:
         await world.call("measure", name="x", data={"log": "a" * 20_000})
     assert "16384 are the most" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("one", ["a", "é", "\U0001f600", "\0", "\ud800", '"'])
+async def test_what_is_noted_has_as_many_bytes_of_json_as_it_may_and_not_one_more(world, one):
+    await world.move()
+    fits = (16_384 - len('{"log": ""}')) // len(json.dumps(one)[1:-1])
+    assert (await world.call("measure", name="x", data={"log": one * fits}))["ok"]
+    with pytest.raises(ToolInputError, match=r"data has .* bytes"):
+        await world.call("measure", name="x", data={"log": one * (fits + 1)})
 
 
 NEW = INBOX.replace("- deep_work: Focused", "- deep_work: More focused")

@@ -6,6 +6,7 @@ What else a program may do that no model may is in `Kin`: end a child, and ask w
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -122,10 +123,8 @@ class Labelling:
         owner: str | None,
         error: type[PrsmError],
     ) -> dict[str, str]:
-        from prsm_core.domain.labels import relabelled  # few runs have labels
-
         fit = self._journal.redact(sanitize(changes))
-        return relabelled(known, fit, owner=owner, error=error)
+        return _relabelled()(known, fit, owner=owner, error=error)
 
     def owner_of(
         self, agent: AgentDescriptor, error: type[OrchestrationError] = OrchestrationError
@@ -174,6 +173,13 @@ class Labelling:
         return tuple(
             _child(self._roster.get(child), self._spent_by(child)) for child in record.children
         )
+
+
+@cache
+def _relabelled() -> Callable[..., dict[str, str]]:
+    from prsm_core.domain.labels import relabelled  # few runs have labels
+
+    return relabelled
 
 
 class Kin(Struct):

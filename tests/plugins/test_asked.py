@@ -32,7 +32,9 @@ def cancels_itself():
     raise asyncio.CancelledError
 
 
-@pytest.mark.parametrize("answer", [None, "word", {"a": 1}, later], ids=str)
+@pytest.mark.parametrize(
+    "answer", [None, "word", {"a": 1}, later], ids=["nothing", "text", "object", "function"]
+)
 async def test_what_is_given_at_once_is_the_answer(answer):
     assert await GUEST.asked(1.0, "its answer", lambda: answer) is answer
 
@@ -45,13 +47,13 @@ async def test_only_what_has_to_be_awaited_gets_a_task_of_its_own():
 
 
 @pytest.mark.requirement("E24")
-@pytest.mark.parametrize("call", [breaks, cancels_itself, breaks_later], ids=str)
+@pytest.mark.parametrize("call", [breaks, cancels_itself, breaks_later])
 async def test_what_fails_is_told_as_the_plugins_fault_either_way(call):
     with pytest.raises(PluginFaultError, match="permission check mine failed in its answer"):
         await GUEST.asked(1.0, "its answer", call)
 
 
-@pytest.mark.parametrize("call", [breaks, breaks_later], ids=str)
+@pytest.mark.parametrize("call", [breaks, breaks_later])
 async def test_an_error_that_is_an_answer_passes_either_way(call):
     with pytest.raises(KeyError):
         await GUEST.asked(None, "its answer", call, (KeyError,))

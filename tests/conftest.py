@@ -58,6 +58,12 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a name that holds an address: workers would not agree on which tests there are."""
+    if odd := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"name these cases, they are others in each process: {odd[:3]}")
+
+
 def pytest_collection_finish() -> None:
     """Let no search for garbage look at the tests: a million objects, each time."""
     gc.collect()

@@ -138,7 +138,14 @@ class ForkServer:
             )
 
     def fits(self, env: Mapping[str, str] | None = None) -> bool:
-        """Return whether an interpreter that starts now would begin as this one did."""
+        """Return whether an interpreter that starts now would begin as this one did.
+
+        One that starts where no folder is any more does not.
+        """
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            return False
         return _at_start(os.environ if env is None else env) == self._began_with
 
     def start(
@@ -150,6 +157,9 @@ class ForkServer:
         env: Mapping[str, str] | None = None,
     ) -> Forked:
         """Start a command, here and now unless told otherwise; its output goes into pipes."""
+        environ = dict(os.environ if env is None else env)
+        order = {"args": list(args), "environ": environ, "folder": str(cwd or Path.cwd())}
+        data = json.dumps(order).encode()
         ours, control = socket.socketpair(type=socket.SOCK_SEQPACKET)  # a message a number
         (out, their_out), (err, their_err) = os.pipe(), os.pipe()
         their_in, given = os.pipe()
@@ -157,9 +167,6 @@ class ForkServer:
             os.close(their_in)
             os.close(given)
             their_in, given = os.open(os.devnull, os.O_RDONLY), -1
-        environ = dict(os.environ if env is None else env)
-        order = {"args": list(args), "environ": environ, "folder": str(cwd or Path.cwd())}
-        data = json.dumps(order).encode()
         theirs = [their_in, their_out, their_err, control.fileno()]
         socket.send_fds(self._wire, [len(data).to_bytes(_NUMBER, "big")], theirs)
         self._wire.sendall(data)

@@ -58,18 +58,27 @@ def check_step(step: Step, kinds: MadeOf, ledger: Ledger) -> None:
 def rows_of(step: Step) -> list[Row]:
     """Return what the step changes in the ledger's tables, in order."""
     rows: list[Row] = []
-    last: Update | None = None  # the newest row, if more of the same may join it
+    last: Row | None = None
     for write in step.writes:
         for row in write.rows(step):
-            if type(row) is not Update or row.given or row.refusal or row.computed:
-                last = None
-            elif last is not None and last.where == row.where and last.table == row.table:
-                last = rows[-1] = Update(row.table, row.where, {**last.values, **row.values})
-                continue
-            else:
-                last = row
+            if type(row) is Update and type(last) is Update and last.table == row.table:
+                joined = _joined(last, row)
+                if joined is not None:
+                    last = rows[-1] = joined
+                    continue
+            last = row
             rows.append(row)
     return rows
+
+
+def _joined(first: Update, second: Update) -> Update | None:
+    """Return two changes of the same rows as one; None where they are not, or need the ledger."""
+    for row in (first, second):
+        if row.given is not None or row.refusal is not None or row.computed is not None:
+            return None
+    if first.where != second.where:
+        return None
+    return Update(first.table, first.where, {**first.values, **second.values})
 
 
 def fork_of(step: Step) -> SessionForked | None:

@@ -54,29 +54,54 @@ class Insert(Record, frozen=True, gc=False):
     computed: Computed | None = None  # more columns
 
 
-class Several(Record, frozen=True, gc=False):
-    """New rows of the same columns; one with its key that is there is an error."""
+class Form(Record, frozen=True, eq=False, gc=False):
+    """What the rows of one kind have in common, told once: a store finds by it how to write them.
+
+    Each form is a constant. Its rows hold values alone, which is less than half of the work of
+    rows that tell their columns.
+    """
 
     table: str
     columns: tuple[str, ...]
-    rows: Sequence[Sequence[Any]]
+    key: tuple[str, ...] = ()  # columns that tell the row, where it is there already
+    counted: str | None = None  # a column that becomes the number of a turn's calls
 
 
-class Merge(Record, frozen=True, gc=False):
-    """Rows of the same columns that may be there already.
+class MergeForm(Form, frozen=True, eq=False, gc=False, kw_only=True):
+    """The form of rows that may be there already.
 
     Then `newer` columns are written anew, `open` ones if `until` holds nothing yet, and `known`
     ones where they now hold something.
     """
 
-    table: str
-    key: tuple[str, ...]
-    columns: tuple[str, ...]
-    rows: Sequence[Sequence[Any]]
     newer: tuple[str, ...]
     until: str
     open: tuple[str, ...]
     known: tuple[str, ...]
+
+
+class Several(Record, frozen=True, gc=False):
+    """New rows of one form; one with its key that is there is an error."""
+
+    form: Form
+    rows: Sequence[Sequence[Any]]
+
+
+class Merge(Record, frozen=True, gc=False):
+    """Rows of one form that may be there already."""
+
+    form: MergeForm
+    rows: Sequence[Sequence[Any]]
+
+
+class Amend(Record, frozen=True, gc=False):
+    """New values of the row that the key of their form tells: of its columns, then of the key.
+
+    A column whose value ends a row is given one.
+    """
+
+    form: Form
+    values: Sequence[Any]
 
 
 class Update(Record, frozen=True, gc=False):
@@ -145,7 +170,7 @@ class Now(Record, frozen=True, gc=False):
 
 
 Computed: TypeAlias = Mapping[str, "Of | Count | Now"]
-Row: TypeAlias = Insert | Several | Merge | Update | Advance | Place | Total
+Row: TypeAlias = Insert | Several | Merge | Update | Amend | Advance | Place | Total
 
 
 class Fence(Record, frozen=True, gc=False):

@@ -9,9 +9,12 @@ from prsm_core.domain.rows import (
     BEGINS,
     ENDS,
     Advance,
+    Amend,
     Count,
+    Form,
     Insert,
     Merge,
+    MergeForm,
     Of,
     Place,
     Several,
@@ -49,8 +52,10 @@ JSON = {
     "messages": frozenset({"context_json"}),
 }
 _NONE: frozenset[str] = frozenset()
-_HASH = "arguments_hash"
+_NAMES = (tuple, frozenset)  # few lists of names come again and again
+_HASHED, _ARGUMENTS, _HASH = "tool_calls", "params", "arguments_hash"
 _COUNT = "(SELECT count(*) FROM tool_calls WHERE turn_id = ?)"
+_COUNT_OF_ROW = "(SELECT count(*) FROM tool_calls WHERE turn_id = turns.id)"
 _ROOT = (
     "INSERT INTO threads (turn_id, parent_turn_id, depth, skip_turn_id, skip_depth)"
     " VALUES (?, NULL, 0, ?, 0)"
@@ -81,9 +86,10 @@ Statement: TypeAlias = "tuple[str, Many, Insert | Update | None]"
 def run(conn: WritingConnection, statements: Iterable[Statement], ledger: Ledger) -> None:
     """Run statements in order. Raises what a row's refusal says."""
     cursor = conn.own_cursor
+    run_many = cursor.executemany
     for sql, values, row in statements:
         if row is None:
-            cursor.executemany(sql, values)
+            run_many(sql, values)
             continue
         done = cursor.execute(sql, *values).rowcount
         error = row.refusal(ledger) if not done and row.refusal is not None else None
@@ -98,18 +104,17 @@ def statements_of(rows: Iterable[Row]) -> list[Statement]:
     """
     made: list[Statement] = []
     last = ""
-    alike: list[Sequence[Any]] = []
+    alike: list[Sequence[Any]] | None = None  # the values of the last statement, if it was joined
     for row in rows:
-        written: Callable[[Any], tuple[str, Many]] = _WRITTEN[type(row)]
-        sql, many = written(row)
-        if (type(row) is Insert or type(row) is Update) and row.refusal is not None:
-            made.append((sql, many, row))
-            last = ""
-        elif sql == last:
-            alike.extend(many)
+        one = _WRITTEN[type(row)](row)
+        if one[0] != last:
+            made.append(one)
+            alike, last = None, one[0] if one[2] is None else ""
+        elif alike is None:
+            alike = [*made[-1][1], *one[1]]
+            made[-1] = last, alike, None
         else:
-            last, alike = sql, list(many)
-            made.append((sql, alike, None))
+            alike += one[1]
     return made
 
 
@@ -126,129 +131,156 @@ def look_up(
     return found
 
 
-def _update(row: Update) -> tuple[str, Many]:
-    wanted = row.where.values()
-    last: Columns = ()
-    by = ENDS.get(row.table)
-    if by is not None and by in row.values:
-        last = _NOT_ENDED if row.values[by] is None else _ENDED
-    if row.given is None and None not in wanted:
-        new = _hashed(row.table, row.values)
-        if row.computed is None:
-            sql, json = _update_plan(row.table, tuple(new), last, tuple(row.where))
-            return sql, ((*_kept(new, json), *wanted),)
+def _update(row: Update) -> Statement:
+    values, where = row.values, row.where
+    asked: Sequence[Any] = ()
+    last = _ended(row) if row.table in ENDS else ()
+    wanted = where.values()
+    if row.given is not None or None in wanted or row.table == _HASHED:
+        return _update_where(row, last)
+    if row.computed is not None:
         more, asked = _computed(row.computed)
-        sql, json = _update_plan(row.table, tuple(new), more + last, tuple(row.where))
-        return sql, ((*_kept(new, json), *asked, *wanted),)
+        last = more + last
+    sql, json = _update_plan(row.table, tuple(values), last, tuple(where))
+    kept = _kept(values, json) if json else values.values()
+    return sql, ((*kept, *asked, *wanted),), None if row.refusal is None else row
+
+
+def _update_where(row: Update, last: Columns) -> Statement:
+    """Return how a row is written that needs more than columns and values: few are."""
     columns, values = _columns(row.table, row.values, row.computed)
     where, asked = _conditions(row.where)
     given, needed = _given(row.given)
     sql = _update_sql(row.table, columns + last, where, given)
-    return sql, ((*values, *asked, *needed),)
+    return sql, ((*values, *asked, *needed),), None if row.refusal is None else row
 
 
-def _advance(row: Advance) -> tuple[str, Many]:
-    return _advance_sql(row.table, row.column, row.key, row.empty), ((encode(row.numbers),),)
+def _ended(row: Update) -> Columns:
+    by = ENDS[row.table]
+    if by not in row.values:
+        return ()
+    return _NOT_ENDED if row.values[by] is None else _ENDED
 
 
-def _insert(row: Insert) -> tuple[str, Many]:
-    if row.given is None and row.computed is None:
-        new = _hashed(row.table, row.row)
-        sql, json = _insert_plan(row.table, tuple(new), row.keep)
-        return sql, (_kept(new, json),)
-    columns, values = _columns(row.table, row.row, row.computed)
-    if row.given is None:
-        return _insert_sql(row.table, columns, None, keep=row.keep), (values,)
-    given, needed = _given(row.given)
-    return _insert_sql(row.table, columns, given, keep=row.keep), ((*values, *needed),)
+def _advance(row: Advance) -> Statement:
+    sql = _advance_sql(row.table, row.column, row.key, row.empty)
+    return sql, ((encode(row.numbers),),), None
 
 
-def _several(row: Several) -> tuple[str, Many]:
-    names, rows = _all_hashed(row)
-    sql, json = _insert_plan(row.table, names, False)
-    return sql, _all_kept(rows, json)
+def _insert(row: Insert) -> Statement:
+    new, asked = row.row, None if row.refusal is None else row
+    if row.given is not None or row.computed is not None or row.table == _HASHED:
+        columns, values = _columns(row.table, new, row.computed)
+        given, needed = _given(row.given)
+        sql = _insert_sql(row.table, columns, given, keep=row.keep)
+        return sql, ((*values, *needed),), asked
+    sql, json = _insert_plan(row.table, tuple(new), row.keep)
+    return sql, (_kept(new, json) if json else tuple(new.values()),), asked
 
 
-def _merge(row: Merge) -> tuple[str, Many]:
-    names, rows = _all_hashed(row)
-    sql, json = _merge_plan(row.table, names, row.key, row.newer, row.until, row.open, row.known)
-    return sql, _all_kept(rows, json)
+class _Plans(dict[Form, Plan]):
+    """How rows are written, by their forms; each is made with the first one."""
+
+    def __missing__(self, form: Form) -> Plan:
+        names = form.columns
+        if form.table == _HASHED and _ARGUMENTS in names:
+            names = (*names, _HASH)
+        columns, json = _plan(form.table, names)
+        plan = self[form] = _form_sql(form, columns), json
+        return plan
 
 
-def _place(row: Place) -> tuple[str, Many]:
+_PLANS = _Plans()
+
+
+def _form_sql(form: Form, columns: Columns) -> str:
+    if isinstance(form, MergeForm):
+        return _merge_sql(form, columns)
+    if not form.key:
+        return _insert_sql(form.table, columns, None, keep=False)
+    if form.counted is not None:
+        columns += ((form.counted, _COUNT_OF_ROW),)
+    if ENDS.get(form.table) in form.columns:
+        columns += _ENDED
+    return _update_sql(form.table, columns, _no_nulls(form.key), None)
+
+
+def _amend(row: Amend) -> Statement:
+    sql, json = _PLANS[row.form]
+    return sql, (_with_json(row.values, json) if json else row.values,), None
+
+
+def _several(row: Several | Merge) -> Statement:
+    sql, json = _PLANS[row.form]
+    rows = row.rows
+    if row.form.table == _HASHED:
+        rows = _hashed(rows, row.form.columns.index(_ARGUMENTS))
+    return sql, _all_kept(rows, json) if json else rows, None
+
+
+def _place(row: Place) -> Statement:
     if row.parent_turn_id is None:
-        return _ROOT, ((row.turn_id, row.turn_id),)
-    return _PLACE, ((row.turn_id, row.parent_turn_id),)
+        return _ROOT, ((row.turn_id, row.turn_id),), None
+    return _PLACE, ((row.turn_id, row.parent_turn_id),), None
 
 
-def _total(row: Total) -> tuple[str, Many]:
-    return _TOTAL, ((row.tokens, row.parent_turn_id, row.turn_id),)
+def _total(row: Total) -> Statement:
+    return _TOTAL, ((row.tokens, row.parent_turn_id, row.turn_id),), None
 
 
 # How a row, or several, become a statement and the values of each.
-_WRITTEN: Mapping[type[Row], Callable[[Any], tuple[str, Many]]] = {
+_WRITTEN: Mapping[type[Row], Callable[[Any], Statement]] = {
     Insert: _insert,
     Update: _update,
     Advance: _advance,
     Several: _several,
-    Merge: _merge,
+    Merge: _several,
+    Amend: _amend,
     Place: _place,
     Total: _total,
 }
 
 
-def _columns(
-    table: str, values: Values, computed: Computed | None = None
-) -> tuple[Columns, list[Any]]:
+def _columns(table: str, values: Values, computed: Computed | None) -> tuple[Columns, list[Any]]:
     """Return the columns that are written, and what they hold as SQLite keeps it."""
-    values = _hashed(table, values)
-    columns, json = _plan(table, tuple(values))
-    kept = _kept(values, json)
+    names, kept = tuple(values), [*values.values()]
+    if table == _HASHED and _ARGUMENTS in names:
+        (kept,) = _hashed((kept,), names.index(_ARGUMENTS))
+        names = (*names, _HASH)
+    columns, json = _plan(table, names)
+    for place in json:
+        kept[place] = _encoded(kept[place])
     if computed is not None:
         more, asked = _computed(computed)
         return columns + more, kept + asked
     return columns, kept
 
 
-def _hashed(table: str, values: Values) -> Values:
-    """Return values with the arguments of a call as they are kept, and their hash."""
-    if table != "tool_calls" or "params" not in values:
-        return values
-    params = encode_canonical(values["params"])
-    return {**values, "params": params, _HASH: hash_text(params)}
-
-
-def _all_hashed(row: Several | Merge) -> tuple[tuple[str, ...], Many]:
-    """Return columns and rows as `_hashed` would."""
-    names = row.columns
-    if row.table != "tool_calls" or "params" not in names:
-        return names, row.rows
-    place = names.index("params")
-    hashed = [[*values, None] for values in row.rows]
-    for values in hashed:
-        values[place] = params = encode_canonical(values[place])
-        values[-1] = hash_text(params)
-    return (*names, _HASH), hashed
+def _hashed(rows: Many, place: int) -> Sequence[list[Any]]:
+    """Return rows with the arguments of calls at a place as they are kept, and their hashes."""
+    kept = [[*values, None] for values in rows]
+    for values in kept:
+        values[place] = text = encode_canonical(values[place])
+        values[-1] = hash_text(text)
+    return kept
 
 
 def _kept(values: Values, json: Sequence[int]) -> list[Any]:
     """Return what the columns hold as SQLite keeps it; `json` are the places of JSON."""
-    kept = list(values.values())
+    return _with_json(values.values(), json)
+
+
+def _with_json(values: Iterable[Any], json: Sequence[int]) -> list[Any]:
+    kept = [*values]
     for place in json:
-        kept[place] = _encoded(kept[place])
+        value = kept[place]
+        if value is not None:
+            kept[place] = encode_names(value) if isinstance(value, _NAMES) else encode(value)
     return kept
 
 
 def _all_kept(rows: Many, json: Sequence[int]) -> Many:
-    if not json:
-        return rows
-    kept = []
-    for values in rows:
-        for place in json:
-            if values[place] is not None:
-                values = (*values[:place], _encoded(values[place]), *values[place + 1 :])
-        kept.append(values)
-    return kept
+    return [_with_json(values, json) for values in rows]
 
 
 @lru_cache(maxsize=256)
@@ -278,7 +310,7 @@ def _computed(computed: Computed) -> tuple[Columns, list[Any]]:
 def _encoded(value: Any) -> str | None:
     if value is None:
         return None
-    return encode_names(value) if isinstance(value, tuple | frozenset) else encode(value)
+    return encode_names(value) if isinstance(value, _NAMES) else encode(value)
 
 
 def _conditions(where: Values) -> tuple[Conditions, list[Any]]:
@@ -338,20 +370,6 @@ def _insert_plan(table: str, names: tuple[str, ...], keep: bool) -> Plan:
     return _insert_sql(table, columns, None, keep=keep), json
 
 
-@lru_cache(maxsize=64)
-def _merge_plan(
-    table: str,
-    names: tuple[str, ...],
-    key: tuple[str, ...],
-    newer: tuple[str, ...],
-    until: str,
-    open_: tuple[str, ...],
-    known: tuple[str, ...],
-) -> Plan:
-    columns, json = _plan(table, names)
-    return _merge_sql(table, columns, key, newer, until, open_, known), json
-
-
 @lru_cache(maxsize=256)
 def _update_sql(
     table: str, columns: Columns, where: Conditions, given: tuple[str, Conditions] | None
@@ -376,19 +394,11 @@ def _insert_sql(
     return f"INSERT INTO {table} ({names}) {source}{conflict}"
 
 
-def _merge_sql(
-    table: str,
-    columns: Columns,
-    key: tuple[str, ...],
-    newer: tuple[str, ...],
-    until: str,
-    open_: tuple[str, ...],
-    known: tuple[str, ...],
-) -> str:
+def _merge_sql(form: MergeForm, columns: Columns) -> str:
     assigned = [
-        *(f"{name} = excluded.{name}" for name in newer),
-        *(f"{name} = iif({until} IS NULL, excluded.{name}, {name})" for name in open_),
-        *(f"{name} = coalesce(excluded.{name}, {name})" for name in known),
+        *(f"{name} = excluded.{name}" for name in form.newer),
+        *(f"{name} = iif({form.until} IS NULL, excluded.{name}, {name})" for name in form.open),
+        *(f"{name} = coalesce(excluded.{name}, {name})" for name in form.known),
     ]
-    insert = _insert_sql(table, columns, None, keep=False)
-    return f"{insert} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {', '.join(assigned)}"
+    insert = _insert_sql(form.table, columns, None, keep=False)
+    return f"{insert} ON CONFLICT ({', '.join(form.key)}) DO UPDATE SET {', '.join(assigned)}"

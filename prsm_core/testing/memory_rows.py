@@ -7,7 +7,18 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.rows import BEGINS, ENDS, Advance, Count, Insert, Merge, Now, Several, Update
+from prsm_core.domain.rows import (
+    BEGINS,
+    ENDS,
+    Advance,
+    Amend,
+    Count,
+    Insert,
+    Merge,
+    Now,
+    Several,
+    Update,
+)
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -164,7 +175,10 @@ class Tables:
             self._merge(row)
         elif type(row) is Several:
             for values in row.rows:
-                self._insert(Insert(row.table, dict(zip(row.columns, values, strict=True))))
+                new = dict(zip(row.form.columns, values, strict=True))
+                self._insert(Insert(row.form.table, new))
+        elif type(row) is Amend:
+            self._update(_told(row))
         elif type(row) is Advance:
             for one in row.each():
                 self._update(one)
@@ -209,17 +223,18 @@ class Tables:
         return bool(found)
 
     def _merge(self, row: Merge) -> None:
-        table = self._tables[row.table]
+        form = row.form
+        table = self._tables[form.table]
         for values in row.rows:
-            new = dict(zip(row.columns, values, strict=True))
+            new = dict(zip(form.columns, values, strict=True))
             there = table.rows.get(table.key_of(new))
             if there is None:
-                self._insert(Insert(row.table, new))
+                self._insert(Insert(form.table, new))
                 continue
-            news = {name: new[name] for name in row.newer}
-            if there[row.until] is None:
-                news |= {name: new[name] for name in row.open}
-            news |= {name: new[name] for name in row.known if new[name] is not None}
+            news = {name: new[name] for name in form.newer}
+            if there[form.until] is None:
+                news |= {name: new[name] for name in form.open}
+            news |= {name: new[name] for name in form.known if new[name] is not None}
             there.update(news)
 
     def _is_given(self, given: Given) -> bool:
@@ -235,3 +250,12 @@ class Tables:
             return len(self.find("tool_calls", {"turn_id": value.turn_id}))
         found = self.find(value.table, value.where)
         return found[0].get(value.column) if found else None
+
+
+def _told(row: Amend) -> Update:
+    """Return the same change with its columns."""
+    form = row.form
+    told = dict(zip((*form.columns, *form.key), row.values, strict=True))
+    where = {name: told.pop(name) for name in form.key}
+    counted = None if form.counted is None else {form.counted: Count(where["id"])}
+    return Update(form.table, where, told, computed=counted)

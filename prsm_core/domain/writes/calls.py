@@ -151,9 +151,7 @@ CALL = (
 )
 
 
-def call_values(
-    turn_id: str, call: AgentToolCall, message_id: str | None, *, orchestration: bool
-) -> tuple[Any, ...]:
+def call_values(turn_id: str, call: AgentToolCall, message_id: str | None) -> tuple[Any, ...]:
     """Return a call as its table has it: the values of the columns of `CALL`."""
     return (
         turn_id,
@@ -167,11 +165,13 @@ def call_values(
         call.started_at,
         call.completed_at,
         call.sequence,
-        int(orchestration),
+        int(call.orchestration),
         call.spawned_session_label,
     )
 
 
 def running_row(turn_id: str, call: AgentToolCall) -> dict[str, Any]:
     """Return an orchestration call as its table has it before its turn tells of it."""
-    return dict(zip(CALL, call_values(turn_id, call, None, orchestration=True), strict=True))
+    row = dict(zip(CALL, call_values(turn_id, call, None), strict=True))
+    row["orchestration"] = 1
+    return row

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.forking import letters_of
 from prsm_core.domain.notes import NO_NOTES
-from prsm_core.domain.rows import Insert, Now, Of, Place, Several, Update
+from prsm_core.domain.rows import Form, Insert, Now, Of, Place, Several, Update
 from prsm_core.domain.steps import Telling, Write
 from prsm_core.domain.writes.agents import AgentSpawned
 from prsm_core.domain.writes.calls import EffectNoted, running_row
@@ -28,6 +28,8 @@ _BEGINNING = (
     *("turn_type", "model", "provider", "role", "toolset_name", "tools_available"),
     *("permissions_granted", "source_event_id", "workspace_path", "began"),
 )
+_FORKS = Form("forks", ("session_id", "origin_id", "position", "seq"))
+_ALIASES = Form("aliases", ("session_id", "old_id", "new_id"))
 
 
 class SessionForked(Write, frozen=True, kw_only=True):
@@ -72,9 +74,9 @@ class SessionForked(Write, frozen=True, kw_only=True):
         yield Insert("meta", session, computed={"came": Now()})
         own = state.session_id
         lines = [(own, one.session_id, one.position, one.seq) for one in state.origins]
-        yield Several("forks", ("session_id", "origin_id", "position", "seq"), lines)
+        yield Several(_FORKS, lines)
         known = [(own, old, new) for old, new in state.aliases.items()]
-        yield Several("aliases", ("session_id", "old_id", "new_id"), known)
+        yield Several(_ALIASES, known)
         was = {new: old for old, new in self.names.items()}
         for run in state.runs:
             yield _run(run, own, was)

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from prsm_core.domain.rows import Count, Insert, Merge, Place, Several, Total, Update
+from prsm_core.domain.rows import (
+    Amend,
+    Form,
+    Insert,
+    Merge,
+    MergeForm,
+    Place,
+    Several,
+    Total,
+    Update,
+)
 from prsm_core.domain.steps import Write
 from prsm_core.domain.turns import CompactionResult, StopReason
 from prsm_core.domain.writes.agents import own_fence
@@ -24,16 +34,46 @@ if TYPE_CHECKING:
 
 _COMPACTION = CompactionResult.__struct_fields__
 _FAILED = frozenset({StopReason.ERROR, StopReason.TIMEOUT})
-_MESSAGE = (
-    "turn_id",
-    "id",
-    "role",
-    "content",
-    "sequence",
-    "created_at",
-    "thinking",
-    "tool_call_id",
-    "context_json",
+_USER = frozenset({"user", "system"})  # roles of what a turn was told
+
+# How the rows of a turn are written.
+_OPENED = Form(
+    "turns",
+    (
+        *("id", "parent_turn_id", "turn_type", "status", "started_at", "model", "provider"),
+        *("role", "toolset_name", "tools_available", "permissions_granted", "source_event_id"),
+        *("workspace_path", "agent_id", "turn_no"),
+    ),
+)
+_CLOSED = Form(
+    "turns",
+    (
+        *("status", "completed_at", "permissions_used", "input_tokens", "output_tokens"),
+        *("cached_input_tokens", "cache_write_tokens", "reasoning_tokens", "total_tokens"),
+        *("query_message_ids", "response_message_id", "stop_reason", "error", "cost_usd"),
+        *("duration_ms", "closed_by", "usage_provenance", "cost_provenance"),
+    ),
+    key=("id",),
+    counted="tool_call_count",
+)
+_PARENT = Form("turns", ("has_children",), key=("id",))
+_HEAD = Form("sessions", ("thread_id", "updated_at"), key=("label", "agent_id"))
+_HISTORY = Form("session_history", ("session_label", "thread_id", "changed_at"))
+_MESSAGES = Form(
+    "messages",
+    (
+        *("turn_id", "id", "role", "content", "sequence", "created_at", "thinking"),
+        *("tool_call_id", "context_json"),
+    ),
+)
+_CALLS = MergeForm(
+    "tool_calls",
+    CALL,
+    key=("turn_id", "id"),
+    newer=("message_id", "sequence"),
+    until="completed_at",
+    open=("status", "result", "error", "completed_at"),
+    known=("spawned_session_label",),
 )
 
 
@@ -90,25 +130,25 @@ class TurnOpened(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the turn, its place in the line, and its prompt as read."""
-        row = {
-            "id": self.turn_id,
-            "parent_turn_id": self.parent_turn_id,
-            "turn_type": self.turn_type,
-            "status": "running",
-            "started_at": self.started_at_ms,
-            "model": self.model,
-            "provider": self.provider,
-            "role": self.role,
-            "toolset_name": self.toolset_name,
-            "tools_available": self.tools_available,
-            "permissions_granted": self.permissions_granted,
-            "source_event_id": self.source_event_id,
-            "workspace_path": self.workspace_path,
-            "agent_id": step.agent_id,
-            "turn_no": self.number,
-        }
+        row = (
+            self.turn_id,
+            self.parent_turn_id,
+            self.turn_type,
+            "running",
+            self.started_at_ms,
+            self.model,
+            self.provider,
+            self.role,
+            self.toolset_name,
+            self.tools_available,
+            self.permissions_granted,
+            self.source_event_id,
+            self.workspace_path,
+            step.agent_id,
+            self.number,
+        )
         return (
-            Insert("turns", row),
+            Several(_OPENED, (row,)),
             Place(self.turn_id, self.parent_turn_id),
             Update("agents", {"agent_id": step.agent_id}, {"next_turn": self.number + 1}),
             *consumed(step, self.consumed, self.turn_id),
@@ -171,24 +211,17 @@ class TurnClosed(Write, frozen=True, kw_only=True):
 
     def rows(self, step: Step) -> Iterable[Row]:
         """Return the eight writes of the specification; the turn comes when its calls are there."""
-        result, session = self.result, {"label": self.session_label, "agent_id": step.agent_id}
+        result, turn_id, at = self.result, self.turn_id, self.completed_at_ms
         if result.messages:
             yield self._messages(step)
         if result.tool_calls:
             yield self._calls()
-        counted = {"tool_call_count": Count(self.turn_id)}
-        yield Update("turns", {"id": self.turn_id}, self._turn(step), computed=counted)
+        yield Amend(_CLOSED, self._turn(step))
         if self.parent_turn_id is not None:
-            yield Update("turns", {"id": self.parent_turn_id}, {"has_children": 1})
-        yield Total(self.turn_id, self.parent_turn_id, result.usage.known_total)
-        head = {"thread_id": self.turn_id, "updated_at": self.completed_at_ms}
-        yield Update("sessions", session, head)
-        history = {
-            "session_label": self.session_label,
-            "thread_id": self.turn_id,
-            "changed_at": self.completed_at_ms,
-        }
-        yield Insert("session_history", history)
+            yield Amend(_PARENT, (1, self.parent_turn_id))
+        yield Total(turn_id, self.parent_turn_id, result.usage.known_total)
+        yield Amend(_HEAD, (turn_id, at, self.session_label, step.agent_id))
+        yield Several(_HISTORY, ((self.session_label, turn_id, at),))
         if result.compaction is not None:
             compaction = {name: getattr(result.compaction, name) for name in _COMPACTION}
             yield Insert("compactions", {"turn_id": self.turn_id, **compaction})
@@ -199,40 +232,44 @@ class TurnClosed(Write, frozen=True, kw_only=True):
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `turn_finished`."""
         result = self.result
+        tokens_from, cost_from = result.sources
         data = {
             "turn": self.turn_id,
             "stop_reason": str(result.stop_reason),
             "usage": result.usage.to_dict(),
             "error": None if result.error is None else result.error.to_dict(),
             "cost_usd": result.cost_usd,
-            "provenance": result.spent.provenance,
+            "provenance": {"tokens": str(tokens_from), "cost": str(cost_from)},
             "context": self.window,
         }
         return step.telling("turn_finished", data)
 
-    def _turn(self, step: Step) -> dict[str, Any]:
-        result, usage, spent = self.result, self.result.usage, self.result.spent
-        answers = [m.id for m in result.messages if m.role == "assistant"]
-        return {
-            "status": _status(result),
-            "completed_at": self.completed_at_ms,
-            "permissions_used": result.permissions_used,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cached_input_tokens": usage.cached_input_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-            "reasoning_tokens": usage.reasoning_tokens,
-            "total_tokens": usage.total_tokens,
-            "query_message_ids": [m.id for m in result.messages if m.role in {"user", "system"}],
-            "response_message_id": answers[-1] if answers else None,
-            "stop_reason": str(result.stop_reason),
-            "error": None if result.error is None else result.error.to_dict(),
-            "cost_usd": result.cost_usd,
-            "duration_ms": result.duration_ms,
-            "closed_by": step.step_id,
-            "usage_provenance": str(spent.tokens_from),
-            "cost_provenance": str(spent.cost_from),
-        }
+    def _turn(self, step: Step) -> tuple[Any, ...]:
+        """Return the values of `_CLOSED`."""
+        result = self.result
+        usage = result.usage
+        tokens_from, cost_from = result.sources
+        return (
+            _status(result),
+            self.completed_at_ms,
+            result.permissions_used,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_input_tokens,
+            usage.cache_write_tokens,
+            usage.reasoning_tokens,
+            usage.total_tokens,
+            [message.id for message in result.messages if message.role in _USER],
+            _last_answer(result.messages),
+            str(result.stop_reason),
+            None if result.error is None else result.error.to_dict(),
+            result.cost_usd,
+            result.duration_ms,
+            step.step_id,
+            str(tokens_from),
+            str(cost_from),
+            self.turn_id,
+        )
 
     def _messages(self, step: Step) -> Row:
         context = {
@@ -240,9 +277,10 @@ class TurnClosed(Write, frozen=True, kw_only=True):
             "run_id": step.run_id,
             "incarnation": step.incarnation,
         }
+        turn_id = self.turn_id
         rows = [
             (
-                self.turn_id,
+                turn_id,
                 message.id,
                 message.role,
                 message.content,
@@ -250,11 +288,11 @@ class TurnClosed(Write, frozen=True, kw_only=True):
                 message.created_at,
                 message.thinking,
                 message.tool_call_id,
-                context if message.role in {"user", "system"} else None,
+                context if message.role in _USER else None,
             )
             for message in self.result.messages
         ]
-        return Several("messages", _MESSAGE, rows)
+        return Several(_MESSAGES, rows)
 
     def _calls(self) -> Row:
         """Return the calls as the turn tells them.
@@ -265,24 +303,9 @@ class TurnClosed(Write, frozen=True, kw_only=True):
         spoken = [message for message in self.result.messages if message.role == "assistant"]
         turn_id = self.turn_id
         rows = [
-            call_values(
-                turn_id,
-                call,
-                _caller(spoken, call) if spoken else None,
-                orchestration=call.orchestration,
-            )
-            for call in self.result.tool_calls
+            call_values(turn_id, call, _caller(spoken, call)) for call in self.result.tool_calls
         ]
-        return Merge(
-            "tool_calls",
-            ("turn_id", "id"),
-            CALL,
-            rows,
-            newer=("message_id", "sequence"),
-            until="completed_at",
-            open=("status", "result", "error", "completed_at"),
-            known=("spawned_session_label",),
-        )
+        return Merge(_CALLS, rows)
 
 
 def _check_label(label: str, fence: Fence) -> None:
@@ -297,6 +320,13 @@ def _status(result: TurnResult) -> str:
         return "aborted"
     failed = result.error is not None or result.stop_reason in _FAILED
     return "failed" if failed else "completed"
+
+
+def _last_answer(messages: Sequence[AgentMessage]) -> str | None:
+    for message in reversed(messages):
+        if message.role == "assistant":
+            return message.id
+    return None
 
 
 def _caller(spoken: Sequence[AgentMessage], call: AgentToolCall) -> str | None:

@@ -12,6 +12,7 @@ import pytest
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
+from prsm_core.domain.permissions import Answer
 from prsm_core.domain.tools import McpServer
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.door.completion import complete_word
@@ -26,6 +27,7 @@ from prsm_core.testing import MemoryStore
 from prsm_core.testing.store_contract import Steps
 from tests.engine import control_peers
 from tests.engine.control_peers import serving
+from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.door.scenes import local_scene
 from tests.engine.harness import SESSION
 
@@ -177,6 +179,54 @@ async def test_a_message_that_is_whole_but_not_committed_is_in_the_picture(opene
         assert (before["message"], after["message"], after["unwritten"]) == (3, 3, [])
         async with aclosing(cast("Any", app.events(after=views[0]["seq"]))) as events:
             assert (await anext(events)).data["text"] == "two"
+
+
+async def test_a_picture_of_a_run_that_was_cut_off_has_nothing_that_runs_or_waits(opened):
+    asked: list[Event] = []
+
+    async def dies():
+        asked.append(await team.seen("question_asked", question="which?"))
+        await die(team)
+
+    async def master(agent):
+        await agent.say("one")
+        await asyncio.gather(agent.call("ask_user", question="which?"), dies())
+
+    async with opened(check=False, interactive=True) as team:
+        await run_to_death(team, master=master)
+    async with opened(check=False, interactive=True) as again:
+        app = LocalApp(again.engine, RunOptions(), again.store, SESSION)
+        view = await app.view()
+        assert (view["requests"], view["turns"]) == (await app.requests(), [])
+        [node] = view["tree"]["agents"]
+        assert (node["state"], node["open_tools"]) == ("interrupted", [])
+        assert view["run"]["status"] == "interrupted"
+        assert await app.answer(asked[0].data["request"], Answer(text="this one")) is False
+
+
+async def test_a_picture_of_a_turn_that_goes_on_counts_what_it_said_before(opened):
+    pictures: list[Any] = []
+
+    async def cut_off(agent):
+        await agent.say("one")
+        await agent.say("two")
+        await die(team)
+
+    async def master(agent):
+        app = LocalApp(again.engine, RunOptions(), again.store, SESSION)
+        pictures.append(await app.view())
+        await agent.say("three")
+        pictures.append(await app.view())
+        await agent.complete()
+
+    async with opened(check=False) as team:
+        await run_to_death(team, master=cut_off)
+    async with opened() as again:
+        await go_on(again, master=master)
+    [[before], [after]] = [picture["turns"] for picture in pictures]
+    assert (before["n"], before["message"], after["message"]) == (1, 3, 4)
+    numbers = [event.get("message") for event in again.ledger.events("message_completed")]
+    assert [number for number in numbers if number is not None] == [1, 2, 3]
 
 
 async def test_interrupting_kills_the_whole_tree_and_the_engine_stays_open(opened):

@@ -72,6 +72,10 @@ class LocalApp:
 
     async def start_run(self, task: str, **overrides: Any) -> RunHandle:
         """Start a run; raises what keeps it from starting (no provider, a blank task)."""
+        if "mode" in overrides:
+            from prsm_core.engine.door.refusals import known_mode  # most runs have the session's
+
+            overrides["mode"] = known_mode(overrides["mode"])
         if self.options.resumes:
             self.options = replace(self.options, resumes=False)
             return await self.resume_run(**overrides)
@@ -478,7 +482,11 @@ class LocalApp:
 
 
 def _controls(options: RunOptions) -> dict[str, Any]:
-    """Return what ends a run from outside, whichever way it begins."""
+    """Return what ends a run from outside, whichever way it begins; raises for what does not."""
+    if options.timeout_s is not None:
+        from prsm_core.engine.door.refusals import check_limit  # few runs have one
+
+        check_limit(options.timeout_s)
     return {"timeout_s": options.timeout_s, "abort_signal": options.abort_signal}
 
 

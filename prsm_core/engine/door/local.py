@@ -180,7 +180,8 @@ class LocalApp:
         task = self._engine.start_soon(self._drive(run, begin), name="run")
         self._runs[task] = run
         task.add_done_callback(self._runs.pop)
-        await run.started
+        task.add_done_callback(run.cancel)  # also of one that never begins: the engine is closed
+        await run.begun()
         return run
 
     async def _drive(
@@ -188,9 +189,6 @@ class LocalApp:
     ) -> None:
         try:
             result = await begin(run.begin)
-        except asyncio.CancelledError:
-            run.cancel()
-            raise
         except Exception as error:  # noqa: BLE001 - handed to the one who started the run
             run.fail(error)
         else:

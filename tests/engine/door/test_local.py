@@ -19,7 +19,7 @@ from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.journal.views import TALK
-from prsm_core.errors import ConfigError, StoreError
+from prsm_core.errors import ConfigError, ControlError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.store import SqliteStore
 from prsm_core.store.event_log import read_last
@@ -227,6 +227,39 @@ async def test_a_picture_of_a_turn_that_goes_on_counts_what_it_said_before(opene
     assert (before["n"], before["message"], after["message"]) == (1, 3, 4)
     numbers = [event.get("message") for event in again.ledger.events("message_completed")]
     assert [number for number in numbers if number is not None] == [1, 2, 3]
+
+
+async def test_a_session_that_was_closed_begins_nothing_and_has_nothing_more_to_read(tmp_path):
+    async def read():
+        return [event.seq async for event in app.events()]
+
+    async with asyncio.timeout(control_peers.DEADLINE):
+        async with local_scene(tmp_path) as scene:
+            app = scene.app
+            run = await app.start_run("count")
+        assert (await run.result()).status == "interrupted"
+        assert await read() == []
+        for begin in (app.start_run, app.continue_run):
+            with pytest.raises(ControlError) as closed:
+                await begin("count")
+            assert closed.value.code == "session_closed"
+
+
+async def test_who_begins_a_run_is_told_that_the_session_is_closed_and_not_cancelled(tmp_path):
+    asked = asyncio.Event()
+
+    async def never(*_, **__):
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(control_peers.DEADLINE):
+        async with local_scene(tmp_path) as scene:
+            vars(scene.team.engine)["run"] = never
+            beginning = asyncio.ensure_future(scene.app.start_run("count"))
+            await asked.wait()
+        [told] = await asyncio.gather(beginning, return_exceptions=True)
+    assert isinstance(told, ControlError)
+    assert told.code == "session_closed"
 
 
 async def test_interrupting_kills_the_whole_tree_and_the_engine_stays_open(opened):

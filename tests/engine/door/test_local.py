@@ -19,7 +19,7 @@ from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.journal.views import TALK
-from prsm_core.errors import ConfigError, ControlError, StoreError
+from prsm_core.errors import ConfigError, ControlError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.store import SqliteStore
 from prsm_core.store.event_log import read_last
@@ -28,7 +28,7 @@ from prsm_core.testing.store_contract import Steps
 from tests.engine import control_peers
 from tests.engine.control_peers import serving
 from tests.engine.deaths import die, go_on, run_to_death
-from tests.engine.door.scenes import local_scene
+from tests.engine.door.scenes import local_scene, remote_scene
 from tests.engine.harness import SESSION
 
 PIECE = "The next message begins with a few words, and goes on. "
@@ -257,9 +257,49 @@ async def test_who_begins_a_run_is_told_that_the_session_is_closed_and_not_cance
             vars(scene.team.engine)["run"] = never
             beginning = asyncio.ensure_future(scene.app.start_run("count"))
             await asked.wait()
-        [told] = await asyncio.gather(beginning, return_exceptions=True)
+        await asyncio.wait({beginning})
+    told = None if beginning.cancelled() else beginning.exception()
     assert isinstance(told, ControlError)
     assert told.code == "session_closed"
+
+
+@pytest.mark.parametrize("scene_of", [local_scene, remote_scene])
+async def test_what_no_ledger_can_keep_is_refused_and_leaves_what_it_was_for_as_it_is(
+    tmp_path, scene_of
+):
+    half = "\ud800"
+    async with asyncio.timeout(control_peers.DEADLINE), scene_of(tmp_path) as scene:
+        app = scene.app
+        with pytest.raises(PrsmError):
+            await app.start_run(half)
+        run = await app.start_run("count")
+        await scene.say("here")
+        with pytest.raises(PrsmError):
+            await app.prompt_agent("master", half)
+        await scene.ask("which?")
+        [request] = [row["request"] for row in await app.requests()]
+        for answer in (Answer(text=half), Answer(choices=(half,))):
+            with pytest.raises(PrsmError):
+                await app.answer(request, answer)
+        assert await app.answer(request, Answer(text="this one")) is True
+        assert (await app.outcome(request))["answer"]["text"] == "this one"
+        await scene.finish("counted")
+        assert (await run.result()).status == "completed"
+        with pytest.raises(PrsmError):
+            await app.continue_run(half)
+        again = await app.continue_run("count on")
+        await scene.say("still here")
+        assert (await app.interrupt_run(), (await again.result()).status) == (True, "interrupted")
+
+
+async def test_an_answer_from_a_place_of_no_unicode_name_is_taken(tmp_path):
+    async with asyncio.timeout(control_peers.DEADLINE), local_scene(tmp_path) as scene:
+        await scene.app.start_run("count")
+        await scene.ask("which?")
+        [request] = [row["request"] for row in await scene.app.requests()]
+        assert await scene.app.answer(request, Answer(text="this"), via="tty\udcff") is True
+        [told] = scene.team.ledger.events("question_answered")
+        assert told["via"] == "tty\N{REPLACEMENT CHARACTER}"
 
 
 async def test_interrupting_kills_the_whole_tree_and_the_engine_stays_open(opened):

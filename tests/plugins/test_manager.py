@@ -220,19 +220,6 @@ def test_asking_for_an_unknown_name_tells_the_nearest_and_all(site):
     assert caught.value.hint == "installed: claude, codex"
 
 
-def test_asking_for_what_a_plugin_could_not_say_that_it_has_names_that_plugin(site):
-    site.add("face", "@hookimpl\ndef prsm_zzz(): return []\n")
-    site.add("odd", "@hookimpl\ndef prsm_frontends(): 1 / 0\n")
-    with pytest.raises(PluginError) as caught:
-        site.load().get(FrontendSpec, "smile")
-    assert caught.value.message == "there is no frontend 'smile'"
-    assert caught.value.hint == (
-        "installed: none"
-        "; plugin face (prsm-face 1.0) is not used, incompatible: there is no hook 'prsm_zzz'"
-        "; plugin odd (prsm-odd 1.0) is not used, broken: ZeroDivisionError: division by zero"
-    )
-
-
 @pytest.mark.requirement("C6")
 def test_of_two_plugins_with_one_record_name_neither_wins(site):
     site.add("one", provider("same"), version="1.5")

@@ -306,8 +306,12 @@ async def test_of_a_run_that_was_cut_off_nothing_waits_for_a_person(place, asks,
         async with hub.open(place.options(place.one, session=run.session)) as app:
             [row] = await hub.sessions()
             view, waiting = await app.view(), await app.requests()
+            again = await app.start_run("choose")
+            asked = await question(app, again.run_id)
+            [now] = await hub.sessions()
     assert (row["status"], row["pid"], list(row["waits"])) == ("interrupted", os.getpid(), [])
     assert (view["run"]["status"], view["requests"], waiting) == ("interrupted", [], [])
+    assert (now["status"], [one["request"] for one in now["waits"]]) == ("running", [asked])
 
 
 def _copy_of_another_process(ledger, path):

@@ -276,6 +276,9 @@ async def test_what_no_ledger_can_keep_is_refused_and_leaves_what_it_was_for_as_
         await scene.say("here")
         with pytest.raises(PrsmError):
             await app.prompt_agent("master", half)
+        with pytest.raises(PrsmError):
+            await app.set_model("master", f"script/{half}")
+        assert (await app.tree())["agents"][0]["next_model"] is None
         await scene.ask("which?")
         [request] = [row["request"] for row in await app.requests()]
         for answer in (Answer(text=half), Answer(choices=(half,))):

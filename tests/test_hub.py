@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+import os
+import sqlite3
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +16,7 @@ from prsm_core.cli.errands import CommandErrands
 from prsm_core.cli.launch import Launch
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.config.schema import Settings
+from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
 from prsm_core.errors import ConfigError, ControlError, SessionOwnedError, StoreError
 from prsm_core.hub import open_hub
@@ -51,6 +54,9 @@ class Place:
             snapshot=None,
             keeps_rules=False,
         )
+
+    def ledgers(self):
+        return list(Path(self.environ["PRSM_HOME"]).rglob("ledger.db"))
 
     def options(self, workspace, **others):
         return RunOptions(workspace=workspace, provider="script", **others)
@@ -265,3 +271,63 @@ async def test_a_ledger_that_cannot_be_read_is_left_out_and_told(place, asks, ca
         [row] = await hub.sessions()
         assert row["session"] == app.options.session
     assert str(broken) in caplog.text
+
+
+async def test_a_ledger_that_cannot_be_read_hides_no_session_of_another(place, asks, tmp_path):
+    async with place.hub() as hub:
+        async with hub.open(place.options(place.one)) as app:
+            await run_once(app, "red")
+        session = app.options.session
+        broken = ledger_path(resolve_paths(Path(place.two), place.environ), "0-is-the-first")
+        broken.parent.mkdir(parents=True)
+        broken.write_text("no ledger")
+        assert (await hub.peek(session))[-1]["kind"] == "tool_result"
+        await hub.rename(session, "colours")
+        assert (await hub.export(session, str(tmp_path / "colours.json"))).endswith(".json")
+        forked = await hub.fork(session)
+        names = {row["session"]: row["name"] for row in await hub.sessions(place.one)}
+        assert (names[session], set(names)) == ("colours", {session, forked})
+        with pytest.raises(StoreError) as unknown:
+            await hub.peek("01NOWHERE")
+    assert unknown.value.code == "unknown_session"
+    assert str(broken) in (unknown.value.hint or "")
+
+
+async def test_of_a_run_that_was_cut_off_nothing_waits_for_a_person(place, asks, tmp_path):
+    async with place.hub() as hub:
+        async with hub.open(place.options(place.one)) as app:
+            run = await app.start_run("choose")
+            await question(app)
+            [ledger] = place.ledgers()
+            _copy_of_another_process(ledger, tmp_path / "copy.db")
+        for left in ledger.parent.glob("ledger.db*"):
+            left.unlink()
+        (tmp_path / "copy.db").rename(ledger)  # as it was when its engine died
+        async with hub.open(place.options(place.one, session=run.session)) as app:
+            [row] = await hub.sessions()
+            view, waiting = await app.view(), await app.requests()
+            again = await app.start_run("choose")
+            asked = await question(app, again.run_id)
+            [now] = await hub.sessions()
+    assert (row["status"], row["pid"], list(row["waits"])) == ("interrupted", os.getpid(), [])
+    assert (view["run"]["status"], view["requests"], waiting) == ("interrupted", [], [])
+    assert (now["status"], [one["request"] for one in now["waits"]]) == ("running", [asked])
+
+
+def _copy_of_another_process(ledger, path):
+    with closing(sqlite3.connect(ledger)) as live, closing(sqlite3.connect(path)) as copy:
+        live.backup(copy)
+        copy.execute("UPDATE engines SET pid = 1")
+        copy.commit()
+
+
+async def test_a_mode_by_its_name_is_that_mode_and_another_opens_nothing(place, asks):
+    async with place.hub() as hub:
+        async with hub.open(place.options(place.one, mode="plan")) as app:
+            assert (app.options.mode, (await app.view())["mode"]) == (PermissionMode.PLAN, "plan")
+        wrong = place.options(place.one, mode="carefree", task="choose")
+        with pytest.raises(ConfigError, match="no mode 'carefree'"):
+            await hub.start(wrong)
+        with pytest.raises(ConfigError, match="no mode 'carefree'"):
+            async with hub.open(wrong):
+                raise AssertionError

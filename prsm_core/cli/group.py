@@ -170,20 +170,21 @@ def _open(
     ctx: click.Context, launch: Launch, ui: str | None, *, is_new: bool, by_editor: bool
 ) -> int:
     """Open a frontend; without a terminal, or without one that stays, print the help."""
-    code = None
+    code, on_terminal = None, _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
     if by_editor:
         from prsm_core.cli.opening import Opening, open_frontend
 
         request = Opening(workspace=".", is_new=is_new)
         code = open_frontend(launch, request, EDITOR, package="prsm-regions")
-    elif ui or (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)):
+    elif ui or on_terminal:
         from prsm_core.cli.opening import Opening, open_frontend, open_staying
 
         request = Opening(workspace=".", is_new=is_new)
         code = open_frontend(launch, request, ui) if ui else open_staying(launch, request)
     if code is None:
         if is_new:
-            raise click.UsageError("no frontend that stays is installed, so none is opened", ctx)
+            why = "no frontend that stays is installed" if on_terminal else "this is no terminal"
+            raise click.UsageError(f"{why}, so none is opened", ctx)
         click.echo(ctx.get_help())
     return code or 0
 

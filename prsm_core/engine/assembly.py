@@ -271,6 +271,7 @@ class Assembly:
             idle=self._idle,
             requests=self.requests,
             budgets=self.budgets,
+            spoken=self._journal.spoken,
             settings=config.settings,
             servers=configured_servers(config.settings),
             clock=config.clock,

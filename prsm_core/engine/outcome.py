@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.domain.agents import AgentResult, AgentState
-from prsm_core.errors import BudgetExceededError, RunAbortedError
+from prsm_core.errors import BudgetExceededError, ControlError, RunAbortedError
 from prsm_core.interfaces.frontend import RunResult
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import AbortSignal
     from prsm_core.engine.state import AgentRecord
     from prsm_core.kit.background import Background
+
+T = TypeVar("T")
 
 _STATUS = {
     AgentState.COMPLETED: "completed",
@@ -138,9 +140,27 @@ class StartedRun:
         self.started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
 
+    async def begun(self) -> None:
+        """Wait until it is in the ledger; raises what keeps it from that."""
+        await self._told(self.started, self.started)
+
     async def result(self) -> RunResult:
-        """Wait for the run's end."""
-        return await asyncio.shield(self._result)
+        """Wait for the run's end; raises ControlError where the session is closed without one."""
+        return await self._told(self._result, asyncio.shield(self._result))
+
+    async def _told(self, told: asyncio.Future[T], waiting: asyncio.Future[T]) -> T:
+        """Return what is told; that nobody tells it any more cancels no one who waits for it."""
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not told.cancelled() or (task is not None and task.cancelling()):
+                raise
+        raise ControlError(
+            f"session {self.session} is closed",
+            hint="open it again: `prsm run --session`, or Hub.open",
+            code="session_closed",
+        )
 
     def begin(self, run_id: str) -> None:
         """Take note that it is in the ledger."""
@@ -159,7 +179,7 @@ class StartedRun:
         if not waiting.cancelled():
             waiting.set_exception(error)
 
-    def cancel(self) -> None:
-        """Let nobody wait for it any more."""
+    def cancel(self, _: object = None) -> None:
+        """Let nobody wait any more for what was not told."""
         self.started.cancel()
         self._result.cancel()

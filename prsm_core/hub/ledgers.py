@@ -11,7 +11,7 @@ from prsm_core.domain.ids import Ids
 from prsm_core.engine.agents.adoption import last_master
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.naming import name_session
-from prsm_core.engine.door.offers import session_rows
+from prsm_core.engine.door.offers import Owning, lost_agents, session_rows
 from prsm_core.engine.door.view import request_rows
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import StoreError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.config import Paths
-    from prsm_core.interfaces.store import SessionInfo, Store
+    from prsm_core.interfaces.store import SessionInfo
 
 
 class Found(NamedTuple):
@@ -36,17 +36,25 @@ class Found(NamedTuple):
 async def find_session(session: str, paths: Paths, *, only_its_own: bool = False) -> Found:
     """Return where a session is, in a ledger of the workspace's repository or in any.
 
-    Raises StoreError for a session that there is not.
+    Another ledger that cannot be read hides no session. Raises StoreError for one that there is
+    not, which tells what could not be looked into.
     """
+    unread: list[StoreError] = []
     for path in await asyncio.to_thread(ledgers, paths, only_its_own=only_its_own):
-        async with await SqliteStore.open(path, read_only=True) as store:
-            for info in await store.sessions():
-                if info.session_id == session:
-                    return Found(path, info)
+        try:
+            async with await SqliteStore.open(path, read_only=True) as store:
+                for info in await store.sessions():
+                    if info.session_id == session:
+                        return Found(path, info)
+        except StoreError as error:
+            if only_its_own:
+                raise
+            unread.append(error)
     where = f" in {paths.workspace}" if only_its_own else ""
+    hint = "open one without a session: it is a new one"
     raise StoreError(
         f"there is no session {session!r}{where}",
-        hint="open one without a session: it is a new one",
+        hint="; ".join([hint, *(error.message for error in unread)]),
         code="unknown_session",
     )
 
@@ -89,14 +97,19 @@ async def sessions_in(path: Path, state_dir: Path) -> list[Mapping[str, Any]]:
     """Return the sessions of a ledger as Hub.sessions tells them."""
     async with await SqliteStore.open(path, read_only=True) as store:
         rows = await asyncio.to_thread(session_rows, await store.sessions(), state_dir)
-        return [{**row, "waits": await _waits(store, row)} for row in rows]
+        return [{**row, "waits": await _waits(store, row, state_dir)} for row in rows]
 
 
-async def _waits(store: Store, row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return what waits for a person; with its owner a session's requests end."""
-    if row["pid"] is None:
+async def _waits(
+    store: SqliteStore, row: Mapping[str, Any], state_dir: Path
+) -> Sequence[Mapping[str, Any]]:
+    """Return what waits for a person; with its owner, or a run's engine, its requests end."""
+    session = row["session"]
+    requests = () if row["pid"] is None else await store.open_requests(session)
+    if not requests:
         return ()
-    requests = await store.open_requests(row["session"])
-    agents = await store.agents(row["session"]) if requests else ()
+    agents, owning = await store.agents(session), Owning.look(state_dir, session)
+    lost = lost_agents(agents, await store.runs(session), owning)
+    requests = [request for request in requests if request.agent_id not in lost]
     names = {agent.descriptor.agent_id: agent.descriptor.name for agent in agents}
     return request_rows(requests, names, lambda value: value)

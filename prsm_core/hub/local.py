@@ -19,6 +19,7 @@ from prsm_core.app import open_app
 from prsm_core.config import resolve_paths
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.control.remote import open_remote
+from prsm_core.engine.door.refusals import known_mode
 from prsm_core.errors import PrsmError
 from prsm_core.hub.ledgers import find_session, fork, ledgers, peek, rename, sessions_in
 from prsm_core.hub.owned import Owned
@@ -119,7 +120,8 @@ class LocalHub:
             session = self._ids.ulid()
         else:
             _ = await find_session(session, loaded.paths, only_its_own=True)
-        options = replace(options, session=session, workspace=str(loaded.paths.workspace))
+        mode, workspace = known_mode(options.mode), str(loaded.paths.workspace)
+        options = replace(options, session=session, workspace=workspace, mode=mode)
         owned = Owned(
             open_app(
                 options,
@@ -187,7 +189,7 @@ class LocalHub:
 
     async def start(self, options: RunOptions) -> Mapping[str, Any]:
         """Begin a run in a process of its own; see Hub."""
-        return await self._errands.start(options)
+        return await self._errands.start(replace(options, mode=known_mode(options.mode)))
 
     async def peek(self, session: str, limit: int = 20) -> Sequence[Mapping[str, Any]]:
         """Return what a session's master did last; see Hub."""

@@ -41,6 +41,9 @@ class AppHandle(Protocol):
 
         An `abort_signal` among them, which is for a run of this process, interrupts the run once
         it is set; one that is set before the run is in the ledger has this raise RunAbortedError.
+        Raises ConfigError while a run is open, for a blank task and for one that no ledger can keep
+        (code `unfit`), and for an unknown mode or a `timeout_s` that is none; and ControlError once
+        the session is closed.
         """
         ...
 
@@ -122,7 +125,10 @@ class AppHandle(Protocol):
         ...
 
     async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
-        """Answer a question; False when it was already answered."""
+        """Answer a question; False when it was already answered.
+
+        Raises ConfigError (code `unfit`) for a text that no ledger can keep: it waits on.
+        """
         ...
 
     async def outcome(self, request: str) -> Mapping[str, Any] | None:
@@ -163,7 +169,9 @@ class AppHandle(Protocol):
     async def view(self) -> Mapping[str, Any]:
         """Return one picture of the session, as it was when event `seq` was its last.
 
-        `events(after=view["seq"])` goes on from there without a gap or a repetition. It holds
+        `events(after=view["seq"])` goes on from there without a gap or a repetition. A run that
+        was cut off, and that nobody goes on with, is `interrupted`: nothing of it runs or waits.
+        It holds
 
         - `seq`, `session`, and `mode`, which the next run has;
         - `run`: the newest one, `id`, `task`, `status`, `started_at` and `finished_at` in Unix

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -195,7 +196,7 @@ class Store(ABC):
 
         A store whose own way is not slower the longer the session is overrides this one.
         """
-        last: deque[Event] = deque(maxlen=limit)
+        last: deque[Event] = deque(maxlen=min(limit, sys.maxsize))
         async for event in self.events(session_id, agent=agent):
             if before is not None and (event.seq or 0) >= before:
                 break

@@ -27,6 +27,7 @@ MAX_COUNT = 2**40  # tokens of one report; the sums stay far below what the ledg
 MAX_DEPTH = 64  # of nested values; what writes them recurses
 _FIT = frozenset({int, bool, type(None)})  # kinds of values that are always fit
 _COUNTED = (TokenUsage, UsageReported)
+UNFIT_CURE = "it has half of a surrogate pair: leave that out"
 CUT = "… [cut by prsm: nested too deep]"
 
 
@@ -41,6 +42,11 @@ def sanitize(value: T) -> T:
         return value  # names and ids, of every call
     kept: T = _sanitized(value, 0)
     return kept
+
+
+def is_fit(text: str) -> bool:
+    """Return whether a text can be kept: half a surrogate pair is no character."""
+    return text.isascii() or _text(text) is text
 
 
 def _sanitized(value: Any, depth: int) -> Any:

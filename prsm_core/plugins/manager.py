@@ -135,7 +135,8 @@ class PluginManager:
             return spec
         self.check_not_refused(kind, name)
         names = list(self._specs[kind])
-        raise unknown(WORDS[kind], name, names, switched_off=self.switched_off)
+        lost = self.quarantined
+        raise unknown(WORDS[kind], name, names, switched_off=self.switched_off, lost=lost)
 
     def check_not_refused(self, kind: type[S], name: str) -> None:
         """Raise PluginError, from its own error, if the plugin that has `name` is not active.

@@ -105,17 +105,25 @@ def not_active(record: PluginRecord, word: str, name: str) -> PluginError:
 
 
 def unknown(
-    word: str, name: str, known: Sequence[str], *, switched_off: bool = False
+    word: str,
+    name: str,
+    known: Sequence[str],
+    *,
+    switched_off: bool = False,
+    lost: Sequence[PluginRecord] = (),
 ) -> PluginError:
     """Return the error of whoever asks for a name that nobody has.
 
-    With `switched_off` a plugin that was not looked for may have it.
+    With `switched_off` a plugin that was not looked for may have it, and so may one that is `lost`
+    before it could say what it has.
     """
     near = nearest(name, known)
+    silent = [f"{one.name} ({one}) is not used, {one.state}: {one.error}" for one in lost]
     return PluginError(
         f"there is no {word} {name!r}" + (f"; did you mean {near!r}?" if near else ""),
         hint=f"installed: {', '.join(sorted(known)) or 'none'}"
-        + (f"; {SWITCHED_OFF}" if switched_off else ""),
+        + (f"; {SWITCHED_OFF}" if switched_off else "")
+        + "".join(f"; plugin {text}" for text in silent),
     )
 
 

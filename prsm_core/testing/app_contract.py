@@ -13,6 +13,7 @@ The scene is what the application has behind it: a master that does as a test sa
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import abstractmethod
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,6 +27,7 @@ from prsm_core.errors import (
     MessageRoutingError,
     ModelNotAvailableError,
     PrsmError,
+    StoreError,
     ToolInputError,
 )
 from prsm_core.testing.app_file_rules import AppFileRules
@@ -205,13 +207,18 @@ class AppContract(AppFileRules):
             assert (await again.result()).status == "completed"
 
     async def test_a_prompt_that_says_nothing_is_refused(self, tmp_path: Path) -> None:
-        """Nothing of it is sent: an agent that has not read it could not end."""
+        """Nothing of it is sent: an agent that has not read it could not end.
+
+        The same holds for a way that there is not.
+        """
         async with self.open_scene(tmp_path) as scene:
             run = await started(scene)
             for blank in ("", " \n"):
                 with pytest.raises(ConfigError) as refused:
                     await scene.app.prompt_agent("master", blank)
                 assert (refused.value.code, bool(refused.value.hint)) == ("blank", True)
+            with pytest.raises(ConfigError):
+                await scene.app.prompt_agent("master", "hurry", "someday")
             await scene.finish("counted")
             assert (await run.result()).status == "completed"
 
@@ -305,8 +312,37 @@ class AppContract(AppFileRules):
             assert unknown.value.code == "unknown_agent"
             with pytest.raises(ToolInputError):
                 await scene.app.history("master", "loud")
-            with pytest.raises(ConfigError):
-                await scene.app.history("master", limit=0)
+            for limit in (0, -1, -(2**70)):
+                with pytest.raises(ConfigError):
+                    await scene.app.history("master", limit=limit)
+
+    async def test_numbers_of_any_size_are_taken_for_what_they_say(self, tmp_path: Path) -> None:
+        """A page may be as long as is wanted; an event that there is not is refused by name."""
+        async with self.open_scene(tmp_path) as scene:
+            app, _ = scene.app, await started(scene)
+            whole = list(await app.history("master"))
+            for beyond in (2**63 - 1, 2**63, 2**70):
+                assert list(await app.history("master", limit=beyond)) == whole
+                assert list(await app.history("master", before=beyond)) == whole
+                with pytest.raises(ConfigError) as refused:
+                    await _until(app.events(after=beyond), lambda _: True)
+                assert refused.value.code == "no_such_event"
+                with pytest.raises(StoreError) as nowhere:
+                    await app.fork(beyond)
+                assert nowhere.value.code == "unknown_position"
+            assert list(await app.history("master", before=-1)) == []
+            [first] = await _until(app.events(after=-1), lambda _: True)
+            assert first.seq == 1
+
+    async def test_what_is_no_mode_or_limit_begins_no_run(self, tmp_path: Path) -> None:
+        """Each is refused before anything is begun."""
+        async with self.open_scene(tmp_path) as scene:
+            overrides: list[dict[str, Any]] = [{"mode": "carefree"}]
+            overrides += [{"timeout_s": limit} for limit in (0, -1.0, math.inf, math.nan)]
+            for override in overrides:
+                with pytest.raises(ConfigError):
+                    await scene.app.start_run("count", **override)
+            assert (await scene.app.view())["run"] is None
 
     async def test_a_mode_is_that_of_the_next_run(self, tmp_path: Path) -> None:
         """It is told in the options and the picture; one that there is not is refused."""
@@ -325,6 +361,9 @@ class AppContract(AppFileRules):
             assert await app.set_model("master", "second") == f"{own}/second"
             with pytest.raises(MessageRoutingError):
                 await app.set_model("nobody-of-this-name", "second")
+            with pytest.raises(ConfigError) as unnamed:
+                await app.set_model("master", " ")
+            assert unnamed.value.code == "no_model"
             with pytest.raises(ModelNotAvailableError) as unknown:
                 await app.set_model("master", f"{own}x/second")
             assert own in (unknown.value.hint or "")

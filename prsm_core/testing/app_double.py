@@ -25,11 +25,11 @@ from prsm_core.domain.events import Event
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
-from prsm_core.engine.door.refusals import known_mode
+from prsm_core.engine.door.refusals import check_limit, known_mode
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import walk_tree
 from prsm_core.engine.spending.scopes import BudgetScope
-from prsm_core.errors import ConfigError, MessageRoutingError, StoreError
+from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.testing.scripted_changes import ScriptedChanges
 from prsm_core.testing.scripted_run import RUN, SESSION, ScriptedRun
@@ -57,6 +57,7 @@ COMPLETED = RunResult(
 )
 
 _REQUESTS = {"permission_requested": "permission", "question_asked": "question"}
+_DELIVERIES = {"inject": "injected", "queue": "queued", "interrupt": "interrupting"}
 _ENDS = frozenset({"permission_resolved", "question_answered"})
 
 
@@ -215,6 +216,8 @@ class ScriptedApp(ScriptedChanges):
             raise self.refusal
         if self.has_open_run:
             raise ConfigError("this session runs a task already", hint="wait for its end")
+        known_mode(overrides.get("mode", self.options.mode))
+        check_limit(overrides.get("timeout_s"))
         self.run, self.overrides = ScriptedRun(self.session), overrides
         self.say("run_started", task=task, workspace=self.options.workspace)
         return self.run
@@ -252,12 +255,16 @@ class ScriptedApp(ScriptedChanges):
     ) -> str:
         """Keep the prompt, and in `shown` its images."""
         agent_id = self._resolve(agent)
+        if delivery not in _DELIVERIES:
+            raise ConfigError(
+                f"there is no delivery {delivery!r}", hint=f"use one of {', '.join(_DELIVERIES)}"
+            )
         if not text.strip() and not images:
             raise ConfigError("what is said is blank", hint="say something", code="blank")
         self._show(images)
         self.prompts.append((agent_id, text, delivery))
         self._wake()
-        return {"inject": "injected", "interrupt": "interrupting"}.get(delivery, "queued")
+        return _DELIVERIES[delivery]
 
     async def set_model(self, agent: str, model: str) -> str:
         """Keep the order; a provider that no row or agent has is none."""
@@ -479,9 +486,3 @@ class ScriptedApp(ScriptedChanges):
     def _names(self) -> dict[str, str]:
         spawned = [event for event in self._log if event.type == "agent_spawned"]
         return {event.agent or "": event.data["name"] for event in spawned}
-
-    def _resolve(self, agent: str) -> str:
-        for agent_id, name in self._names().items():
-            if agent in (agent_id, name):
-                return agent_id
-        raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")

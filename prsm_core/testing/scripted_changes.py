@@ -31,7 +31,7 @@ from prsm_core.engine.files.deciding import find_change as find_row
 from prsm_core.engine.files.reasons import of_path, reason_values, told_reason
 from prsm_core.engine.journal.views import conversation
 from prsm_core.engine.undoing import nothing_kept, told
-from prsm_core.errors import ConfigError
+from prsm_core.errors import ConfigError, MessageRoutingError
 from prsm_core.workspace.commits.records import Commit, Outcome
 from prsm_core.workspace.rationale import find_reason
 
@@ -103,6 +103,12 @@ class ScriptedChanges:
     def _names(self) -> Mapping[str, str]:
         """Return what agents are called, by their ids."""
         raise NotImplementedError
+
+    def _resolve(self, agent: str) -> str:
+        for agent_id, name in self._names().items():
+            if agent in (agent_id, name):
+                return agent_id
+        raise MessageRoutingError(f"no agent is called {agent!r}", code="unknown_agent")
 
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return the changes that the test has given."""
@@ -240,7 +246,7 @@ class ScriptedChanges:
         call: str | None,
         states: Collection[str] = OPEN_STATES,
     ) -> Sequence[ChangeRow]:
-        agents = None if agent is None else frozenset({agent})
+        agents = None if agent is None else frozenset({self._resolve(agent)})
         return choose(self.change_rows, Choice(ids=tuple(ids), agents=agents, call=call), states)
 
     def _decide(self, made: Sequence[Decision]) -> Sequence[Mapping[str, Any]]:

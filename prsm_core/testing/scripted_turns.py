@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.usage import Spent
-from prsm_core.errors import ModelNotAvailableError
+from prsm_core.errors import ConfigError, ModelNotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,6 +51,8 @@ def named_model(
     log: Iterable[Event], rows: Iterable[Mapping[str, Any]], agent_id: str, model: str
 ) -> str:
     """Return the model that a name means for an agent; a provider of no row or agent is none."""
+    if not model.strip():
+        raise ConfigError("no model is named", hint="`prsm models list` tells all", code="no_model")
     spawned = {event.agent: event.data for event in log if event.type == "agent_spawned"}
     provider, _, name = model.rpartition("/")
     provider = provider or spawned[agent_id]["provider"]

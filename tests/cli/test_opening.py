@@ -156,6 +156,8 @@ async def test_with_new_a_run_that_was_cut_off_stays_as_it_is(place):
 async def test_without_a_terminal_or_such_a_frontend_it_prints_the_help(place):
     code, out, _ = await place.run()
     assert (code, out.startswith("Usage: prsm ")) == (0, True)
+    code, _, err = await place.run("--new")
+    assert (code, "this is no terminal, so none is opened" in err) == (2, True)
     place.env["PRSM_PLUGINS"] = ""
     code, shown, _ = await on_terminal(place)
     assert (code, shown.startswith("Usage: prsm ")) == (0, True)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.steps import AgentSteps
+    from prsm_core.engine.journal.spoken import Spoken
     from prsm_core.engine.ports import Acts
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spawn.idle import IdleChildren
@@ -71,6 +72,7 @@ class Resumption(Record, frozen=True, kw_only=True):
     idle: IdleChildren
     requests: HumanRequests
     budgets: BudgetLedger
+    spoken: Spoken
     settings: Settings
     servers: Mapping[str, McpServer]  # of today: the ledger keeps none with their secrets
     clock: Clock
@@ -209,6 +211,8 @@ class Resumption(Record, frozen=True, kw_only=True):
         waits = not is_doomed and record.claimed_result is None
         writes: list[Write] = self._taken_over(one.now, requests, waits=waits) if requests else []
         if turn is not None:
+            said = sum(message.role == "assistant" for message in turn.messages)
+            self.spoken.take_up(record.agent_id, turn.turn_id, said)
             writes += _ended(turn, all_open=is_doomed)
             if is_doomed:
                 writes.append(self._closed(record, turn, StopReason.ABORTED))

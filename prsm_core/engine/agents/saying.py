@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.record import Record
 from prsm_core.domain.writes import Told
 from prsm_core.errors import ConfigError
+from prsm_core.kit.sanitize import UNFIT_CURE, is_fit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -74,11 +75,13 @@ class Saying:
         is deleted meanwhile, and nothing new is written to files; then a snapshot of the `folder`
         is taken. Each image is a path, a `data:` URL, or the mark of one that is kept. Raises
         ConfigError for one that is unfit (code `unfit_image`), for a provider that takes none
-        (`no_images`), and for a text that says nothing (`blank`): vendors refuse it, and an agent
-        may not end while it has not read it.
+        (`no_images`), for what no ledger can keep (`unfit`), and for a text that says nothing
+        (`blank`): vendors refuse it, and an agent may not end while it has not read it.
         """
         if not said.strip() and not images:
             raise ConfigError("what is said is blank", hint="say something", code="blank")
+        if not is_fit(said):  # nothing has begun yet: later a step would be refused in the middle
+            raise ConfigError("what is said is no Unicode text", hint=UNFIT_CURE, code="unfit")
         async with self._text(said, images, provider) as kept, self.before(said, folder, agent):
             yield kept
 

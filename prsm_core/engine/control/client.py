@@ -112,6 +112,12 @@ class ControlClient:
                 line = await self._reader.readuntil(b"\n")
         except TimeoutError as error:
             raise silence(self.session, f"did not answer within {ANSWER_SECONDS:.0f} s") from error
+        except asyncio.LimitOverrunError as error:
+            raise ControlError(
+                f"the answer of session {self.session} has more than {ANSWER_LIMIT} bytes",
+                hint="ask for less, such as a page of fewer entries",
+                code="line_too_long",
+            ) from error
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise silence(self.session, "ended before it answered") from error
         return decode_answer(line)

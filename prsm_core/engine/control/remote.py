@@ -25,6 +25,7 @@ from prsm_core.engine.control.wire import (
     ANSWER_LIMIT,
     PROTOCOL,
     STARTABLE,
+    WRONG,
     End,
     bad_answer,
     decode_answer,
@@ -56,9 +57,7 @@ class RemoteRun:
         """Wait for the run's end; raises ControlError when the session is closed before it."""
         async with aclosing(self._app.stream("result", run=self.run_id)) as values:
             async for value in values:
-                told = dict(value)
-                usage, spent = TokenUsage(**told.pop("usage")), Spent.from_dict(told.pop("spent"))
-                return RunResult(**told, usage=usage, spent=spent)
+                return _result(value)
         raise ControlError(
             f"session {self.session} was closed before its run ended", code="session_closed"
         )
@@ -332,7 +331,23 @@ class _Lines:
 def _event(value: Any) -> Event:
     try:
         return Event(**value)
-    except (TypeError, ValueError) as error:
+    except WRONG as error:
+        raise bad_answer() from error
+
+
+def _result(value: Any) -> RunResult:
+    try:
+        told = dict(value)
+        usage, spent = TokenUsage(**told.pop("usage")), Spent.from_dict(told.pop("spent"))
+        return RunResult(**told, usage=usage, spent=spent)
+    except WRONG as error:
+        raise bad_answer() from error
+
+
+def _options(value: Any, session: str) -> RunOptions:
+    try:
+        return RunOptions(**{**value, "mode": PermissionMode(value["mode"]), "session": session})
+    except WRONG as error:
         raise bad_answer() from error
 
 
@@ -345,7 +360,8 @@ async def open_remote(state_dir: Path, session: str, *, via: str = "") -> AsyncI
             version that speaks otherwise (code `other_version`).
     """
     async with open_control(state_dir, session) as client:
-        spoken = (await client.ping()).get("protocol")
+        told = await client.ping()
+        spoken = told.get("protocol") if isinstance(told, dict) else None
         if spoken != PROTOCOL:
             raise ControlError(
                 f"the owner of session {session} speaks version {spoken} of the protocol, "
@@ -353,6 +369,5 @@ async def open_remote(state_dir: Path, session: str, *, via: str = "") -> AsyncI
                 hint="use the same version of prsm for both",
                 code="other_version",
             )
-        told = dict(await client.ask("options"))
-    options = RunOptions(**{**told, "mode": PermissionMode(told["mode"]), "session": session})
+        options = _options(await client.ask("options"), session)
     yield RemoteApp(state_dir, session, options, via=via)

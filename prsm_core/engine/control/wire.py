@@ -29,6 +29,9 @@ STARTABLE = frozenset(
     {"provider", "model", "mode", "effort", "timeout_s", "mcp_servers", "images", "labels"}
 )
 
+# What reading an answer raises that is none to this version: of another shape, or too deep.
+WRONG = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
 # An InvalidTransitionError is made of states, which an answer does not hold.
 _CLASSES: Mapping[str, type[PrsmError]] = {
     name: getattr(errors, name) for name in errors.__all__ if name != "InvalidTransitionError"
@@ -110,7 +113,7 @@ def decode_part(line: bytes) -> Any:
         if "end" in part:
             return End(str(part["end"]))
         error = _to_error(part["error"])
-    except (ValueError, TypeError, KeyError) as wrong:
+    except WRONG as wrong:
         raise bad_answer() from wrong
     raise error
 
@@ -128,7 +131,7 @@ def decode_answer(line: bytes) -> Any:
             error = _to_error(answer["error"])
         else:
             return answer["ok"]
-    except (ValueError, TypeError, KeyError) as wrong:
+    except WRONG as wrong:
         raise bad_answer() from wrong
     raise error
 
@@ -179,5 +182,6 @@ def bad_request(message: str) -> ControlError:
 
 def _to_error(told: Mapping[str, Any]) -> PrsmError:
     """Return the error as the class it had, PrsmError for one that this version does not know."""
-    kind = _CLASSES.get(told["type"], PrsmError)
-    return kind(str(told["message"]), hint=told["hint"], code=str(told["code"]))
+    kind, hint = _CLASSES.get(told["type"], PrsmError), told["hint"]
+    said = None if hint is None else str(hint)
+    return kind(str(told["message"]), hint=said, code=str(told["code"]))

@@ -72,6 +72,10 @@ class LocalApp:
 
     async def start_run(self, task: str, **overrides: Any) -> RunHandle:
         """Start a run; raises what keeps it from starting (no provider, a blank task)."""
+        if "mode" in overrides:
+            from prsm_core.engine.door.refusals import known_mode  # most runs have the session's
+
+            overrides["mode"] = known_mode(overrides["mode"])
         if self.options.resumes:
             self.options = replace(self.options, resumes=False)
             return await self.resume_run(**overrides)
@@ -176,7 +180,8 @@ class LocalApp:
         task = self._engine.start_soon(self._drive(run, begin), name="run")
         self._runs[task] = run
         task.add_done_callback(self._runs.pop)
-        await run.started
+        task.add_done_callback(run.cancel)  # also of one that never begins: the engine is closed
+        await run.begun()
         return run
 
     async def _drive(
@@ -184,9 +189,6 @@ class LocalApp:
     ) -> None:
         try:
             result = await begin(run.begin)
-        except asyncio.CancelledError:
-            run.cancel()
-            raise
         except Exception as error:  # noqa: BLE001 - handed to the one who started the run
             run.fail(error)
         else:
@@ -478,7 +480,11 @@ class LocalApp:
 
 
 def _controls(options: RunOptions) -> dict[str, Any]:
-    """Return what ends a run from outside, whichever way it begins."""
+    """Return what ends a run from outside, whichever way it begins; raises for what does not."""
+    if options.timeout_s is not None:
+        from prsm_core.engine.door.refusals import check_limit  # few runs have one
+
+        check_limit(options.timeout_s)
     return {"timeout_s": options.timeout_s, "abort_signal": options.abort_signal}
 
 

@@ -15,6 +15,7 @@ from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import AgentNoted, Told
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.errors import ConfigError
+from prsm_core.kit.sanitize import UNFIT_CURE, is_fit
 
 if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
@@ -57,6 +58,8 @@ async def _found(
     """Return the model that a name means, once its provider was found to be there."""
     if not text.strip():
         raise ConfigError("no model is named", hint="`prsm models list` tells all", code="no_model")
+    if not is_fit(text):  # noted, it would be in every later step of the agent
+        raise ConfigError("the model's name is no Unicode text", hint=UNFIT_CURE, code="unfit")
     await engine.listings.check([text], now.provider)
     choice = resolve_model(text, now, engine.listings.names)
     for provider in (now.provider, choice.provider):

@@ -38,6 +38,7 @@ class _Agent:
     last_at: float = 0.0
     context: Any = None
     turn: OpenTurn | None = None
+    said: int = 0  # messages of the model in that turn
     calls: OpenCalls = field(default_factory=OpenCalls)
 
 
@@ -66,6 +67,7 @@ class Played:
             "agent_state_changed": self._changed,
             "turn_started": self._turn_started,
             "turn_finished": self._turn_finished,
+            "message_completed": self._message,
             "tool_call_started": self._call_started,
             "tool_call_finished": self._call_finished,
             "permission_requested": self._asked,
@@ -119,6 +121,13 @@ class Played:
             ],
             contexts={id_: agent.context for id_, agent in self._agents.items()},
         )
+
+    def since(
+        self, agent: str, turn_id: str, seq: int, redact: Callable[[Any], Any]
+    ) -> dict[str, Any]:
+        """Return what a turn has said beyond its events: in a log, nothing; see Speaking."""
+        at = self._agents[agent].said + 1
+        return {"message": at, "text": "", "thinking": "", "at": 0, "unwritten": []}
 
     def _run_started(self, event: Event) -> None:
         self.runs.add(event.run or "")
@@ -187,7 +196,12 @@ class Played:
             agent.started_at = agent.started_at or event.ts
             number, turn = event.data["n"], event.data["turn"]
             agent.turn = OpenTurn(agent_id=event.agent or "", turn_id=turn, number=number)
-            agent.calls = OpenCalls()
+            agent.said, agent.calls = 0, OpenCalls()
+
+    def _message(self, event: Event) -> None:
+        agent = self._agents.get(event.agent or "")
+        if agent is not None and event.data["role"] == "assistant":
+            agent.said += 1
 
     def _turn_finished(self, event: Event) -> None:
         agent = self._agents.get(event.agent or "")

@@ -17,7 +17,7 @@ from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.domain.agents import PermissionMode
@@ -257,7 +257,7 @@ class ReplayApp:
         return build_view(
             self._info.session_id,
             self._played.picture(),
-            _Unspoken(),
+            self._played,
             self._played.at,
             unwritten=(),
             redact=_as_it_is,
@@ -401,16 +401,6 @@ class ReplayApp:
             hint=f"`prsm resume {session}` goes on with it, `prsm run` begins another",
             code="replay",
         )
-
-
-class _Unspoken:
-    """What the turns that run have said beyond their events: in a log, nothing."""
-
-    def since(
-        self, agent: str, turn_id: str, seq: int, redact: Callable[[Any], Any]
-    ) -> dict[str, Any]:
-        """Return what a turn has said beyond event `seq`."""
-        return {"message": 1, "text": "", "thinking": "", "at": 0, "unwritten": []}
 
 
 def _as_it_is(value: Any) -> Any:

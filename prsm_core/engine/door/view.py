@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import replace
+
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.journal.views import build_tree, walk_tree
 from prsm_core.kit.quotation import without_references
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import OpenTurn, Picture, RunRow
 
     Redact = Callable[[Any], Any]
+
+INTERRUPTED = "interrupted"
 
 
 class Speaking(Protocol):
@@ -37,7 +41,11 @@ def build_view(
     redact: Redact,
     **rest: Any,
 ) -> dict[str, Any]:
-    """Return what AppHandle.view does; `rest` are fields that no event tells of."""
+    """Return what AppHandle.view does; `rest` are fields that no event tells of.
+
+    Of agents that are `lost` nothing runs, and nobody could be answered; see `build_tree`.
+    """
+    picture = _without(lost, picture) if lost else picture
     run = picture.run
     tree = build_tree(
         session,
@@ -67,6 +75,21 @@ def build_view(
         ],
         **rest,
     }
+
+
+def _without(lost: Collection[str], picture: Picture) -> Picture:
+    """Leave out what runs and waits of agents that are lost, and the run with its last agent."""
+    run, agents = picture.run, [row.descriptor for row in picture.agents]
+    is_cut = run is not None and any(
+        agent.run_id == run.run_id and agent.agent_id in lost and not agent.state.is_terminal
+        for agent in agents
+    )
+    return replace(
+        picture,
+        run=replace(run, status=INTERRUPTED) if run is not None and is_cut else run,
+        requests=[row for row in picture.requests if row.agent_id not in lost],
+        turns=[turn for turn in picture.turns if turn.agent_id not in lost],
+    )
 
 
 def request_rows(

@@ -76,6 +76,7 @@ class Feed:
         self._readers.add(reader)
         source = self._store.events(session_id, after, follow=True)
         pump = self._background.start(reader.pump(source), name="feed reader")
+        pump.add_done_callback(reader.end)  # also of one that never begins: the engine is closed
         try:
             while not (reader.closed and reader.queue.empty()):
                 given = await reader.queue.get()
@@ -168,21 +169,22 @@ class _Reader:
             del self._newest[piece.first.agent]
 
     async def pump(self, source: AsyncIterator[Event]) -> None:
-        try:
-            async with aclosing(source) as events:  # type: ignore[type-var]
-                async for event in events:
-                    if self._waiting.concerns(event):
-                        await self._waiting.over(event)
-                    await self._tell_dropped(event)
-                    self._newest.pop(event.agent, None)
-                    await self.queue.put(event)
-                    self._passed = event.seq or self._passed
-                    if self._early:
-                        self._catch_up()
-        finally:
-            self.closed = True
-            if not self.queue.full():  # a full queue will find itself closed once it is read
-                self.queue.put_nowait(None)
+        async with aclosing(source) as events:  # type: ignore[type-var]
+            async for event in events:
+                if self._waiting.concerns(event):
+                    await self._waiting.over(event)
+                await self._tell_dropped(event)
+                self._newest.pop(event.agent, None)
+                await self.queue.put(event)
+                self._passed = event.seq or self._passed
+                if self._early:
+                    self._catch_up()
+
+    def end(self, _: object) -> None:
+        """Tell whoever reads that nothing more comes."""
+        self.closed = True
+        if not self.queue.full():  # a full queue will find itself closed once it is read
+            self.queue.put_nowait(None)
 
     def _catch_up(self) -> None:
         early, self._early = self._early, []

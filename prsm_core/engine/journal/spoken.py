@@ -233,6 +233,10 @@ class Spoken:
         turn.complete = push(turn.complete, said)
         turn.message, turn.pieces = number + 1, ()
 
+    def take_up(self, agent: str, turn_id: str, said: int) -> None:
+        """Note a turn that an earlier engine has left, of so many whole messages of the model."""
+        self._turn(agent, turn_id).message = said + 1
+
     def _turn(self, agent: str, turn_id: str) -> _Turn:
         """Return the turn of an agent that speaks."""
         turn = self._turns.get(agent)

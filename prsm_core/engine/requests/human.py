@@ -21,6 +21,7 @@ from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.writes import RequestOpened, RequestResolved
 from prsm_core.errors import ConfigError, ToolInputError
 from prsm_core.kit.clocks import first_of
+from prsm_core.kit.sanitize import UNFIT_CURE, sanitize
 from prsm_core.store.codec import encode
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ class HumanRequests:
         So whoever was told that an answer was taken need not give it again, whatever happens.
         """
         request = self._open.get(request_id)
-        if request is None or not self.resolve(request_id, kind, answer, via=via):
+        if request is None or not self.resolve(request_id, kind, answer, via=sanitize(via)):
             return False
         await request.over.wait()
         return request.recorded
@@ -220,7 +221,8 @@ class HumanRequests:
         """Answer an open request; False when it is unknown, of another kind, or answered.
 
         A rule that the answer makes holds from now on. `via` says from where the answer came.
-        Raises ConfigError for a verdict that was not offered.
+        Raises ConfigError for a verdict that was not offered, and for what no ledger can keep
+        (code `unfit`).
         """
         request = self._open.get(request_id)
         if request is None or request.kind != kind:
@@ -230,6 +232,8 @@ class HumanRequests:
                 f"{answer.get('verdict')!r} is no answer to this request",
                 hint=f"choose one of: {', '.join(request.options)}",
             )
+        if sanitize(answer) != answer:  # else its end could not be written, and it would stay open
+            raise ConfigError("the answer is no Unicode text", hint=UNFIT_CURE, code="unfit")
         if not request.settle(answer, by, via):
             return False
         if request.ask is not None:

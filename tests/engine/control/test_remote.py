@@ -13,6 +13,7 @@ from prsm_core.domain.tools import McpServer
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.control.server import MAX_CONNECTIONS, Operation
+from prsm_core.engine.control.wire import ANSWER_LIMIT
 from prsm_core.errors import ConfigError, ControlError, MessageRoutingError
 from prsm_core.testing import ScriptedApp
 from prsm_core.testing.fake_clock import FakeClock
@@ -268,6 +269,58 @@ async def test_half_a_line_and_what_is_no_event_are_refused_by_name(tmp_path):
         peer.write(keyed(path, "subscribe", after=0)[:-5])
         peer.end()
         assert await peer.read() == b""
+
+
+def gives(value):
+    """Return an operation that answers this, whatever it is asked."""
+
+    async def answer(*_):
+        return value
+
+    return Operation(answer)
+
+
+@pytest.mark.parametrize("strange", [None, [], "x", {"mode": "carefree"}, {"unheard": 1}])
+async def test_options_that_are_none_to_this_version_are_refused_by_name(tmp_path, strange):
+    async with serving(tmp_path, options=gives(strange)):
+        with pytest.raises(ControlError) as refused:
+            async with open_remote(tmp_path, SESSION):
+                pass
+    assert refused.value.code == "bad_answer"
+    async with serving(tmp_path, ping=gives(strange)):
+        with pytest.raises(ControlError) as refused:
+            async with open_remote(tmp_path, SESSION):
+                pass
+    assert refused.value.code == "other_version"
+
+
+@pytest.mark.parametrize("strange", [None, [], {}, {"status": "completed", "unheard": 1}])
+async def test_a_result_that_is_none_to_this_version_is_refused_by_name(tmp_path, strange):
+    async def values():
+        yield strange
+
+    async def answer(*_):
+        return values()
+
+    result = Operation(answer, {"run": ("x", lambda _: True)})
+    async with (
+        serving(tmp_path, ScriptedApp(), result=result),
+        open_remote(tmp_path, SESSION) as remote,
+    ):
+        run = await remote.start_run("count")
+        with pytest.raises(ControlError) as refused:
+            await run.result()
+    assert refused.value.code == "bad_answer"
+
+
+async def test_an_answer_that_is_too_long_is_refused_by_name(tmp_path):
+    async with (
+        serving(tmp_path, ScriptedApp(), tree=gives("x" * ANSWER_LIMIT)),
+        open_remote(tmp_path, SESSION) as remote,
+    ):
+        with pytest.raises(ControlError, match="has more than") as refused:
+            await remote.tree()
+    assert refused.value.code == "line_too_long"
 
 
 async def test_what_a_run_may_have_of_its_own_goes_over_and_the_rest_is_refused(tmp_path):

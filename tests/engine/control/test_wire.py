@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core import errors
-from prsm_core.engine.control.wire import decode_answer, decode_request, encode_error
+from prsm_core.engine.control.wire import (
+    decode_answer,
+    decode_part,
+    decode_request,
+    encode_error,
+)
 from prsm_core.errors import ConfigError, ControlError, InvalidTransitionError, PrsmError
 
 KEYS = st.sampled_from(["error", "ok", "type", "code", "message", "hint"])
@@ -37,6 +42,16 @@ def test_any_bytes_are_a_request_or_a_control_error(line):
 def test_any_bytes_are_an_answer_or_an_error_of_ours(line):
     error = caught(decode_answer, line)
     assert error is None or error.message is not None
+
+
+@pytest.mark.parametrize("decode", [decode_answer, decode_part])
+@pytest.mark.parametrize("told", [b"[]", b'"ok"', b"7", b"%s1%s" % (b"[" * 99_999, b"]" * 99_999)])
+def test_what_is_too_deep_or_of_another_shape_is_no_answer(decode, told):
+    errors_of = b'{"error":{"type":"PrsmError","code":1,"message":%s,"hint":{}}}'
+    for line in (told, b'{"error":%s}' % told, errors_of % told):
+        error = caught(decode, line)
+        assert isinstance(error, PrsmError)
+        assert error.hint is None or isinstance(error.hint, str)
 
 
 SIMPLE = [name for name in errors.__all__ if name != "InvalidTransitionError"]

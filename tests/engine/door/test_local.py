@@ -12,13 +12,14 @@ import pytest
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
+from prsm_core.domain.permissions import Answer
 from prsm_core.domain.tools import McpServer
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.journal.views import TALK
-from prsm_core.errors import ConfigError, StoreError
+from prsm_core.errors import ConfigError, ControlError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.store import SqliteStore
 from prsm_core.store.event_log import read_last
@@ -26,7 +27,8 @@ from prsm_core.testing import MemoryStore
 from prsm_core.testing.store_contract import Steps
 from tests.engine import control_peers
 from tests.engine.control_peers import serving
-from tests.engine.door.scenes import local_scene
+from tests.engine.deaths import die, go_on, run_to_death
+from tests.engine.door.scenes import local_scene, remote_scene
 from tests.engine.harness import SESSION
 
 PIECE = "The next message begins with a few words, and goes on. "
@@ -177,6 +179,130 @@ async def test_a_message_that_is_whole_but_not_committed_is_in_the_picture(opene
         assert (before["message"], after["message"], after["unwritten"]) == (3, 3, [])
         async with aclosing(cast("Any", app.events(after=views[0]["seq"]))) as events:
             assert (await anext(events)).data["text"] == "two"
+
+
+async def test_a_picture_of_a_run_that_was_cut_off_has_nothing_that_runs_or_waits(opened):
+    asked: list[Event] = []
+
+    async def dies():
+        asked.append(await team.seen("question_asked", question="which?"))
+        await die(team)
+
+    async def master(agent):
+        await agent.say("one")
+        await asyncio.gather(agent.call("ask_user", question="which?"), dies())
+
+    async with opened(check=False, interactive=True) as team:
+        await run_to_death(team, master=master)
+    async with opened(check=False, interactive=True) as again:
+        app = LocalApp(again.engine, RunOptions(), again.store, SESSION)
+        view = await app.view()
+        assert (view["requests"], view["turns"]) == (await app.requests(), [])
+        [node] = view["tree"]["agents"]
+        assert (node["state"], node["open_tools"]) == ("interrupted", [])
+        assert view["run"]["status"] == "interrupted"
+        assert await app.answer(asked[0].data["request"], Answer(text="this one")) is False
+
+
+async def test_a_picture_of_a_turn_that_goes_on_counts_what_it_said_before(opened):
+    pictures: list[Any] = []
+
+    async def cut_off(agent):
+        await agent.say("one")
+        await agent.say("two")
+        await die(team)
+
+    async def master(agent):
+        app = LocalApp(again.engine, RunOptions(), again.store, SESSION)
+        pictures.append(await app.view())
+        await agent.say("three")
+        pictures.append(await app.view())
+        await agent.complete()
+
+    async with opened(check=False) as team:
+        await run_to_death(team, master=cut_off)
+    async with opened() as again:
+        await go_on(again, master=master)
+    [[before], [after]] = [picture["turns"] for picture in pictures]
+    assert (before["n"], before["message"], after["message"]) == (1, 3, 4)
+    numbers = [event.get("message") for event in again.ledger.events("message_completed")]
+    assert [number for number in numbers if number is not None] == [1, 2, 3]
+
+
+async def test_a_session_that_was_closed_begins_nothing_and_has_nothing_more_to_read(tmp_path):
+    async def read():
+        return [event.seq async for event in app.events()]
+
+    async with asyncio.timeout(control_peers.DEADLINE):
+        async with local_scene(tmp_path) as scene:
+            app = scene.app
+            run = await app.start_run("count")
+        assert (await run.result()).status == "interrupted"
+        assert await read() == []
+        for begin in (app.start_run, app.continue_run):
+            with pytest.raises(ControlError) as closed:
+                await begin("count")
+            assert closed.value.code == "session_closed"
+
+
+async def test_who_begins_a_run_is_told_that_the_session_is_closed_and_not_cancelled(tmp_path):
+    asked = asyncio.Event()
+
+    async def never(*_, **__):
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(control_peers.DEADLINE):
+        async with local_scene(tmp_path) as scene:
+            vars(scene.team.engine)["run"] = never
+            beginning = asyncio.ensure_future(scene.app.start_run("count"))
+            await asked.wait()
+        await asyncio.wait({beginning})
+    told = None if beginning.cancelled() else beginning.exception()
+    assert isinstance(told, ControlError)
+    assert told.code == "session_closed"
+
+
+@pytest.mark.parametrize("scene_of", [local_scene, remote_scene])
+async def test_what_no_ledger_can_keep_is_refused_and_leaves_what_it_was_for_as_it_is(
+    tmp_path, scene_of
+):
+    half = "\ud800"
+    async with asyncio.timeout(control_peers.DEADLINE), scene_of(tmp_path) as scene:
+        app = scene.app
+        with pytest.raises(PrsmError):
+            await app.start_run(half)
+        run = await app.start_run("count")
+        await scene.say("here")
+        with pytest.raises(PrsmError):
+            await app.prompt_agent("master", half)
+        with pytest.raises(PrsmError):
+            await app.set_model("master", f"script/{half}")
+        assert (await app.tree())["agents"][0]["next_model"] is None
+        await scene.ask("which?")
+        [request] = [row["request"] for row in await app.requests()]
+        for answer in (Answer(text=half), Answer(choices=(half,))):
+            with pytest.raises(PrsmError):
+                await app.answer(request, answer)
+        assert await app.answer(request, Answer(text="this one")) is True
+        assert (await app.outcome(request))["answer"]["text"] == "this one"
+        await scene.finish("counted")
+        assert (await run.result()).status == "completed"
+        with pytest.raises(PrsmError):
+            await app.continue_run(half)
+        again = await app.continue_run("count on")
+        await scene.say("still here")
+        assert (await app.interrupt_run(), (await again.result()).status) == (True, "interrupted")
+
+
+async def test_an_answer_from_a_place_of_no_unicode_name_is_taken(tmp_path):
+    async with asyncio.timeout(control_peers.DEADLINE), local_scene(tmp_path) as scene:
+        await scene.app.start_run("count")
+        await scene.ask("which?")
+        [request] = [row["request"] for row in await scene.app.requests()]
+        assert await scene.app.answer(request, Answer(text="this"), via="tty\udcff") is True
+        [told] = scene.team.ledger.events("question_answered")
+        assert told["via"] == "tty\N{REPLACEMENT CHARACTER}"
 
 
 async def test_interrupting_kills_the_whole_tree_and_the_engine_stays_open(opened):

@@ -8,6 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from prsm_core.domain.agents import AgentState, PermissionMode
+from prsm_core.domain.events import Event
 from prsm_core.domain.permissions import Answer
 from prsm_core.engine.door.replay import ReplayApp, ReplayEndedError
 from prsm_core.engine.journal.views import walk_tree
@@ -60,6 +61,33 @@ async def test_what_is_seen_at_an_event_is_what_was_then():
         assert nodes["w1"]["usage_self"]["total_tokens"] is None
         with pytest.raises(ConfigError, match="not told yet"):
             await events(app, 6)
+
+
+async def test_a_turn_is_at_the_message_behind_those_that_it_had_said_then():
+    said = {"turn": "t", "role": "assistant"}
+    async with MemoryStore() as store:
+        steps = Steps()
+        await store.commit(steps.run_started())
+        await store.commit(steps.spawn("master"))
+        agent = steps.agent("master")
+        for number in (1, 2):
+            await store.commit(steps.open_turn("master", number))
+            for message in (1, 2, 3)[:number]:
+                one = Event(
+                    type="message_completed",
+                    session="s1",
+                    run="r",
+                    ts=2000.0,
+                    agent=agent,
+                    data={**said, "text": "so", "message": message},
+                )
+                await store.append([one])
+        app, at = await open_app(store), []
+        async for event in app.events():
+            if event.type in {"turn_started", "message_completed"}:
+                [turn] = (await app.view())["turns"]
+                at.append((turn["n"], turn["message"]))
+    assert at == [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)]
 
 
 async def test_at_the_end_the_tree_is_that_of_the_ledger():

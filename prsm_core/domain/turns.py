@@ -259,7 +259,7 @@ class AssembledContext(Record, frozen=True, kw_only=True):
 
 
 class AgentToolCall(Record, frozen=True, gc=False, kw_only=True):
-    """One tool call of a turn; `arguments_hash` identifies equal calls."""
+    """One tool call of a turn."""
 
     id: str
     tool_name: str

@@ -18,7 +18,7 @@ from prsm_core.domain.notes import Notes
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 from prsm_core.interfaces.store import AgentRow
-from prsm_core.store.codec import decode
+from prsm_core.store.codec import arguments_hash, decode
 
 if TYPE_CHECKING:
     import sqlite3
@@ -108,7 +108,8 @@ def read_calls(conn: sqlite3.Connection, agent_id: str) -> list[Mapping[str, Any
     return [
         {
             **dict(row),
-            "params": decode(row["params"]),
+            "params": (params := decode(row["params"])),
+            "arguments_hash": arguments_hash(params),
             "orchestration": bool(row["orchestration"]),
         }
         for row in rows

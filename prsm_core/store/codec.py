@@ -68,9 +68,4 @@ def encode_optional(value: object | None) -> str | None:
 
 def arguments_hash(params: Mapping[str, Any]) -> str:
     """Return the SHA-256 (hex) of the arguments as canonical JSON: sorted keys, no spaces."""
-    return hash_text(encode_canonical(params))
-
-
-def hash_text(canonical: str) -> str:
-    """Return the SHA-256 (hex) of JSON that is canonical already."""
-    return sha256(canonical.encode()).hexdigest()
+    return sha256(encode_canonical(params).encode()).hexdigest()

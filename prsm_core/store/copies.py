@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.renaming import renamed
 from prsm_core.errors import StoreError
-from prsm_core.store.codec import decode, encode, encode_canonical, hash_text
+from prsm_core.store.codec import decode, encode
 from prsm_core.store.connection import STRANGE
 from prsm_core.store.copy_checks import check_copy
 from prsm_core.store.session_rows import TABLES
@@ -57,8 +57,6 @@ _ORDER = {
     "forks": "seq",
     "events": "seq",
 }
-_CANONICAL = {("tool_calls", "params")}  # of which the ledger keeps a hash, too
-_HASHES = {("tool_calls", "arguments_hash")}
 # What is an id of this session alone, by table: all of them get new ones where one is taken.
 _IDS = {
     "meta": ("session_id",),
@@ -106,7 +104,7 @@ def _told(table: str, row: dict[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         if value is not None and name in _JSON.get(table, ()):
             row[name] = decode(value)
-    return {name: value for name, value in row.items() if (table, name) not in _HASHES}
+    return row
 
 
 def _refer_by_place(copy: Rows) -> None:
@@ -198,8 +196,6 @@ def _insert(
         kept = {name: _kept(table, name, value) for name, value in row.items()}
         if table in {"runs", "runs_past"} and kept["engine_id"] is not None:
             kept["engine_id"] = engines[kept["engine_id"]]
-        if table == "tool_calls":
-            kept["arguments_hash"] = hash_text(kept["params"])
         if strange := sorted(kept.keys() - known):
             raise ValueError(f"{table} has no column {', '.join(map(repr, strange))}")
         names = ", ".join(f'"{name}"' for name in kept)
@@ -214,4 +210,4 @@ def _kept(table: str, name: str, value: Any) -> Any:
     """Return a value as its column keeps it."""
     if value is None or name not in _JSON.get(table, ()):
         return value
-    return encode_canonical(value) if (table, name) in _CANONICAL else encode(value)
+    return encode(value)

@@ -21,7 +21,7 @@ from prsm_core.domain.rows import (
     Total,
     Update,
 )
-from prsm_core.store.codec import encode, encode_canonical, encode_names, hash_text
+from prsm_core.store.codec import encode, encode_names
 
 if TYPE_CHECKING:
     import sqlite3
@@ -50,10 +50,10 @@ JSON = {
         }
     ),
     "messages": frozenset({"context_json"}),
+    "tool_calls": frozenset({"params"}),
 }
 _NONE: frozenset[str] = frozenset()
 _NAMES = (tuple, frozenset)  # few lists of names come again and again
-_HASHED, _ARGUMENTS, _HASH = "tool_calls", "params", "arguments_hash"
 _COUNT = "(SELECT count(*) FROM tool_calls WHERE turn_id = ?)"
 _COUNT_OF_ROW = "(SELECT count(*) FROM tool_calls WHERE turn_id = turns.id)"
 _ROOT = (
@@ -136,7 +136,7 @@ def _update(row: Update) -> Statement:
     asked: Sequence[Any] = ()
     last = _ended(row) if row.table in ENDS else ()
     wanted = where.values()
-    if row.given is not None or None in wanted or row.table == _HASHED:
+    if row.given is not None or None in wanted:
         return _update_where(row, last)
     if row.computed is not None:
         more, asked = _computed(row.computed)
@@ -169,7 +169,7 @@ def _advance(row: Advance) -> Statement:
 
 def _insert(row: Insert) -> Statement:
     new, asked = row.row, None if row.refusal is None else row
-    if row.given is not None or row.computed is not None or row.table == _HASHED:
+    if row.given is not None or row.computed is not None:
         columns, values = _columns(row.table, new, row.computed)
         given, needed = _given(row.given)
         sql = _insert_sql(row.table, columns, given, keep=row.keep)
@@ -182,10 +182,7 @@ class _Plans(dict[Form, Plan]):
     """How rows are written, by their forms; each is made with the first one."""
 
     def __missing__(self, form: Form) -> Plan:
-        names = form.columns
-        if form.table == _HASHED and _ARGUMENTS in names:
-            names = (*names, _HASH)
-        columns, json = _plan(form.table, names)
+        columns, json = _plan(form.table, form.columns)
         plan = self[form] = _form_sql(form, columns), json
         return plan
 
@@ -213,9 +210,9 @@ def _amend(row: Amend) -> Statement:
 def _several(row: Several | Merge) -> Statement:
     sql, json = _PLANS[row.form]
     rows = row.rows
-    if row.form.table == _HASHED:
-        rows = _hashed(rows, row.form.columns.index(_ARGUMENTS))
-    return sql, _all_kept(rows, json) if json else rows, None
+    if json:
+        rows = [_with_json(values, json) for values in rows]
+    return sql, rows, None
 
 
 def _place(row: Place) -> Statement:
@@ -243,26 +240,12 @@ _WRITTEN: Mapping[type[Row], Callable[[Any], Statement]] = {
 
 def _columns(table: str, values: Values, computed: Computed | None) -> tuple[Columns, list[Any]]:
     """Return the columns that are written, and what they hold as SQLite keeps it."""
-    names, kept = tuple(values), [*values.values()]
-    if table == _HASHED and _ARGUMENTS in names:
-        (kept,) = _hashed((kept,), names.index(_ARGUMENTS))
-        names = (*names, _HASH)
-    columns, json = _plan(table, names)
-    for place in json:
-        kept[place] = _encoded(kept[place])
+    columns, json = _plan(table, tuple(values))
+    kept = _kept(values, json)
     if computed is not None:
         more, asked = _computed(computed)
         return columns + more, kept + asked
     return columns, kept
-
-
-def _hashed(rows: Many, place: int) -> Sequence[list[Any]]:
-    """Return rows with the arguments of calls at a place as they are kept, and their hashes."""
-    kept = [[*values, None] for values in rows]
-    for values in kept:
-        values[place] = text = encode_canonical(values[place])
-        values[-1] = hash_text(text)
-    return kept
 
 
 def _kept(values: Values, json: Sequence[int]) -> list[Any]:
@@ -277,10 +260,6 @@ def _with_json(values: Iterable[Any], json: Sequence[int]) -> list[Any]:
         if value is not None:
             kept[place] = encode_names(value) if isinstance(value, _NAMES) else encode(value)
     return kept
-
-
-def _all_kept(rows: Many, json: Sequence[int]) -> Many:
-    return [_with_json(values, json) for values in rows]
 
 
 @lru_cache(maxsize=256)
@@ -305,12 +284,6 @@ def _computed(computed: Computed) -> tuple[Columns, list[Any]]:
         else:
             columns.append((column, _NOW))
     return tuple(columns), wanted
-
-
-def _encoded(value: Any) -> str | None:
-    if value is None:
-        return None
-    return encode_names(value) if isinstance(value, _NAMES) else encode(value)
 
 
 def _conditions(where: Values) -> tuple[Conditions, list[Any]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.tools import McpServer
+    from prsm_core.domain.tools import McpServer, ToolOutcome
     from prsm_core.domain.turns import Effect
     from prsm_core.domain.writes import CallClosed, EffectNoted
     from prsm_core.engine.files.late import Trees
@@ -53,7 +53,7 @@ class Family(Record, frozen=True, kw_only=True):
     settings: Settings
     ids: Ids
 
-    async def spawn_child(self, call: Call) -> Reply:
+    async def spawn_child(self, call: Call) -> Reply | ToolOutcome:
         """Spawn a child, or give a finished one the task; with wait, return its result."""
         if (known := call.recall(CHILD)) is not None:
             return await self._answer_again(call, known)
@@ -69,6 +69,9 @@ class Family(Record, frozen=True, kw_only=True):
             await self._reuse(call, fitting, request, noted)
             return await self._answer(call, fitting, reused=True, since=since)
         child = await self._spawn(call, request, plan, since)
+        if call.outcome is not None:  # by the birth itself
+            call.spawned_session_label = child.label
+            return call.outcome
         return await self._answer(call, child, reused=False, since=since)
 
     async def spawn_children_parallel(self, call: Call) -> Reply:
@@ -158,8 +161,9 @@ class Family(Record, frozen=True, kw_only=True):
         provider = child.descriptor.provider
         budget = self.enforcement.describe_budget(provider, child.agent_id)
         told = describe(child, reused=reused)
-        note = ". ".join(filter(None, (told.get("note"), budget)))
-        return {**told, **({"note": note} if note else {})}
+        if budget:
+            told["note"] = ". ".join(filter(None, (told.get("note"), budget)))
+        return told
 
     async def learn_models(self, agent: AgentDescriptor, texts: Iterable[str | None]) -> None:
         """Ask the providers of these names whether they have the models, if that is not known.
@@ -384,13 +388,15 @@ async def await_child(
 
 def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
     """Return what a parent is told of a child it was given."""
-    return {
+    told = {
         "agent_id": child.agent_id,
         "name": child.descriptor.name,
         "state": child.state.value,
         "reused": reused,
-        **({"note": child.stand_in} if child.stand_in else {}),
     }
+    if child.stand_in:
+        told["note"] = child.stand_in
+    return told
 
 
 def _check_names(requests: Iterable[SpawnRequest]) -> None:

@@ -218,6 +218,7 @@ class Call(Struct, eq=False):
     effects: Mapping[str, Effect] = NOTHING  # that it had there, by name
     opening: Staged | None = None  # of a call that has begun: all that it does needs it
     closed: bool = False
+    closed_at_ms: int = 0
     wait: Wait | None = None
     is_asking: bool = False  # a person, and does nothing else
     by_answer: ByAnswer | None = None  # what it does if it is answered, in the same step
@@ -425,7 +426,7 @@ class Call(Struct, eq=False):
             outcome = replace(outcome, images=images)
         self.closed = True
         self.outcome = outcome
-        at_ms = self.calls.parts.now_ms()
+        self.closed_at_ms = at_ms = self.calls.parts.now_ms()
         return CallClosed(
             turn_id=self.turn_id,
             call_id=self.id,

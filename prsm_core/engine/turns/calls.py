@@ -383,11 +383,11 @@ class TurnCalls(Struct, eq=False):
         return not has_effect and not self.turn.limits.is_used_up
 
     def _finish_row(self, call: Call) -> None:
-        outcome, at = call.outcome, self.parts.now_ms()
+        outcome = call.outcome
         if outcome is None:
             if call.opened:
                 self.cut_off = (*self.cut_off, call)
-            row = call.row("failed", error=ENDED, completed_at=at)
+            row = call.row("failed", error=ENDED, completed_at=self.parts.now_ms())
             self.rows = put(self.rows, call.id, row)
             return
         text = outcome.text
@@ -395,7 +395,7 @@ class TurnCalls(Struct, eq=False):
             "failed" if outcome.is_error else "completed",
             result=None if outcome.is_error else text,
             error=text if outcome.is_error else None,
-            completed_at=at,
+            completed_at=call.closed_at_ms,
         )
         self.rows = put(self.rows, call.id, row)
 

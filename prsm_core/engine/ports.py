@@ -124,6 +124,7 @@ class Acts(Protocol):
         plan: AgentDescriptor | None = None,
         *,
         needs: Staged | None = None,
+        besides: Sequence[Write] = (),
         answer: Callable[[AgentRecord], CallClosed | None] | None = None,
         note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> AgentRecord:
@@ -172,6 +173,7 @@ class Acts(Protocol):
         result: AgentResult,
         *,
         reason: str = "",
+        besides: Sequence[Write] = (),
         answer: CallClosed | None = None,
         needs: Staged | None = None,
     ) -> AgentResult:

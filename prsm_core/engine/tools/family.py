@@ -58,12 +58,12 @@ class Family(Record, frozen=True, kw_only=True):
         if (known := call.recall(CHILD)) is not None:
             return await self._answer_again(call, known)
         await self._learn_models(call, [call.args])
-        call.begin()
         since = self.ids.ulid()
         request = self._request(call, call.args)
         plan = self.planner.plan(request)
         fitting = self._pick(request, plan)
         if fitting is not None:
+            call.begin()
             fitting.stand_in = self.planner.describe_stand_in(request.model, plan)
             noted = note_child(call, fitting, since, reused=True)
             await self._reuse(call, fitting, request, noted)
@@ -301,16 +301,20 @@ class Family(Record, frozen=True, kw_only=True):
             return call.answer_now(Reply(self._described(child, reused=False)))
 
         waits = call.args.get("wait", False)
+        if not call.life.is_working or self.trees.is_wanted(request, plan):
+            call.begin()  # it is seen meanwhile
+        opening = () if call.opened else call.opens()
         try:
             return await self.acts.spawn_agent(
                 request,
                 plan,
                 needs=call.opening,
+                besides=opening,
                 answer=None if waits else answer,
                 note=lambda child: note_child(call, child, since, reused=False),
             )
         except Exception:
-            call.reopen()  # nothing was written: the refusal is its answer
+            call.reopen(opening)  # nothing was written: the refusal is its answer
             raise
 
     async def _reuse(

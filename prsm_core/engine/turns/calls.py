@@ -344,24 +344,25 @@ class TurnCalls(Struct, eq=False):
         record, steps = self.life.record, self.parts.steps
         if record.state.is_terminal:  # killed meanwhile: there is no one to answer
             return
-        if not call.opened:
-            call.begin()
+        if not (call.opened or self.life.is_working):
+            call.begin()  # it is seen while it waits for a slot
         call.wait = None
         if not self.turn.is_blocked(without=call):
             await self.life.take_slot()
         self.life.resume()
         outcome, writes = self._by_answer(call, within(outcome, RESULT_LIMIT))
+        opening = () if call.opened else call.opens()
         closed = call.close_with(outcome)
         if not writes and self._may_answer_first(call):
-            steps.stage(record, closed, needs=call.opening)
+            steps.stage(record, *opening, closed, needs=call.opening)
             return
-        step = steps.build(record, *writes, closed)
+        step = steps.build(record, *opening, *writes, closed)
         try:
             await steps.commit(step, consumed=call.consumed, needs=call.opening)
         except Exception:
             if call.by_answer is not None and writes:
                 call.by_answer.take_back()
-            call.reopen()  # nothing was written: it has no answer
+            call.reopen(opening)  # nothing was written: it has no answer
             raise
 
     def _by_answer(self, call: Call, outcome: ToolOutcome) -> tuple[ToolOutcome, Sequence[Write]]:

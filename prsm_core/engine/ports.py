@@ -253,8 +253,8 @@ class Life(Protocol):
         """Hold a slot; waits in line for it."""
         ...
 
-    def resume(self) -> None:
-        """Let a waiting agent run again, if it holds a slot."""
+    def resume(self) -> tuple[StateChanged, ...]:
+        """Let a waiting agent run again, if it holds a slot; return what a step must carry."""
         ...
 
     async def runs_again(self, rests: Callable[[], bool]) -> None:

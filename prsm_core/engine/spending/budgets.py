@@ -310,7 +310,8 @@ class BudgetLedger:
 
     def parts_of(self, agent_id: str) -> list[Part]:
         """Return the subtrees around an agent that have a budget of their own, its own first."""
-        return list(self._scope(agent_id).parts())
+        scope = self._scope(agent_id)
+        return list(scope.parts()) if scope.is_limited else []
 
     def report(self, agent_id: str) -> dict[str, Any]:
         """Return the numbers of the run and of the agent's subtree, as JSON values.

@@ -171,9 +171,11 @@ class Family(Record, frozen=True, kw_only=True):
         Of those that the user has named otherwise it is looked whether they are there, each once
         in a run: where one is not, another model may stand in.
         """
-        names, texts = self.listings.names, list(texts)
+        names, texts = self.listings.names, [text for text in texts if text is not None]
+        if not texts:  # nearly always
+            return
         own = inherited_model(agent, names)
-        meant = (names.meant(text, own.provider) for text in texts if text is not None)
+        meant = (names.meant(text, own.provider) for text in texts)
         said = {place[0] for place in meant if place is not None} - {own.provider}
         if said:
             await self.enforcement.usable(said.intersection(names.providers))

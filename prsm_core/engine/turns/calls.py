@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import CallState
     from prsm_core.domain.steps import Write
     from prsm_core.domain.turns import AgentToolCall
+    from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.ports import Life, Wait
     from prsm_core.engine.turns.call import CallParts, Handler, Reply, Toolbox, TurnOfCalls
     from prsm_core.engine.turns.fold import TurnFold
@@ -349,21 +350,28 @@ class TurnCalls(Struct, eq=False):
         call.wait = None
         if not self.turn.is_blocked(without=call):
             await self.life.take_slot()
-        self.life.resume()
         outcome, writes = self._by_answer(call, within(outcome, RESULT_LIMIT))
+        running = self.life.resume()
         opening = () if call.opened else call.opens()
         closed = call.close_with(outcome)
         if not writes and self._may_answer_first(call):
+            self._stage_running(running)
             steps.stage(record, *opening, closed, needs=call.opening)
             return
-        step = steps.build(record, *opening, *writes, closed)
+        step = steps.build(record, *running, *opening, *writes, closed)
         try:
             await steps.commit(step, consumed=call.consumed, needs=call.opening)
         except Exception:
             if call.by_answer is not None and writes:
                 call.by_answer.take_back()
             call.reopen(opening)  # nothing was written: it has no answer
+            if not self.parts.journal.is_over:
+                self._stage_running(running)  # yet its agent runs
             raise
+
+    def _stage_running(self, changes: Sequence[StateChanged]) -> None:
+        if changes:
+            self.parts.steps.stage(self.life.record, *changes)
 
     def _by_answer(self, call: Call, outcome: ToolOutcome) -> tuple[ToolOutcome, Sequence[Write]]:
         """Return an answer, and what is done by its step; where that cannot be, an error alone."""

@@ -332,7 +332,8 @@ class AgentManager:
     ) -> AgentResult:
         """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
 
-        The step has what is written `besides` in front, and the `answer` to its call. An agent that has ended keeps its first result; one that cannot be written is a failure.
+        The step has what is written `besides` in front, and the `answer` to its call. An agent that
+        has ended keeps its first result; one that cannot be written is a failure.
         """
         if (known := _known_end(record, result)) is not None:
             return known

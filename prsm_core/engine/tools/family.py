@@ -171,15 +171,15 @@ class Family(Record, frozen=True, kw_only=True):
         Of those that the user has named otherwise it is looked whether they are there, each once
         in a run: where one is not, another model may stand in.
         """
-        names, texts = self.listings.names, [text for text in texts if text is not None]
-        if not texts:  # nearly always
+        names, wanted = self.listings.names, [text for text in texts if text is not None]
+        if not wanted:  # nearly always
             return
         own = inherited_model(agent, names)
-        meant = (names.meant(text, own.provider) for text in texts)
+        meant = (names.meant(text, own.provider) for text in wanted)
         said = {place[0] for place in meant if place is not None} - {own.provider}
         if said:
             await self.enforcement.usable(said.intersection(names.providers))
-        await self.listings.check(texts, own.provider)
+        await self.listings.check(wanted, own.provider)
 
     async def _learn_models(self, call: Call, children: Sequence[Mapping[str, Any]]) -> None:
         profiles = self.settings.experts

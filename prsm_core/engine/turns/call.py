@@ -201,9 +201,10 @@ class Call(Struct, eq=False):
     """One orchestration call.
 
     Handlers read `args`, may wait, and may once `open` it, before anything outside the engine
-    knows of it, or `begin` it, where it acts by a step of the engine alone. What they do is noted
-    in the step that does it, by `effect`. In a turn that goes on after a crash the handler of a
-    call without an answer runs again: it asks `recall` first, and does not do it twice.
+    knows of it, or `begin` it, where it acts by a later step of the engine alone; a step that comes
+    at once has what `opens` it. What they do is noted in the step that does it, by `effect`. In a
+    turn that goes on after a crash the handler of a call without an answer runs again: it asks
+    `recall` first, and does not do it twice.
     """
 
     id: str

@@ -36,7 +36,8 @@ class Ids:
         self._entropy = self._rng.getrandbits(79)
         self._millis = -1  # of the newest ULID
         self._middle = _encoded(self._entropy >> 10, 7)  # between its time and its last two digits
-        self._head = ""  # its time, and that
+        self._second, self._second_text = -1, ""  # its time, but for the last two digits of that
+        self._head = ""  # its time, and the middle
 
     def ulid(self) -> str:
         """Return a new ULID, greater than every one this source made before."""
@@ -57,7 +58,10 @@ class Ids:
 
     def _begin(self, millis: int) -> None:
         self._millis = millis
-        self._head = _encoded(millis & (2**48 - 1), 5) + self._middle
+        second = (millis & (2**48 - 1)) >> 10
+        if second != self._second:
+            self._second, self._second_text = second, _encoded(second, 4)
+        self._head = self._second_text + _PAIRS[millis & 1023] + self._middle
 
     def agent(self) -> str:
         """Return a new random agent id (32 hex digits)."""

@@ -124,6 +124,7 @@ class Acts(Protocol):
         plan: AgentDescriptor | None = None,
         *,
         needs: Staged | None = None,
+        besides: Sequence[Write] = (),
         answer: Callable[[AgentRecord], CallClosed | None] | None = None,
         note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> AgentRecord:
@@ -172,6 +173,7 @@ class Acts(Protocol):
         result: AgentResult,
         *,
         reason: str = "",
+        besides: Sequence[Write] = (),
         answer: CallClosed | None = None,
         needs: Staged | None = None,
     ) -> AgentResult:
@@ -251,8 +253,8 @@ class Life(Protocol):
         """Hold a slot; waits in line for it."""
         ...
 
-    def resume(self) -> None:
-        """Let a waiting agent run again, if it holds a slot."""
+    def resume(self) -> tuple[StateChanged, ...]:
+        """Let a waiting agent run again, if it holds a slot; return what a step must carry."""
         ...
 
     async def runs_again(self, rests: Callable[[], bool]) -> None:

@@ -251,6 +251,8 @@ class AgentRecord(Struct, eq=False):
 
         What is newer replaces what is older. Alone it is not worth a step.
         """
+        if not writes:
+            return
         kinds = {type(write) for write in writes}
         self.riders = (*(one for one in self.riders if type(one) not in kinds), *writes)
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from prsm_core.domain.permissions import Deny, PermissionRequest
-from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.domain.writes import CallClosed
+from prsm_core.errors import ProviderNotAvailableError, StoreError
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import Actor, failed
 
@@ -184,6 +185,39 @@ async def test_a_message_the_ledger_refuses_is_an_error_of_the_call_alone(team):
     calls = "SELECT status, error FROM tool_calls WHERE tool_name = 'ask_parent'"
     [(status, error)] = team.ledger.rows(calls)
     assert (status, '"unknown_agent"' in error) == ("failed", True)
+
+
+async def test_an_agent_whose_wait_has_an_answer_that_is_refused_runs_all_the_same(team):
+    async def master(agent):
+        await agent.spawn(name="a")
+        steps = team.manager.steps
+        commit = steps.commit
+
+        async def refusing(step, **how):
+            if step.agent_id != team["master"].agent_id or step.find(CallClosed) is None:
+                return await commit(step, **how)
+            steps.commit = commit
+            raise StoreError("it cannot be written", code="unfit")
+
+        steps.commit = refusing
+        outcome = await agent.outcome("wait_for_message", {})
+        assert outcome.data["error"]["code"] == "turn_over"
+        assert (await agent.call("check_child_status", child_id="a"))["name"] == "a"
+        await agent.complete()
+
+    async def a(agent):
+        await team.seen("agent_state_changed", "master", to="waiting_for_child")
+        await agent.complete()
+
+    await team.run("do it", master=master, a=a)
+    told = team.ledger.events("agent_state_changed", "master")
+    assert [each["to"] for each in told] == [
+        "starting",
+        "running",
+        "waiting_for_child",
+        "running",
+        "completed",
+    ]
 
 
 async def test_a_call_that_waits_is_cancelled_when_its_turn_dies(opened):

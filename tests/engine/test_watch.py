@@ -46,16 +46,16 @@ async def watch(clock, failures):
 
 async def test_each_turn_is_looked_at_in_its_own_time(watch, clock):
     slow, fast = Turn(clock, 10, looks=2), Turn(clock, 3, looks=3)
-    watch.add(slow)
-    watch.add(fast)  # sooner than what the watch sleeps for
+    watch.add(slow, slow.every)
+    watch.add(fast, fast.every)  # sooner than what the watch sleeps for
     await clock.advance(30)
     assert (slow.seen, fast.seen) == ([10, 20], [3, 6, 9])
 
 
 async def test_a_turn_that_is_over_is_not_looked_at(watch, clock):
     over, open_ = Turn(clock, 5), Turn(clock, 5)
-    number = watch.add(over)
-    watch.add(open_)
+    number = watch.add(over, over.every)
+    watch.add(open_, open_.every)
     watch.discard(number)
     watch.discard(number)  # once more does no harm
     await clock.advance(30)
@@ -64,9 +64,9 @@ async def test_a_turn_that_is_over_is_not_looked_at(watch, clock):
 
 async def test_a_turn_that_comes_when_nothing_is_watched_is_looked_at(watch, clock):
     first, second = Turn(clock, 5), Turn(clock, 5)
-    watch.add(first)
+    watch.add(first, first.every)
     await clock.advance(30)
-    watch.add(second)
+    watch.add(second, second.every)
     await clock.advance(30)
     assert (first.seen, second.seen) == ([5], [35])
 
@@ -74,8 +74,8 @@ async def test_a_turn_that_comes_when_nothing_is_watched_is_looked_at(watch, clo
 async def test_a_look_that_fails_is_reported_and_the_others_go_on(watch, clock, failures):
     error = RuntimeError("it broke")
     broken, sound = Turn(clock, 5, error=error), Turn(clock, 5, looks=2)
-    watch.add(broken)
-    watch.add(sound)
+    watch.add(broken, broken.every)
+    watch.add(sound, sound.every)
     await clock.advance(30)
     assert failures == [("turn watch", error)]
     assert (broken.seen, sound.seen) == ([5], [5, 10])
@@ -84,15 +84,15 @@ async def test_a_look_that_fails_is_reported_and_the_others_go_on(watch, clock, 
 async def test_many_turns_take_one_task(watch, clock):
     before = len(asyncio.all_tasks())
     for _ in range(100):
-        watch.add(Turn(clock, 5))
+        watch.add(Turn(clock, 5), 5)
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) == before + 1
 
 
 async def test_a_turn_that_must_be_looked_at_sooner_than_it_said_is(watch, clock):
     patient, other = Turn(clock, 100, looks=2), Turn(clock, 40)
-    number = watch.add(patient)
-    watch.add(other)
+    number = watch.add(patient, patient.every)
+    watch.add(other, other.every)
     await clock.advance(10)
     patient.every = 5
     watch.hurry(number)
@@ -107,7 +107,7 @@ async def test_a_turn_that_must_be_looked_at_sooner_than_it_said_is(watch, clock
 
 async def test_a_turn_is_not_asked_again_for_what_matters_later_than_the_next_look(watch, clock):
     turn = Turn(clock, 40)
-    number = watch.add(turn)
+    number = watch.add(turn, turn.every)
     turn.every = 5
     await clock.advance(10)
     watch.hurry(number, 30)  # the next look comes first
@@ -117,7 +117,7 @@ async def test_a_turn_is_not_asked_again_for_what_matters_later_than_the_next_lo
     await clock.advance(10)
     assert turn.seen == [40]
     other = Turn(clock, 40)
-    number = watch.add(other)
+    number = watch.add(other, other.every)
     other.every = 5
     watch.hurry(number, 30)
     await clock.advance(100)
@@ -126,7 +126,7 @@ async def test_a_turn_is_not_asked_again_for_what_matters_later_than_the_next_lo
 
 async def test_plans_that_change_again_and_again_leave_nothing_behind(watch, clock):
     turn = Turn(clock, 1e6, looks=2)
-    number = watch.add(turn)
+    number = watch.add(turn, turn.every)
     for sooner in range(1000):
         turn.every = 1e6 - sooner
         watch.hurry(number)

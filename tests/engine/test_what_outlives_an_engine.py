@@ -212,6 +212,7 @@ KEPT = {
         "opening": "derived: it is in the ledger",
         "task": WITH_TASK,
         "closed": "derived: from CallState.call.completed_at",
+        "closed_at_ms": "derived: from CallState.call.completed_at",
         **dict.fromkeys(("wait", "is_asking"), "derived: the handler waits again"),
         "by_answer": "derived: the handler runs again, and nothing of it is written before",
         "consumed": "lost: claimed, but not answered: the messages are unread still",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
+    from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.evidence.evidence import Sources
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.ports import Steps, Wait
@@ -112,11 +113,11 @@ class AgentLife:
             self.turn = None
             self._parts.forget(self.record.agent_id)
 
-    def resume(self) -> None:
-        """Let a waiting agent run again, if it holds a slot."""
+    def resume(self) -> tuple[StateChanged, ...]:
+        """Let a waiting agent run again, if it holds a slot; return what a step must carry."""
         if self.record.state in WAITING and self._lease.held:
-            steps = self._parts.steps
-            steps.stage(self.record, *steps.move(self.record, AgentState.RUNNING, "answered"))
+            return self._parts.steps.move(self.record, AgentState.RUNNING, "answered")
+        return ()
 
     @property
     def is_blocked(self) -> bool:
@@ -166,7 +167,8 @@ class AgentLife:
         if rests():
             self._lease.release()
             return
-        self.resume()
+        if changes := self.resume():
+            self._parts.steps.stage(self.record, *changes)
 
     def weigh(
         self, artifacts: Sequence[str], commands: Sequence[str]

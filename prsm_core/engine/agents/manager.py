@@ -108,12 +108,14 @@ class AgentManager:
         plan: AgentDescriptor | None = None,
         *,
         needs: Staged | None = None,
+        besides: Sequence[Write] = (),
         answer: Callable[[AgentRecord], CallClosed | None] | None = None,
         note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> AgentRecord:
         """Spawn a child of `request.parent_id`, as planned just now if that was done already.
 
-        The step of its birth carries the `answer` to whoever wanted it, and its `note`. Raises
+        The step of its birth has what is written `besides` in front, and carries the `answer` to
+        whoever wanted it, and its `note`. Raises
         AgentSpawnError, MaxDepthExceededError or ModelNotAvailableError; then nothing was written.
         """
         plan = self._planner.plan(request) if plan is None else plan
@@ -121,7 +123,7 @@ class AgentManager:
         record = self.enlist(plan, request)
         await self.give_trees([record])
         closed = None if answer is None else answer(record)
-        await self.bear([record], needs=needs, answer=closed, note=note)
+        await self.bear([record], needs=needs, besides=besides, answer=closed, note=note)
         return record
 
     async def admit(
@@ -185,15 +187,16 @@ class AgentManager:
         records: Sequence[AgentRecord],
         *,
         needs: Staged | None = None,
+        besides: Sequence[Write] = (),
         answer: CallClosed | None = None,
         note: Callable[[AgentRecord], EffectNoted] | None = None,
     ) -> None:
         """Commit new agents of one parent, by one step of its, and start their sessions.
 
-        The step carries the `answer` to whoever wanted them, and what they `note` for the call.
-        Where it is refused there are none.
+        The step has what is written `besides` in front, and carries the `answer` to whoever wanted
+        them, and what they `note` for the call. Where it is refused there are none.
         """
-        births = self._births(records, note)
+        births = [*besides, *self._births(records, note)]
         if answer is not None:
             births.append(answer)
         spawner = self.roster.parent_of(records[0]) or records[0]
@@ -323,12 +326,14 @@ class AgentManager:
         result: AgentResult,
         *,
         reason: str = "",
+        besides: Sequence[Write] = (),
         answer: CallClosed | None = None,
         needs: Staged | None = None,
     ) -> AgentResult:
         """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
 
-        An agent that has ended keeps its first result; one that cannot be written is a failure.
+        The step has what is written `besides` in front, and the `answer` to its call. An agent that
+        has ended keeps its first result; one that cannot be written is a failure.
         """
         if (known := _known_end(record, result)) is not None:
             return known
@@ -337,14 +342,14 @@ class AgentManager:
             return known
         before = record.state, record.waiting_on
         try:
-            return await self._end(record, state, result, reason, tree, answer, needs)
+            return await self._end(record, state, result, reason, tree, besides, answer, needs)
         except Exception as error:
             if record.has_ended or not is_unfit(error):
                 raise
             record.state, record.waiting_on = before
             plain = plain_result(result, error, self._journal.redact)
             state = state if state is AgentState.KILLED else AgentState.FAILED
-            return await self._end(record, state, plain, plain.error or "", tree)
+            return await self._end(record, state, plain, plain.error or "", tree, besides)
 
     async def _end(
         self,
@@ -353,6 +358,7 @@ class AgentManager:
         result: AgentResult,
         reason: str,
         tree: Mapping[str, Any] | None,
+        besides: Sequence[Write] = (),
         answer: CallClosed | None = None,
         needs: Staged | None = None,
     ) -> AgentResult:
@@ -362,7 +368,7 @@ class AgentManager:
         record.result = result = replace(result, duration=round(elapsed, 3))
         changes = self.steps.move(record, state, reason)
         resolved = self._requests.close_agent(record.agent_id, "agent_ended")
-        answers = () if answer is None else (answer,)
+        answers = besides if answer is None else (*besides, answer)
         merged = () if tree is None else (_merged(tree),)
         told = self._task_result(record, result, tree)
         end = AgentEnded(result=result)

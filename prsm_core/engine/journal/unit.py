@@ -262,12 +262,12 @@ class Journal:
         """
         self._check_open(step)
         before = self._take(step.agent_id)
-        work = self._commit
+        places: Sequence[Place] = ()
         if before or self._lanes.is_taken(step.agent_id):
             # The places are taken now: what these agents do later comes after it.
             agents = dict.fromkeys((step.agent_id, *bears)) if bears else (step.agent_id,)
-            work = partial(self._commit_in_line, [self._lanes.enter(one) for one in agents])
-        return await self._background.finish(work(step, before, then, needs))
+            places = [self._lanes.enter(one) for one in agents]
+        return await self._background.finish(self._commit(places, step, before, then, needs))
 
     async def land(self, agent_id: str) -> None:
         """Write what an agent has done so far, before it acts outside the engine."""
@@ -331,7 +331,7 @@ class Journal:
             telling = fact.telling(agent, self._clock.time())
             yield event_of(telling, self.session_id, self.run_id)
 
-    async def _commit_in_line(
+    async def _commit(
         self,
         places: Sequence[Place],
         step: Step,
@@ -344,26 +344,17 @@ class Journal:
             for place in places:
                 if place.before is not None:
                     await place.before.over()
-            return await self._commit(step, before, then, needs)
+            if needs is not None and needs.refused is not None:
+                await self._land(step.agent_id, before)
+                raise needs.refused
+            committed = await self._write_after(before, step, needs)
+            if then is not None:
+                then()
+            self._on_events(committed.events)
+            return committed
         finally:
             for place in places:
                 self._lanes.leave(place)
-
-    async def _commit(
-        self,
-        step: Step,
-        before: Batch,
-        then: Callable[[], None] | None,
-        needs: Staged | None,
-    ) -> Committed:
-        if needs is not None and needs.refused is not None:
-            await self._land(step.agent_id, before)
-            raise needs.refused
-        committed = await self._write_after(before, step, needs)
-        if then is not None:
-            then()
-        self._on_events(committed.events)
-        return committed
 
     async def _write_after(self, before: Batch, step: Step, needs: Staged | None) -> Committed:
         """Write a step with what comes before it, or each by itself where one is refused."""

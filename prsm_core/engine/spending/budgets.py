@@ -207,6 +207,19 @@ class BudgetLedger:
         turn draws on are used up while it runs, by whichever turn.
         """
         own = self._scope(agent_id)
+        hold = self._hold_turn(own, agent_id)
+        self._turns[turn_id] = _Turn(agent_id, hold, used_up)
+        self._ended.pop(agent_id, None)
+        hold.charge(_TURNS, 1, Provenance.MEASURED)
+        self._warn(own, _TURNS)
+
+    def _hold_turn(self, own: BudgetScope, agent_id: str) -> Hold:
+        """Return what the agent's next turn holds; raise BudgetExceededError if it may not begin.
+
+        Where nothing limits it, that is what its launch holds.
+        """
+        if not own.is_limited and (launched := self._launches.pop(agent_id, None)) is not None:
+            return launched[0]
         self.release(agent_id)
         for kind in METERED:  # what others merely reserve does not stop an agent that lives
             for scope, _ in own.limited(kind):
@@ -215,11 +228,7 @@ class BudgetLedger:
         for scope, limit in own.limited(_TURNS):
             if scope.used[_TURNS] + scope.reserved[_TURNS] >= limit:
                 self._refuse_turn(scope, _TURNS)
-        hold = self._reserve(own, agent_id)
-        self._turns[turn_id] = _Turn(agent_id, hold, used_up)
-        self._ended.pop(agent_id, None)
-        hold.charge(_TURNS, 1, Provenance.MEASURED)
-        self._warn(own, _TURNS)
+        return self._reserve(own, agent_id)
 
     def go_on(self, agent_id: str, turn_id: str, spent: Spent, used_up: UsedUp | None) -> None:
         """Open a turn that an earlier engine has left, with what it had used; see `open_turn`."""
@@ -301,7 +310,8 @@ class BudgetLedger:
 
     def parts_of(self, agent_id: str) -> list[Part]:
         """Return the subtrees around an agent that have a budget of their own, its own first."""
-        return list(self._scope(agent_id).parts())
+        scope = self._scope(agent_id)
+        return list(scope.parts()) if scope.is_limited else []
 
     def report(self, agent_id: str) -> dict[str, Any]:
         """Return the numbers of the run and of the agent's subtree, as JSON values.

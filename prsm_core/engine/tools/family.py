@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor, ExpertProfile
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.domain.tools import McpServer
+    from prsm_core.domain.tools import McpServer, ToolOutcome
     from prsm_core.domain.turns import Effect
     from prsm_core.domain.writes import CallClosed, EffectNoted
     from prsm_core.engine.files.late import Trees
@@ -53,22 +53,25 @@ class Family(Record, frozen=True, kw_only=True):
     settings: Settings
     ids: Ids
 
-    async def spawn_child(self, call: Call) -> Reply:
+    async def spawn_child(self, call: Call) -> Reply | ToolOutcome:
         """Spawn a child, or give a finished one the task; with wait, return its result."""
         if (known := call.recall(CHILD)) is not None:
             return await self._answer_again(call, known)
         await self._learn_models(call, [call.args])
-        call.begin()
         since = self.ids.ulid()
         request = self._request(call, call.args)
         plan = self.planner.plan(request)
         fitting = self._pick(request, plan)
         if fitting is not None:
+            call.begin()
             fitting.stand_in = self.planner.describe_stand_in(request.model, plan)
             noted = note_child(call, fitting, since, reused=True)
             await self._reuse(call, fitting, request, noted)
             return await self._answer(call, fitting, reused=True, since=since)
         child = await self._spawn(call, request, plan, since)
+        if call.outcome is not None:  # by the birth itself
+            call.spawned_session_label = child.label
+            return call.outcome
         return await self._answer(call, child, reused=False, since=since)
 
     async def spawn_children_parallel(self, call: Call) -> Reply:
@@ -158,8 +161,9 @@ class Family(Record, frozen=True, kw_only=True):
         provider = child.descriptor.provider
         budget = self.enforcement.describe_budget(provider, child.agent_id)
         told = describe(child, reused=reused)
-        note = ". ".join(filter(None, (told.get("note"), budget)))
-        return {**told, **({"note": note} if note else {})}
+        if budget:
+            told["note"] = ". ".join(filter(None, (told.get("note"), budget)))
+        return told
 
     async def learn_models(self, agent: AgentDescriptor, texts: Iterable[str | None]) -> None:
         """Ask the providers of these names whether they have the models, if that is not known.
@@ -167,13 +171,15 @@ class Family(Record, frozen=True, kw_only=True):
         Of those that the user has named otherwise it is looked whether they are there, each once
         in a run: where one is not, another model may stand in.
         """
-        names, texts = self.listings.names, list(texts)
+        names, wanted = self.listings.names, [text for text in texts if text is not None]
+        if not wanted:  # nearly always
+            return
         own = inherited_model(agent, names)
-        meant = (names.meant(text, own.provider) for text in texts if text is not None)
+        meant = (names.meant(text, own.provider) for text in wanted)
         said = {place[0] for place in meant if place is not None} - {own.provider}
         if said:
             await self.enforcement.usable(said.intersection(names.providers))
-        await self.listings.check(texts, own.provider)
+        await self.listings.check(wanted, own.provider)
 
     async def _learn_models(self, call: Call, children: Sequence[Mapping[str, Any]]) -> None:
         profiles = self.settings.experts
@@ -297,16 +303,20 @@ class Family(Record, frozen=True, kw_only=True):
             return call.answer_now(Reply(self._described(child, reused=False)))
 
         waits = call.args.get("wait", False)
+        if not call.life.is_working or self.trees.is_wanted(request, plan):
+            call.begin()  # it is seen meanwhile
+        opening = () if call.opened else call.opens()
         try:
             return await self.acts.spawn_agent(
                 request,
                 plan,
                 needs=call.opening,
+                besides=opening,
                 answer=None if waits else answer,
                 note=lambda child: note_child(call, child, since, reused=False),
             )
         except Exception:
-            call.reopen()  # nothing was written: the refusal is its answer
+            call.reopen(opening)  # nothing was written: the refusal is its answer
             raise
 
     async def _reuse(
@@ -384,13 +394,15 @@ async def await_child(
 
 def describe(child: AgentRecord, *, reused: bool) -> dict[str, Any]:
     """Return what a parent is told of a child it was given."""
-    return {
+    told = {
         "agent_id": child.agent_id,
         "name": child.descriptor.name,
         "state": child.state.value,
         "reused": reused,
-        **({"note": child.stand_in} if child.stand_in else {}),
     }
+    if child.stand_in:
+        told["note"] = child.stand_in
+    return told
 
 
 def _check_names(requests: Iterable[SpawnRequest]) -> None:

@@ -79,7 +79,7 @@ class Progress(Record, frozen=True, kw_only=True):
         artifacts, commands = call.args.get("artifacts", ()), call.args.get("commands", ())
         if artifacts or commands:  # gates may run, and the ledger is looked at
             await call.open()
-        else:
+        elif record.wants_tree:  # which is merged meanwhile
             call.begin()
         self._refuse_unread_prompts(call)
         evidence = await call.life.weigh(artifacts, commands)
@@ -106,6 +106,7 @@ class Progress(Record, frozen=True, kw_only=True):
             AgentState.COMPLETED,
             result,
             reason="task_complete",
+            besides=() if call.opened else call.opens(),
             answer=call.close_with(outcome),
             needs=call.opening,
         )
@@ -121,11 +122,13 @@ class Progress(Record, frozen=True, kw_only=True):
                 self.router.wake(child)  # their questions have no one to answer them now
             self.silent(record)
 
-        step = self.steps.build(record, ResultClaimed(result=result), call.close_with(outcome))
+        opening = () if call.opened else call.opens()
+        claimed = ResultClaimed(result=result)
+        step = self.steps.build(record, *opening, claimed, call.close_with(outcome))
         try:
             await self.steps.commit(step, then=tell, needs=call.opening)
         except Exception:
-            call.reopen()  # nothing was written: the refusal is its answer
+            call.reopen(opening)  # nothing was written: the refusal is its answer
             raise
 
     def _refuse_unread_prompts(self, call: Call) -> None:

@@ -201,9 +201,10 @@ class Call(Struct, eq=False):
     """One orchestration call.
 
     Handlers read `args`, may wait, and may once `open` it, before anything outside the engine
-    knows of it, or `begin` it, where it acts by a step of the engine alone. What they do is noted
-    in the step that does it, by `effect`. In a turn that goes on after a crash the handler of a
-    call without an answer runs again: it asks `recall` first, and does not do it twice.
+    knows of it, or `begin` it, where it acts by a later step of the engine alone; a step that comes
+    at once has what `opens` it. What they do is noted in the step that does it, by `effect`. In a
+    turn that goes on after a crash the handler of a call without an answer runs again: it asks
+    `recall` first, and does not do it twice.
     """
 
     id: str
@@ -218,6 +219,7 @@ class Call(Struct, eq=False):
     effects: Mapping[str, Effect] = NOTHING  # that it had there, by name
     opening: Staged | None = None  # of a call that has begun: all that it does needs it
     closed: bool = False
+    closed_at_ms: int = 0
     wait: Wait | None = None
     is_asking: bool = False  # a person, and does nothing else
     by_answer: ByAnswer | None = None  # what it does if it is answered, in the same step
@@ -279,10 +281,18 @@ class Call(Struct, eq=False):
 
         Done by itself where a handler neither begins nor opens it.
         """
-        writes = (*self._opened(), *told)
+        writes = (*self.opens(), *told)
         if writes:
             self.opening = self.calls.parts.steps.stage(self.record, *writes)
+
+    def opens(self) -> tuple[CallOpened, ...]:
+        """Return what opens the call, for the very step by which it acts or is answered.
+
+        Nothing may come between. Where that step is refused the call is to `reopen`.
+        """
+        opened = self._opened()
         self.opened = True
+        return opened
 
     async def open(
         self,
@@ -294,8 +304,7 @@ class Call(Struct, eq=False):
 
         What it will `reply` then, whatever comes, is committed with it, and what is `noted`.
         """
-        steps, opened = self.calls.parts.steps, self._opened()
-        self.opened = True
+        steps, opened = self.calls.parts.steps, self.opens()
         writes: list[Write] = [*opened, *[MessageSent(message=message) for message in messages]]
         if noted is not None:
             writes.append(noted)
@@ -306,8 +315,7 @@ class Call(Struct, eq=False):
         try:
             await steps.commit(steps.build(self.record, *writes), consumed=consumed)
         except Exception:
-            self.opened = self.is_again  # nothing was written: the refusal is recorded by itself
-            self.reopen()
+            self.reopen(opened)  # nothing was written: the refusal is recorded by itself
             raise
 
     def effect(self, name: str, ref: str | None = None, **data: Any) -> EffectNoted:
@@ -346,19 +354,21 @@ class Call(Struct, eq=False):
 
     async def _receive(self, wait: MessageWait) -> RoutedMessage | None:
         router, record = self.calls.parts.router, self.calls.life.record
-        self._begin_wait(wait)
-        try:  # by hand: every agent that waits does so inside of it, and keeps what it is made of
-            while (message := router.claim(record.agent_id, wait.fits)) is None:
-                box = router.mailbox(record.agent_id)
-                if wait.is_vain() or box is None:
-                    return None
-                waiter = box.sleep()
-                try:
-                    await waiter
-                finally:
-                    box.rise(waiter)
-        finally:
-            self._end_wait()
+        if (message := router.claim(record.agent_id, wait.fits)) is None:
+            self._begin_wait(wait)
+            try:  # by hand: every agent that waits does so here, and keeps what it is made of
+                while message is None:
+                    box = router.mailbox(record.agent_id)
+                    if wait.is_vain() or box is None:
+                        return None
+                    waiter = box.sleep()
+                    try:
+                        await waiter
+                    finally:
+                        box.rise(waiter)
+                    message = router.claim(record.agent_id, wait.fits)
+            finally:
+                self._end_wait()
         self.consumed = (*self.consumed, message.message_id)
         return message
 
@@ -425,7 +435,7 @@ class Call(Struct, eq=False):
             outcome = replace(outcome, images=images)
         self.closed = True
         self.outcome = outcome
-        at_ms = self.calls.parts.now_ms()
+        self.closed_at_ms = at_ms = self.calls.parts.now_ms()
         return CallClosed(
             turn_id=self.turn_id,
             call_id=self.id,
@@ -452,8 +462,9 @@ class Call(Struct, eq=False):
         self.calls.parts.router.unclaim(self.record.agent_id, self.consumed)
         self.consumed = ()
 
-    def reopen(self) -> None:
-        """Count as open: the answer could not be stored."""
+    def reopen(self, opening: Sequence[CallOpened] = ()) -> None:
+        """Count as open: the answer could not be stored; as new, where `opening` was not either."""
+        self.opened = self.opened and not opening
         self.closed = False
         self.outcome = None
 

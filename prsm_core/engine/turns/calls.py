@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import CallState
     from prsm_core.domain.steps import Write
     from prsm_core.domain.turns import AgentToolCall
+    from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.ports import Life, Wait
     from prsm_core.engine.turns.call import CallParts, Handler, Reply, Toolbox, TurnOfCalls
     from prsm_core.engine.turns.fold import TurnFold
@@ -344,25 +345,33 @@ class TurnCalls(Struct, eq=False):
         record, steps = self.life.record, self.parts.steps
         if record.state.is_terminal:  # killed meanwhile: there is no one to answer
             return
-        if not call.opened:
-            call.begin()
+        if not (call.opened or self.life.is_working):
+            call.begin()  # it is seen while it waits for a slot
         call.wait = None
         if not self.turn.is_blocked(without=call):
             await self.life.take_slot()
-        self.life.resume()
         outcome, writes = self._by_answer(call, within(outcome, RESULT_LIMIT))
+        running = self.life.resume()
+        opening = () if call.opened else call.opens()
         closed = call.close_with(outcome)
         if not writes and self._may_answer_first(call):
-            steps.stage(record, closed, needs=call.opening)
+            self._stage_running(running)
+            steps.stage(record, *opening, closed, needs=call.opening)
             return
-        step = steps.build(record, *writes, closed)
+        step = steps.build(record, *running, *opening, *writes, closed)
         try:
             await steps.commit(step, consumed=call.consumed, needs=call.opening)
         except Exception:
             if call.by_answer is not None and writes:
                 call.by_answer.take_back()
-            call.reopen()  # nothing was written: it has no answer
+            call.reopen(opening)  # nothing was written: it has no answer
+            if not self.parts.journal.is_over:
+                self._stage_running(running)  # yet its agent runs
             raise
+
+    def _stage_running(self, changes: Sequence[StateChanged]) -> None:
+        if changes:
+            self.parts.steps.stage(self.life.record, *changes)
 
     def _by_answer(self, call: Call, outcome: ToolOutcome) -> tuple[ToolOutcome, Sequence[Write]]:
         """Return an answer, and what is done by its step; where that cannot be, an error alone."""
@@ -383,11 +392,11 @@ class TurnCalls(Struct, eq=False):
         return not has_effect and not self.turn.limits.is_used_up
 
     def _finish_row(self, call: Call) -> None:
-        outcome, at = call.outcome, self.parts.now_ms()
+        outcome = call.outcome
         if outcome is None:
             if call.opened:
                 self.cut_off = (*self.cut_off, call)
-            row = call.row("failed", error=ENDED, completed_at=at)
+            row = call.row("failed", error=ENDED, completed_at=self.parts.now_ms())
             self.rows = put(self.rows, call.id, row)
             return
         text = outcome.text
@@ -395,7 +404,7 @@ class TurnCalls(Struct, eq=False):
             "failed" if outcome.is_error else "completed",
             result=None if outcome.is_error else text,
             error=text if outcome.is_error else None,
-            completed_at=at,
+            completed_at=call.closed_at_ms,
         )
         self.rows = put(self.rows, call.id, row)
 

@@ -118,7 +118,9 @@ class TurnClock:
     def soonest(self) -> float:
         """Seconds within which nothing runs out that begins to count now."""
         agent_seconds, idle_seconds, tool_seconds = self._limits
-        return min(agent_seconds - self.reasoning, idle_seconds, tool_seconds)
+        if not (self._open or self._is_paused):
+            agent_seconds -= self._clock.now() - self._since
+        return min(agent_seconds - self._used, idle_seconds, tool_seconds)
 
     def remaining(self) -> float:
         """Return the seconds until something may run out, as things stand."""

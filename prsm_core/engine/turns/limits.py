@@ -81,7 +81,8 @@ class TurnLimits:
 
     def begin(self) -> None:
         """Have the turn looked at from now on."""
-        self._number = self._watch.add(self)
+        is_simple = self._allowance is None  # then it is known when, without a closer look
+        self._number = self._watch.add(self, self._soonest if is_simple else self.look_in())
 
     def end(self) -> None:
         """Have it looked at no more."""
@@ -91,8 +92,12 @@ class TurnLimits:
     def hurry(self) -> None:
         """Ask anew when to look, since something counts that did not: it may be sooner now."""
         if self._number is not None:
-            soonest = min(QUIET_SECONDS, self._clock.soonest)
-            self._watch.hurry(self._number, 0.0 if self.is_used_up else soonest)
+            self._watch.hurry(self._number, 0.0 if self.is_used_up else self._soonest)
+
+    @property
+    def _soonest(self) -> float:
+        """Seconds within which nothing matters that begins to count now, but for a budget."""
+        return min(QUIET_SECONDS, self._clock.soonest)
 
     @property
     def is_used_up(self) -> bool:

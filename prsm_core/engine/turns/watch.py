@@ -45,11 +45,14 @@ class TurnWatch:
         self._task: asyncio.Task[None] | None = None
         self._wakes_at = math.inf
 
-    def add(self, turn: Watched) -> int:
-        """Look at a turn from now on; returns what `hurry` and `discard` need."""
+    def add(self, turn: Watched, soonest: float) -> int:
+        """Look at a turn from now on; returns what `hurry` and `discard` need.
+
+        Nothing of it matters before so many seconds: it need not be asked now.
+        """
         number = next(self._numbers)
         self._watched[number] = turn
-        self._plan(number, turn)
+        self._plan(number, soonest)
         self._arm_for(number)
         return number
 
@@ -59,11 +62,12 @@ class TurnWatch:
         What has changed matters in `soonest` seconds at the earliest. Mostly the next look comes
         before that, and the turn need not be asked.
         """
-        turn = self._watched.get(number)
-        if turn is None or self._planned[number] <= self._clock.now() + soonest + _MARGIN_SECONDS:
+        planned, now = self._planned.get(number), self._clock.now()
+        if planned is None or planned <= now + soonest + _MARGIN_SECONDS:
             return
-        if self._clock.now() + turn.look_in() + _MARGIN_SECONDS < self._planned[number]:
-            self._plan(number, turn)
+        seconds = self._watched[number].look_in()
+        if now + seconds + _MARGIN_SECONDS < planned:
+            self._plan(number, seconds)
             self._arm_for(number)
 
     def discard(self, number: int) -> None:
@@ -71,8 +75,8 @@ class TurnWatch:
         self._watched.pop(number, None)
         self._planned.pop(number, None)
 
-    def _plan(self, number: int, turn: Watched) -> None:
-        due = self._planned[number] = self._clock.now() + turn.look_in() + _MARGIN_SECONDS
+    def _plan(self, number: int, seconds: float) -> None:
+        due = self._planned[number] = self._clock.now() + seconds + _MARGIN_SECONDS
         heapq.heappush(self._due, (due, number))
         if len(self._due) > 2 * len(self._planned) + _SLACK:
             self._due = [(due, number) for number, due in self._planned.items()]
@@ -106,6 +110,6 @@ class TurnWatch:
                 continue
             turn = self._watched[number]
             if turn.look():
-                self._plan(number, turn)
+                self._plan(number, turn.look_in())
             else:
                 self.discard(number)

@@ -116,19 +116,19 @@ def _texts(values: list[Any], clean: set[str]) -> list[str]:
             values += value.values()
         elif kind is tuple or kind is list:
             values += value
-        elif kind in _TEXTLESS:
-            continue
-        elif kind in WRITTEN:
-            _COLLECT[kind](value, clean, values)
-        else:
-            values += _held(value)
+        elif kind not in _TEXTLESS:
+            values += _held(value, clean)
         if len(values) > _MOST:
             raise ValueError("it holds too much, or itself")
     return texts
 
 
-def _held(value: Any) -> Iterable[Any]:
+def _held(value: Any, clean: set[str]) -> Iterable[Any]:
     """Return what a value holds that is of no kind that JSON is made of."""
+    if type(value) in WRITTEN:
+        found: list[Any] = []
+        _COLLECT[type(value)](value, clean, found)
+        return found
     if isinstance(value, str):
         return (str.__str__(value),)
     if isinstance(value, Mapping):
@@ -149,7 +149,7 @@ class _Collectors(dict[type, "Collect"]):
     """
 
     def __missing__(self, kind: type) -> Collect:
-        made: dict[str, Any] = {}
+        made: dict[str, Any] = {**_RECORDS}
         lines = ["def collect(one, clean, found):", *_lines(kind, "one"), "return"]
         exec("\n ".join(lines), made)  # noqa: S102 - the names are those of our fields
         collect: Collect = made["collect"]
@@ -175,13 +175,27 @@ def _lines(kind: type, place: str) -> Iterator[str]:
     """
     hints = get_annotations(kind)
     for name in kind.texts if issubclass(kind, Write) else WRITTEN[kind]:
-        record = _RECORDS.get(hints[name])
-        if record is None:
-            yield f"held = {place}.{name}"
-            yield from _JSON if hints[name].startswith("Mapping") else _ANY
-        else:
+        hint = hints[name]
+        if hint in _RECORDS:
             yield f"{name} = {place}.{name}"
-            yield from _lines(record, name)
+            yield from _lines(_RECORDS[hint], name)
+            continue
+        yield f"held = {place}.{name}"
+        record = _RECORDS.get(hint.removeprefix("tuple[").removesuffix(", ...]"))
+        if record is not None:
+            yield from _each(record, f"{name}_one")
+        else:
+            yield from _JSON if hint.startswith("Mapping") else _ANY
+
+
+def _each(record: type, one: str) -> Iterator[str]:
+    """Yield what looks at each record of a tuple."""
+    yield "if type(held) is tuple:"
+    yield f" for {one} in held:"
+    yield f"  if type({one}) is {record.__name__}:"
+    yield from (f"   {line}" for line in _lines(record, one))
+    yield f"  else: found.append({one})"
+    yield "elif held: found.append(held)"
 
 
 def _told(write: Told, clean: set[str], found: list[Any]) -> None:

@@ -54,6 +54,8 @@ _SHAPES = (
 _TWILIO_KEY = re.compile(r"SK[0-9a-f]{32}")
 _AFTER_DASH = re.compile(r"-[A-Za-z0-9_-]{10}")
 _AFTER_UNDERSCORE = re.compile(r"_[A-Za-z0-9+/=_-]{16}")
+_GITLAB = re.compile(r"gl(?:pat|ptt|dt|rt|cbt|ft|soat)-")
+_GITHUB = re.compile(r"gh[pousr]_")
 _AFTER_DOT = re.compile(r"\.[\w-]{6}")
 _TWILIO_ACCOUNT = re.compile(r"AC[0-9a-f]{32}")
 _DISCORD = (
@@ -410,9 +412,8 @@ def _may_hold_shape(text: str) -> bool:
         lowered = text.lower()
         if _may_be_named(text, lowered):
             return True
-    if (" " in text or "\t" in text) and "bearer" in (lowered or text.lower()):
-        return True
-    return _may_hold_key(text)
+    is_spaced = " " in text or "\t" in text
+    return (is_spaced and "bearer" in (lowered or text.lower())) or _may_hold_key(text)
 
 
 def _may_hold_key(text: str) -> bool:
@@ -469,13 +470,7 @@ def _may_hold_dashed(text: str) -> bool:
             or "SECRET-KEY-" in text
             or "secret-key-" in text
             or "xapp-" in text
-            or "glpat-" in text
-            or "glptt-" in text
-            or "gldt-" in text
-            or "glrt-" in text
-            or "glcbt-" in text
-            or "glft-" in text
-            or "glsoat-" in text
+            or ("gl" in text and _GITLAB.search(text) is not None)
         )
     )
 
@@ -486,11 +481,7 @@ def _may_hold_underscored(text: str) -> bool:
         or "k_test_" in text
         or "npm_" in text
         or "hf_" in text
-        or "ghp_" in text
-        or "gho_" in text
-        or "ghu_" in text
-        or "ghs_" in text
-        or "ghr_" in text
+        or ("gh" in text and _GITHUB.search(text) is not None)
         or "github_pat_" in text
         or "_v1_" in text
         or "shp" in text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 MARK = "[redacted]"
 _BETWEEN_TEXTS = "\n\0\n"  # nothing that a secret can be made of goes on across it
@@ -18,6 +18,7 @@ MIN_SECRET = 8  # characters; a shorter value would take ordinary words with it
 _REMEMBERED = 512 * 1024  # bytes of clean texts, about
 _EACH = 100  # bytes of a text beside its characters
 _SHORT = 64  # characters of a text by itself that is worth that: an id, a name, a state
+_LARGEST = _REMEMBERED // 4  # bytes of what comes at once and is remembered
 _BY_LINE = 256  # characters of texts whose lines are worth to be told apart
 _LINE = 32  # characters of a line that is worth to be remembered
 _TEXTLESS = frozenset({type(None), bool, int, float})
@@ -53,6 +54,9 @@ _SHAPES = (
 _TWILIO_KEY = re.compile(r"SK[0-9a-f]{32}")
 _AFTER_DASH = re.compile(r"-[A-Za-z0-9_-]{10}")
 _AFTER_UNDERSCORE = re.compile(r"_[A-Za-z0-9+/=_-]{16}")
+_GITLAB = re.compile(r"gl(?:pat|ptt|dt|rt|cbt|ft|soat)-")
+_GITHUB = re.compile(r"gh[pousr]_")
+_AFTER_DOT = re.compile(r"\.[\w-]{6}")
 _TWILIO_ACCOUNT = re.compile(r"AC[0-9a-f]{32}")
 _DISCORD = (
     r"(?:(?<![A-Za-z0-9_.-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))"
@@ -129,25 +133,21 @@ class Redactor:
         if len(text) < MIN_SECRET or text in self.clean:
             return text
         redacted = self._redacted(text)
-        if len(text) <= _SHORT and redacted == text:  # not each piece of a stream
-            self._remember((text,), len(text))
+        is_worth = len(text) <= _SHORT and redacted == text  # not each piece of a stream
+        if is_worth and self._has_room(len(text) + _EACH):
+            self.clean.add(text)
         return redacted
 
-    def _remember(self, texts: Collection[str], length: int, lines: Collection[str] = ()) -> None:
-        """Remember clean texts of this length in all, and plain lines, unless it is too much."""
-        size = length + _EACH * len(texts)
-        if lines:
-            lines = [line for line in lines if len(line) >= _LINE]
-            size += sum(map(len, lines)) + _EACH * len(lines)
-        if size > _REMEMBERED // 4:
-            return
+    def _has_room(self, size: int) -> bool:
+        """Return whether so many bytes more are to be remembered; for them all else may go."""
+        if size > _LARGEST:
+            return False
         self._size += size
         if self._size > _REMEMBERED:
             self.clean.clear()
             self._plain.clear()
             self._size = size
-        self.clean.update(texts)
-        self._plain.update(lines)
+        return True
 
     def _redacted(self, text: str) -> str:
         if self._secrets:
@@ -159,29 +159,64 @@ class Redactor:
             text = text.replace(secret, MARK)
         return self._hex.redacted(text)
 
-    def finds(self, texts: Iterable[str]) -> bool:
+    def finds(self, texts: Sequence[str]) -> bool:
         """Return whether any text may hold a secret: never wrong about "no".
 
         They are looked at as one, which is far faster than one by one; texts of `clean` need not be
         among them. Of what is long only the lines are looked at that are new: what agents are told
         at their beginning differs in few.
         """
-        new = set(texts)
-        whole = _BETWEEN_TEXTS.join([text for text in new if len(text) >= MIN_SECRET])
-        lines: Collection[str] = ()
-        if whole:
-            rest = whole
-            if len(whole) > _BY_LINE:
-                lines = set(whole.split("\n")).difference(self._plain)
-                rest = "\n".join(lines)
-            if _may_hold_shape(rest):
-                if self._redacted(whole) != whole:
-                    return True
-                lines = ()  # what is clean here may be part of a secret elsewhere
-            elif self._secrets and self._without_known(whole) != whole:
-                return True
-        self._remember(new, len(whole), lines)
+        whole = _BETWEEN_TEXTS.join(texts)
+        length = len(whole)
+        if length > _BY_LINE:
+            return self._finds_by_line(texts, whole)
+        if length >= MIN_SECRET and (
+            (_may_hold_shape(whole) and _without_named(_without_shapes(whole)) != whole)
+            or (self._secrets and self._holds_known(texts))
+        ):
+            return True
+        if self._has_room(length + _EACH * len(texts)):
+            self.clean.update(texts)
         return False
+
+    def _holds_known(self, texts: Sequence[str]) -> bool:
+        whole = _BETWEEN_TEXTS.join([text for text in texts if len(text) >= MIN_SECRET])
+        return bool(whole) and self._without_known(whole) != whole
+
+    def _finds_by_line(self, texts: Sequence[str], whole: str) -> bool:
+        rest, plain = self._not_plain(texts)
+        if _may_hold_shape("\n".join(rest)):
+            plain = []  # what is clean here may be part of a secret elsewhere
+            if _without_named(_without_shapes(whole)) != whole:
+                return True
+        if self._secrets and self._holds_known(texts):
+            return True
+        if self._has_room(len(whole) + _EACH * len(texts)):
+            self.clean.update(texts)
+        if plain and self._has_room(sum(map(len, plain)) + _EACH * len(plain)):
+            self._plain.update(plain)
+        return False
+
+    def _not_plain(self, texts: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return what is not known to be plain, and what to remember as plain if that is.
+
+        What is long differs at its beginning most, as by a name: once nothing else was new, what
+        comes behind its first line is known as a whole.
+        """
+        rest, plain = [], []
+        for text in texts:
+            if len(text) <= _BY_LINE:
+                rest.append(text)
+                continue
+            head, _, tail = text.partition("\n")
+            rest.append(head)
+            if tail not in self._plain:
+                lines = set(tail.split("\n")).difference(self._plain)
+                rest += lines
+                plain += [line for line in lines if len(line) >= _LINE] or [tail]
+            if len(head) >= _LINE:
+                plain.append(head)
+        return rest, plain
 
     def stream(self) -> StreamRedactor:
         """Return a redactor for a text that comes in pieces."""
@@ -372,21 +407,22 @@ def _may_hold_shape(text: str) -> bool:
     What has a shape has a sign in one of its lines. Every text of every event comes by, and most
     has none of the characters that tell of one: those are looked for first, which is far faster.
     """
-    lowered = text.lower()
-    return (
-        ((":" in text or "=" in text) and _may_be_named(text, lowered))
-        or "bearer" in lowered
-        or _may_hold_key(text)
-    )
+    lowered = ""
+    if ":" in text or "=" in text:
+        lowered = text.lower()
+        if _may_be_named(text, lowered):
+            return True
+    is_spaced = " " in text or "\t" in text
+    return (is_spaced and "bearer" in (lowered or text.lower())) or _may_hold_key(text)
 
 
 def _may_hold_key(text: str) -> bool:
     """Return whether any of _SHAPES can match, or another key that no word before it names."""
     return (
-        ("A" in text and _may_hold_upper(text))
+        ("_" in text and _may_hold_underscored(text))
         or ("-" in text and _may_hold_dashed(text))
-        or ("_" in text and _may_hold_underscored(text))
         or ("." in text and _may_hold_dotted(text))
+        or ("A" in text and _may_hold_upper(text))
         or ("SK" in text and _TWILIO_KEY.search(text) is not None)
     )
 
@@ -394,8 +430,7 @@ def _may_hold_key(text: str) -> bool:
 def _may_be_named(text: str, lowered: str) -> bool:
     """Return whether a secret may follow what says that it is one, and a colon or so."""
     return (
-        "key" in lowered
-        or "token" in lowered
+        ("k" in lowered and ("key" in lowered or "token" in lowered))
         or "secret" in lowered
         or "password" in lowered
         or "authorization" in lowered
@@ -413,13 +448,15 @@ def _may_hold_upper(text: str) -> bool:
 
 
 def _may_hold_dotted(text: str) -> bool:
-    return (
-        "eyJ" in text
-        or "ya29." in text
-        or "SG." in text
-        or "mfa." in text
-        or ".com/" in text
-        or _DISCORD_MIDDLE.search(text) is not None
+    return ".com/" in text or (
+        _AFTER_DOT.search(text) is not None
+        and (
+            "eyJ" in text
+            or "ya29." in text
+            or "SG." in text
+            or "mfa." in text
+            or _DISCORD_MIDDLE.search(text) is not None
+        )
     )
 
 
@@ -433,13 +470,7 @@ def _may_hold_dashed(text: str) -> bool:
             or "SECRET-KEY-" in text
             or "secret-key-" in text
             or "xapp-" in text
-            or "glpat-" in text
-            or "glptt-" in text
-            or "gldt-" in text
-            or "glrt-" in text
-            or "glcbt-" in text
-            or "glft-" in text
-            or "glsoat-" in text
+            or ("gl" in text and _GITLAB.search(text) is not None)
         )
     )
 
@@ -450,11 +481,7 @@ def _may_hold_underscored(text: str) -> bool:
         or "k_test_" in text
         or "npm_" in text
         or "hf_" in text
-        or "ghp_" in text
-        or "gho_" in text
-        or "ghu_" in text
-        or "ghs_" in text
-        or "ghr_" in text
+        or ("gh" in text and _GITHUB.search(text) is not None)
         or "github_pat_" in text
         or "_v1_" in text
         or "shp" in text

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from prsm_core.permissions import Redactor
 
-    Getter = Callable[[Any], Iterable[Any]]
+    Collect = Callable[[Any, set[str], list[Any]], None]
 
 W = TypeVar("W", bound=Write)
 _log = logging.getLogger("prsm.engine")
@@ -82,10 +82,13 @@ def may_hold_secret(writes: Sequence[Write], redactor: Redactor) -> bool:
     What cannot be looked at may hold anything.
     """
     try:
-        values: list[Any] = []
+        found: list[Any] = []
+        clean = redactor.clean
         for write in writes:
-            values += _FIELDS[type(write)](write)
-        texts = _texts(values, redactor.clean)
+            _COLLECT[type(write)](write, clean, found)
+        if not found:
+            return False
+        texts = _texts(found, clean)
         return bool(texts) and redactor.finds(texts)
     except Exception as error:  # noqa: BLE001 - field by field it is told which one it was
         _log.warning("what is written could not be searched for secrets", exc_info=error)
@@ -113,19 +116,19 @@ def _texts(values: list[Any], clean: set[str]) -> list[str]:
             values += value.values()
         elif kind is tuple or kind is list:
             values += value
-        elif kind in WRITTEN:
-            values += _FIELDS[kind](value)
-        else:
-            values += _held(value)
+        elif kind not in _TEXTLESS:
+            values += _held(value, clean)
         if len(values) > _MOST:
             raise ValueError("it holds too much, or itself")
     return texts
 
 
-def _held(value: Any) -> Iterable[Any]:
+def _held(value: Any, clean: set[str]) -> Iterable[Any]:
     """Return what a value holds that is of no kind that JSON is made of."""
-    if type(value) in _TEXTLESS:
-        return ()
+    if type(value) in WRITTEN:
+        found: list[Any] = []
+        _COLLECT[type(value)](value, clean, found)
+        return found
     if isinstance(value, str):
         return (str.__str__(value),)
     if isinstance(value, Mapping):
@@ -137,40 +140,72 @@ def _held(value: Any) -> Iterable[Any]:
     return ()
 
 
-class _Fields(dict[type, "Getter"]):
-    """What gets the fields of a write or a record that hold what somebody wrote, by its kind.
+class _Collectors(dict[type, "Collect"]):
+    """What collects the values of a write or a record that have to be looked at, by its kind.
 
-    It is made with the first of a kind, as text, as dataclasses make theirs: each step comes by
-    here, and an attrgetter takes twice as long.
+    These are the values of the fields that hold what somebody wrote, but for texts that are known
+    to be clean. It is made with the first of a kind, as text, as dataclasses make their methods:
+    each step comes by here.
     """
 
-    def __missing__(self, kind: type) -> Getter:
-        got = "".join(f"one.{path}, " for path in _paths(kind))
-        get: Getter = eval(f"lambda one: ({got})")  # noqa: S307 - the names are those of our fields
-        self[kind] = get
-        return get
+    def __missing__(self, kind: type) -> Collect:
+        made: dict[str, Any] = {**_RECORDS}
+        lines = ["def collect(one, clean, found):", *_lines(kind, "one"), "return"]
+        exec("\n ".join(lines), made)  # noqa: S102 - the names are those of our fields
+        collect: Collect = made["collect"]
+        self[kind] = collect
+        return collect
 
 
-def _paths(kind: type) -> Iterator[str]:
-    """Yield where one of a kind holds what somebody wrote.
+_ANY = ("if held and (type(held) is not str or held not in clean): found.append(held)",)
+_JSON = (
+    "if type(held) is dict:",
+    " if not clean.issuperset(held): found += held",
+    " for held in held.values():",
+    *(f"  {line}" for line in _ANY),
+    "elif held: found.append(held)",
+)
 
-    Where a field always holds a record, these are the fields of that.
+
+def _lines(kind: type, place: str) -> Iterator[str]:
+    """Yield what looks at the fields of one of a kind that hold what somebody wrote.
+
+    Where a field always holds a record, these are the fields of that. Only a text of the very type
+    is told by itself to be clean: one of another type may equal what it is not.
     """
     hints = get_annotations(kind)
     for name in kind.texts if issubclass(kind, Write) else WRITTEN[kind]:
-        record = _RECORDS.get(hints[name])
-        if record is None:
-            yield name
+        hint = hints[name]
+        if hint in _RECORDS:
+            yield f"{name} = {place}.{name}"
+            yield from _lines(_RECORDS[hint], name)
+            continue
+        yield f"held = {place}.{name}"
+        record = _RECORDS.get(hint.removeprefix("tuple[").removesuffix(", ...]"))
+        if record is not None:
+            yield from _each(record, f"{name}_one")
         else:
-            yield from (f"{name}.{inner}" for inner in _paths(record))
+            yield from _JSON if hint.startswith("Mapping") else _ANY
 
 
-def _told(write: Told) -> list[Any]:
-    """Return what an event tells but for ids; the names of its fields are no text."""
-    return [value for name, value in write.data.items() if name not in _IDS]
+def _each(record: type, one: str) -> Iterator[str]:
+    """Yield what looks at each record of a tuple."""
+    yield "if type(held) is tuple:"
+    yield f" for {one} in held:"
+    yield f"  if type({one}) is {record.__name__}:"
+    yield from (f"   {line}" for line in _lines(record, one))
+    yield f"  else: found.append({one})"
+    yield "elif held: found.append(held)"
 
 
-_FIELDS = _Fields({Told: _told})
+def _told(write: Told, clean: set[str], found: list[Any]) -> None:
+    """Collect what an event tells but for ids; the names of its fields are no text."""
+    for name, held in write.data.items():
+        if held and (type(held) is not str or held not in clean) and name not in _IDS:
+            found.append(held)
+
+
+_COLLECT = _Collectors({Told: _told})
 
 
 def _clean_write(write: W, redact: Callable[[Any], Any]) -> W:

@@ -258,6 +258,73 @@ def test_what_was_seen_before_hides_no_secret_of_a_long_text(before, lines):
     assert write.data["text"] == Redactor([SECRET, "multi\nline\nsecret"]).text(text)
 
 
+@pytest.mark.requirement("U19")
+@given(TEXTS, TEXTS)
+@example([ACCOUNT], ["1b" * 16])
+@example(["multi"], ["line", "secret"])
+def test_what_is_known_behind_a_first_line_hides_no_secret_that_begins_in_that(heads, lines):
+    known = [SECRET, "multi\nline\nsecret"]
+    tail, redactor = "\n".join([*lines, "nothing of note in it, " * 20]), Redactor(known)
+    for head in ["you are c1", "you are c2", "you are c3", *heads]:
+        text = f"{head}\n{tail}"
+        (write,) = without_secrets([Told(kind="notice", data={"text": text})], redactor)
+        assert write.data["text"] == Redactor(known).text(text)
+
+
+class Alike(str):
+    """A text that says that it equals every other one."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return hash("done")
+
+
+@pytest.mark.requirement("U19")
+@pytest.mark.parametrize(
+    "write",
+    [
+        SessionNamed(name=Alike(SAID)),
+        CallOpened(turn_id="t", call=replace(CALL, params={"a": Alike(SAID)}, result=None)),
+        CallOpened(turn_id="t", call=replace(CALL, params={"a": [Alike(SAID)]}, result=None)),
+        Told(kind="notice", data={"text": Alike(SAID)}),
+        TEAM.close(TURN, result=TEAM.result(messages=(replace(MESSAGE, content=Alike(SAID)),))),
+    ],
+    ids=repr,
+)
+def test_a_text_that_equals_a_clean_one_is_looked_at_if_it_is_none(write):
+    redactor = Redactor([SECRET])
+    assert not may_hold_secret([SessionNamed(name="done")], redactor)
+    assert may_hold_secret([write], redactor)
+
+
+@pytest.mark.parametrize("held", [7, 1.5, True, (7,), ("a text", 7), {"a": 7}, b"bytes"], ids=repr)
+def test_what_is_no_text_in_the_place_of_one_is_no_secret(held, caplog):
+    write: Any = SessionNamed(name=held)
+    assert not may_hold_secret([write], REDACTOR)
+    assert not caplog.records
+
+
+@pytest.mark.requirement("U19")
+def test_secrets_are_found_after_what_was_known_was_forgotten():
+    redactor, filler = Redactor([SECRET]), "nothing of note in it, " * 500
+    for number in range(200):
+        text = f"you are c{number}\n{number} {filler}"
+        assert not may_hold_secret([Told(kind="notice", data={"text": text})], redactor)
+        assert may_hold_secret([SessionNamed(name=SAID)], redactor)
+        assert may_hold_secret([Told(kind="notice", data={"text": f"{text}\n{SAID}"})], redactor)
+    assert sum(map(len, redactor.clean)) < 512 * 1024
+
+
+@pytest.mark.requirement("U19")
+def test_two_halves_of_a_secret_are_none_until_one_text_holds_both():
+    redactor, token = Redactor(()), "1b" * 16
+    for names in ([ACCOUNT, token], [token, ACCOUNT]):
+        assert not may_hold_secret([SessionNamed(name=name) for name in names], redactor)
+    assert may_hold_secret([SessionNamed(name=f"{ACCOUNT}\n{token}")], redactor)
+
+
 def text_fields() -> list[tuple[str, tuple[str, ...]]]:
     """Return each place of each kind of write that may hold a text, however deep it is."""
     return [(name, path) for name, write in WRITES.items() for path in _places(write, ())]

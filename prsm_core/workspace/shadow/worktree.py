@@ -306,7 +306,10 @@ class Shadow:
         return self.place / "roots" / key
 
     def _mended(self, work: Callable[[], T]) -> T:
-        """Do what needs a sound shadow: one that is damaged is set aside and begun anew."""
+        """Do what needs a sound shadow: one that is damaged is set aside and begun anew.
+
+        On a full disk none is known to be damaged: what is kept stays what it is.
+        """
         try:
             return work()
         except GitFailedError as error:
@@ -319,7 +322,7 @@ class Shadow:
                 return work()
             except GitFailedError as error:
                 first = error
-        if keeping.is_sound(lambda: self._root("")):
+        if keeping.is_sound(lambda: self._root("")) or not keeping.takes_more(self.place):
             raise first
         aside = self.place.with_name(f"{self.place.name}.broken-{self._new_id()}")
         (self.place / "roots").rename(aside)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.places import workspace_ledger
@@ -13,6 +12,7 @@ from prsm_core.store import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
     from prsm_core.interfaces.store import SessionInfo
 

@@ -160,6 +160,26 @@ BAD = {
         ),
         "an event tool_call_started tells no call",
     ),
+    "a request without its id": (
+        lambda text: spoiled(
+            text,
+            lambda v: v["events"][-1].update(type="permission_requested", data={"tool": "Bash"}),
+        ),
+        "an event permission_requested tells no request",
+    ),
+    "a strange status": (
+        lambda text: spoiled(text, lambda v: v["runs"][0].update(status="\x1b[2J")),
+        "is no status of runs",
+    ),
+    "a run that finished strangely": (
+        lambda text: spoiled(
+            text,
+            lambda v: [
+                e["data"].update(status="x") for e in v["events"] if e["type"] == "run_finished"
+            ],
+        ),
+        "an event run_finished tells no status",
+    ),
     "a strange outcome": (
         lambda text: spoiled(text, lambda v: v["runs"][0].update(outcome="x")),
         "'x' is no outcome of runs",

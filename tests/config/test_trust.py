@@ -201,7 +201,9 @@ def test_trust_that_cannot_be_written_is_told_with_the_file(paths, change):
     lock = paths.data / "trust.lock"
     lock.unlink()
     lock.mkdir()
-    with pytest.raises(ConfigError, match=r"trust\.lock: cannot be written: Is a directory") as told:
+    with pytest.raises(
+        ConfigError, match=r"trust\.lock: cannot be written: Is a directory"
+    ) as told:
         change(paths)
     assert told.value.hint is not None
     assert trust.is_trusted(paths)

@@ -57,7 +57,7 @@ class _Folder(click.Path):
             path = str(super().convert(value, param, ctx))
         except FileNotFoundError:  # resolving a relative path
             self.fail("The current folder does not exist any more; go to another one.", param, ctx)
-        if not os.path.isdir(path):  # noqa: PTH112 - --help imports no pathlib of ours
+        if not os.path.isdir(path):  # noqa: PTH112 - of a text
             self.fail(f"{path!r} is no folder.", param, ctx)
         if not is_utf8(path):
             self.fail(f"{path!r} is not UTF-8 text; rename it.", param, ctx)

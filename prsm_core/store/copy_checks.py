@@ -54,6 +54,7 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
 _STATUSES = frozenset({"running", "completed", "failed", "killed", "interrupted"})  # of a run
 _MAYBE: Mapping[str, tuple[type, ...]] = {  # and what others are, where they are told
     **dict.fromkeys(("parent", "request", "tool", "question"), (str,)),
+    **dict.fromkeys(("turn", "call", "from", "by", "status"), (str,)),
     "n": (int,),
     "labels": (dict,),
     "usage": (dict,),
@@ -128,7 +129,7 @@ def _check_told(kind: str, data: Mapping[str, Any]) -> None:
     ]
     if kind == "turn_started" and data.get("n") is None:
         odd.append("n")
-    if kind == "run_finished" and data.get("status") not in _STATUSES:
+    if kind == "run_finished" and str(data.get("status")) not in _STATUSES:
         odd.append("status")
     if odd:
         raise ValueError(f"an event {kind} tells no {odd[0]}")

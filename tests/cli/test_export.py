@@ -167,6 +167,17 @@ BAD = {
         ),
         "an event permission_requested tells no request",
     ),
+    "a state before that is no text": (
+        lambda text: spoiled(
+            text,
+            lambda v: [
+                e["data"].update({"from": {"a": 1}})
+                for e in v["events"]
+                if e["type"] == "agent_state_changed"
+            ],
+        ),
+        "an event agent_state_changed tells no from",
+    ),
     "a strange status": (
         lambda text: spoiled(text, lambda v: v["runs"][0].update(status="\x1b[2J")),
         "is no status of runs",

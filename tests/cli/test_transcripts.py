@@ -158,6 +158,8 @@ ODD = {
         user("x", timestamp="0001-01-01T00:00:00+14:00"),
         claude(9, "assistant", [{"type": "text", "text": "x"}]) | {"message": {"usage": COUNTS}},
         {"type": "user", "sessionId": "s", "message": "x"},
+        claude(9, {"a": 1}, "x"),
+        claude(9, ["user"], "x"),
     ],
     "codex": [
         codex(2, "session_meta"),

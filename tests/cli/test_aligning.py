@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.cli.sessions import aligning
-from prsm_core.cli.sessions.aligning import aligned
+from prsm_core.cli.sessions.aligning import MOST, aligned
 
 KEYS = st.lists(st.sampled_from("abc"), max_size=9)
 
@@ -32,29 +31,31 @@ def in_order(pairs):
     return all(a < c and b < d for (a, b), (c, d) in itertools.pairwise(pairs))
 
 
-@pytest.mark.parametrize("most", [0, 4_000_000])
+@pytest.mark.parametrize("most", [0, MOST])
 @given(ours=KEYS, theirs=KEYS)
 def test_pairs_are_equal_and_in_order(most, ours, theirs):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(aligning, "_MOST", most)
-        pairs = list(aligned(ours, theirs))
+    pairs = list(aligned(ours, theirs, most=most))
     assert in_order(pairs)
     assert all(ours[a] == theirs[b] for a, b in pairs)
 
 
-@pytest.mark.parametrize("most", [0, 4_000_000])
+@pytest.mark.parametrize("most", [0, MOST])
 @given(shared=KEYS, ours=KEYS, theirs=KEYS)
 def test_what_both_begin_with_is_paired_as_it_stands(most, shared, ours, theirs):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(aligning, "_MOST", most)
-        pairs = list(aligned([*shared, *ours], [*shared, *theirs]))
+    pairs = list(aligned([*shared, *ours], [*shared, *theirs], most=most))
     assert pairs[: len(shared)] == [(n, n) for n in range(len(shared))]
 
 
-@pytest.mark.parametrize("most", [0, 4_000_000])
-def test_what_was_put_in_between_is_alone_in_no_pair(monkeypatch, most):
-    monkeypatch.setattr(aligning, "_MOST", most)
-    assert list(aligned("abcabd", "abxcabyd")) == [(0, 0), (1, 1), (2, 3), (3, 4), (4, 5), (5, 7)]
+@pytest.mark.parametrize("most", [0, MOST])
+def test_what_was_put_in_between_is_alone_in_no_pair(most):
+    assert list(aligned("abcabd", "abxcabyd", most=most)) == [
+        (0, 0),
+        (1, 1),
+        (2, 3),
+        (3, 4),
+        (4, 5),
+        (5, 7),
+    ]
 
 
 def test_a_list_twice_as_long_takes_no_four_times_as_many_looks():

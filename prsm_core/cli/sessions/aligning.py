@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     Pair = tuple[int, int]  # where something stands in one list and in the other
 
-# Of the lengths' product: up to here each place may be compared with each, which takes a moment.
-_MOST = 4_000_000
+MOST = 4_000_000  # comparisons of each place with each, which take a moment
 
 
-def aligned(ours: Sequence[str], theirs: Sequence[str]) -> Iterator[Pair]:
+def aligned(ours: Sequence[str], theirs: Sequence[str], *, most: int = MOST) -> Iterator[Pair]:
     """Yield the places of what is in both lists, in order; each is in one pair at most.
 
-    What both begin with, and end with, is paired as it stands: a fork and its origin share it.
+    What both begin with, and end with, is paired as it stands: a fork and its origin share it. The
+    rest is looked through closely where that takes no more than `most` comparisons.
     """
     least = min(len(ours), len(theirs))
     head = next((n for n in range(least) if ours[n] != theirs[n]), least)
@@ -27,15 +27,14 @@ def aligned(ours: Sequence[str], theirs: Sequence[str]) -> Iterator[Pair]:
     tail = next((n for n in range(rest) if ours[-1 - n] != theirs[-1 - n]), rest)
     ends = len(ours) - tail, len(theirs) - tail
     yield from ((n, n) for n in range(head))
-    yield from (
-        (head + i, head + j) for i, j in _middle(ours[head : ends[0]], theirs[head : ends[1]])
-    )
+    middle = ours[head : ends[0]], theirs[head : ends[1]]
+    is_short = len(middle[0]) * len(middle[1]) <= most
+    pairs = _of_short(*middle) if is_short else _of_long(*middle)
+    yield from ((head + i, head + j) for i, j in pairs)
     yield from ((ends[0] + n, ends[1] + n) for n in range(tail))
 
 
-def _middle(ours: Sequence[str], theirs: Sequence[str]) -> Iterable[Pair]:
-    if len(ours) * len(theirs) > _MOST:
-        return _of_long(ours, theirs)
+def _of_short(ours: Sequence[str], theirs: Sequence[str]) -> Iterable[Pair]:
     blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
     return ((block.a + n, block.b + n) for block in blocks for n in range(block.size))
 

@@ -306,10 +306,7 @@ class Shadow:
         return self.place / "roots" / key
 
     def _mended(self, work: Callable[[], T]) -> T:
-        """Do what needs a sound shadow: one that is damaged is set aside and begun anew.
-
-        On a full disk none is known to be damaged: what is kept stays what it is.
-        """
+        """Do what needs a sound shadow: one that is damaged is set aside and begun anew."""
         try:
             return work()
         except GitFailedError as error:

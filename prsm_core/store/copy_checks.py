@@ -55,6 +55,10 @@ _STATUSES = frozenset({"running", "completed", "failed", "killed", "interrupted"
 _MAYBE: Mapping[str, tuple[type, ...]] = {  # and what others are, where they are told
     **dict.fromkeys(("parent", "request", "tool", "question"), (str,)),
     **dict.fromkeys(("turn", "call", "from", "by", "status"), (str,)),
+    **dict.fromkeys(("result", "continues"), (str,)),
+    "error": (str, dict),  # the latter of a turn
+    "response": (int,),
+    "arguments": (dict,),
     "n": (int,),
     "labels": (dict,),
     "usage": (dict,),

@@ -178,6 +178,17 @@ BAD = {
         ),
         "an event agent_state_changed tells no from",
     ),
+    "the arguments of a call are none": (
+        lambda text: spoiled(
+            text,
+            lambda v: [
+                e["data"].update(arguments=7)
+                for e in v["events"]
+                if e["type"] == "tool_call_started"
+            ],
+        ),
+        "an event tool_call_started tells no arguments",
+    ),
     "a strange status": (
         lambda text: spoiled(text, lambda v: v["runs"][0].update(status="\x1b[2J")),
         "is no status of runs",

@@ -62,7 +62,7 @@ _MAYBE: Mapping[str, tuple[type, ...]] = {  # and what others are, where they ar
     "n": (int,),
     "labels": (dict,),
     "usage": (dict,),
-    "provenance": (dict,),
+    "provenance": (dict, str),  # the latter of a budget
     "cost_usd": (int, float),
 }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from prsm_core.config import ledger_path, resolve_paths
+from prsm_core.testing.samples import sample_events
 from prsm_core.workspace.identity import repo_identity
 from tests.cli.sessions_scene import play, problems
 
@@ -359,3 +360,16 @@ def test_a_link_stays_one_and_its_file_is_written(prsm, prsm_process, tmp_path, 
     assert prsm("export", session, "-o", str(link)).code == 0
     assert link.is_symlink()
     assert json.loads(kept.read_text())["session"]["id"] == session
+
+
+def test_a_copy_may_hold_every_kind_of_event(prsm, prsm_process, tmp_path, monkeypatch):
+    session, _ = play(prsm_process, tmp_path)
+    copy = json.loads(prsm("export", session).out)
+    model = copy["events"][-1]
+    for event in sample_events():
+        told = {"type": event.type, "data": dict(event.data), "seq": len(copy["events"]) + 1}
+        copy["events"].append({**model, "agent_id": None, "position": None, **told})
+    monkeypatch.setenv("PRSM_HOME", str(tmp_path / "other"))
+    (tmp_path / "copy.json").write_text(json.dumps(copy))
+    done = prsm("sessions", "import", str(tmp_path / "copy.json"))
+    assert done.code == 0, done.err

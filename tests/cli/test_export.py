@@ -362,13 +362,15 @@ def test_a_link_stays_one_and_its_file_is_written(prsm, prsm_process, tmp_path, 
     assert json.loads(kept.read_text())["session"]["id"] == session
 
 
-def test_a_copy_may_hold_every_kind_of_event(prsm, prsm_process, tmp_path, monkeypatch):
+def test_a_session_whose_budget_was_warned_of_is_taken_in(
+    prsm, prsm_process, tmp_path, monkeypatch
+):
     session, _ = play(prsm_process, tmp_path)
     copy = json.loads(prsm("export", session).out)
-    model = copy["events"][-1]
-    for event in sample_events():
-        told = {"type": event.type, "data": dict(event.data), "seq": len(copy["events"]) + 1}
-        copy["events"].append({**model, "agent_id": None, "position": None, **told})
+    warned = [event for event in sample_events() if event.type.startswith("budget_")]
+    places = [each for each in copy["events"] if each["type"] == "message_completed"]
+    for place, event in zip(places[:2], warned, strict=True):
+        place.update(type=event.type, data=dict(event.data))
     monkeypatch.setenv("PRSM_HOME", str(tmp_path / "other"))
     (tmp_path / "copy.json").write_text(json.dumps(copy))
     done = prsm("sessions", "import", str(tmp_path / "copy.json"))

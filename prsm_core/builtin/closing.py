@@ -64,7 +64,15 @@ def hints(session: str, folder: str, *, was_interrupted: bool) -> Sequence[str]:
 
 
 def _where(folder: str) -> str:
-    return "" if Path(folder).resolve() == Path.cwd() else f" -C {shlex.quote(folder)}"
+    return "" if _is_here(folder) else f" -C {shlex.quote(folder)}"
+
+
+def _is_here(folder: str) -> bool:
+    """Return whether a folder is the current one; a ledger names it, so it may be none here."""
+    try:
+        return Path(folder).samefile(".")
+    except (OSError, ValueError):  # it is gone, or has a name that no folder here can have
+        return False
 
 
 class Unanswered:

@@ -20,6 +20,7 @@ from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
 from prsm_core.kit.outcomes import with_notice
+from prsm_core.kit.reading import whole_number
 from prsm_core.kit.stdio import take_stdio
 from prsm_core.loop.run import run_to_end
 from prsm_core.toolserver.stdio import client_processes, serve_stdio
@@ -93,11 +94,12 @@ def _patience(environ: Mapping[str, str]) -> float:
     limit = environ.get(_LIMIT)
     if limit is None:
         return PATIENCE_SECONDS
-    if not limit.isdecimal() or not int(limit):
+    milliseconds = whole_number(limit)
+    if not milliseconds:
         raise ConfigError(
             f"{_LIMIT} is {limit!r}", hint="it is a number of milliseconds, such as 600000"
         )
-    return min(PATIENCE_SECONDS, int(limit) / 1000 * _MARGIN)
+    return min(PATIENCE_SECONDS, milliseconds / 1000 * _MARGIN)
 
 
 async def _lead(setup: Setup, request: Lead, wire: Wire, patience_s: float) -> int:

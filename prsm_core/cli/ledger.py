@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.places import workspace_ledger
@@ -12,6 +12,7 @@ from prsm_core.store import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
     from prsm_core.interfaces.store import SessionInfo
 
@@ -44,12 +45,16 @@ async def _gone(missing: Path) -> AsyncIterator[str]:
             async with await SqliteStore.open(path, read_only=True) as store:
                 sessions = await store.sessions()
             for folder in {session.workspace: None for session in sessions}:
-                if _is_gone(folder):
+                if is_gone(folder):
                     yield folder
 
 
-def _is_gone(folder: str) -> bool:
-    return not Path(folder).is_dir()
+def is_gone(folder: str) -> bool:
+    """Return whether the folder that a ledger names is none here, or one that cannot be seen.
+
+    The ledger may be of another machine: its names may be longer than any that this one can have.
+    """
+    return not os.path.isdir(folder)  # noqa: PTH112 - Path.is_dir raises for such a name
 
 
 def _written(ledger: Path) -> float:

@@ -85,8 +85,18 @@ class PrivateLogFile(FileHandler):
         """Return where the file stands that was set aside as the `number`th; the present is 0."""
         return f"{self.baseFilename}.{number}" if number else self.baseFilename
 
+    def close(self) -> None:
+        """Close the file; what the disk has not taken of it is lost, and no error of the run."""
+        try:
+            super().close()
+        except OSError:
+            self._tell_failed()
+
     def handleError(self, record: LogRecord) -> None:  # noqa: N802 - of the base class
         """Say once that the file cannot be written; the run goes on without it."""
+        self._tell_failed()
+
+    def _tell_failed(self) -> None:
         if not self._failed and sys.stderr is not None:
             error = sys.exc_info()[1]
             error = getattr(error, "strerror", None) or error

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.builtin.foreground import leaving_nothing_typed
 from prsm_core.builtin.person import stdin_descriptor
-from prsm_core.cli.ledger import open_ledger
+from prsm_core.cli.ledger import is_gone, open_ledger
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.resuming import newest_cut_off, resume_session
@@ -134,7 +133,7 @@ class Setups:
 
     def load(self, workspace: str) -> Setup:
         """Return what runs in a folder are composed of; raises ConfigError as `load_setup` does."""
-        if not Path(workspace).is_dir():
+        if is_gone(workspace):
             raise ConfigError(f"{workspace} is no folder to work in")
         setup = load_setup(
             self.launch, workspace, sets=self._sets, begins_run=True, once=self._once

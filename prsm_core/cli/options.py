@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -51,11 +52,13 @@ class _Folder(click.Path):
     def convert(
         self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        """Return its path without links; fails where one of its names is not UTF-8."""
+        """Return its path without links; fails for a device, and for a name that is not UTF-8."""
         try:
             path = str(super().convert(value, param, ctx))
         except FileNotFoundError:  # resolving a relative path
             self.fail("The current folder does not exist any more; go to another one.", param, ctx)
+        if not os.path.isdir(path):  # noqa: PTH112 - of a text
+            self.fail(f"{path!r} is no folder.", param, ctx)
         if not is_utf8(path):
             self.fail(f"{path!r} is not UTF-8 text; rename it.", param, ctx)
         return path

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.ledger import open_ledger, open_session, require_current
+from prsm_core.cli.ledger import is_gone, open_ledger, open_session, require_current
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.run_options import given_again, told_of_kept
 from prsm_core.cli.running import Request, run_task
@@ -16,7 +15,7 @@ from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.outcome import FINISHED, result_of
 from prsm_core.engine.time_limit import LIMIT, time_left, time_spent
 from prsm_core.errors import ConfigError, SessionOwnedError, StoreError
-from prsm_core.kit.text import escape_prose
+from prsm_core.kit.text import escape_prose, first_line
 from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def _check_free(workspace: str, session: str) -> None:
 
 def _check_folder(folder: str, workspace: str, session: str) -> None:
     """Raise ConfigError unless a run can work in its folder, with the ledger that it is in."""
-    if not Path(folder).is_dir():
+    if is_gone(folder):
         raise ConfigError(
             f"the folder that this run works in is gone: {folder}",
             hint="move it back there; its agents know their files by that path",
@@ -159,7 +158,8 @@ def told_of_limit(run: RunNow, spent: float, given: float | None) -> list[str]:
 def told(state: SessionState) -> Iterator[str]:
     """Yield what a person is told of a session that goes on, a line each."""
     run = state.runs[-1]
-    yield f"goes on with session {state.session_id}, run {run.run_id}: {run.task.splitlines()[0]}"
+    task = first_line(run.task) or "no task"  # of a transcript in which nobody asked for anything
+    yield f"goes on with session {state.session_id}, run {run.run_id}: {task}"
     over = [now for now in state.agents if now.agent.state.is_terminal]
     if over:
         yield f"{len(over)} of its agents have ended and are not run again"

@@ -130,11 +130,11 @@ class Layers(Struct):
 
 
 def nearest_origin(origins: Mapping[KeyPath, str], path: KeyPath) -> str:
-    """Return the origin of a path or of the nearest one above it, or ""."""
+    """Return the origin of a path, or of the nearest one above it or the first below it, or ""."""
     for end in range(len(path), -1, -1):
         if path[:end] in origins:
             return origins[path[:end]]
-    return ""
+    return next((origins[each] for each in origins if each[: len(path)] == path), "")
 
 
 def dotted(path: KeyPath) -> str:

@@ -155,8 +155,13 @@ def temp_notice(paths: Paths, environ: Mapping[str, str]) -> str | None:
 
     Those are swept, and the sandboxes of vendors let agents write there.
     """
-    temp = Path(tempfile.gettempdir()).resolve()
-    if environ.get("PRSM_HOME") or not paths.data.resolve().is_relative_to(temp):
+    if environ.get("PRSM_HOME"):
+        return None
+    try:
+        temp = Path(tempfile.gettempdir()).resolve()
+    except OSError:  # none can be written to, so it is not the place of anything
+        return None
+    if not paths.data.resolve().is_relative_to(temp):
         return None
     return f"{paths.data}: state lies in the temporary folder; PRSM_HOME names a better place"
 

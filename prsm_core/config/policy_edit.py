@@ -59,8 +59,9 @@ def _change(path: Path, text: str | None) -> bool:
     if text is None:
         return False
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(path, text.encode())
+        file = path.resolve()  # a link stays one: the user keeps the rules elsewhere
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(file, text.encode())
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
     return True

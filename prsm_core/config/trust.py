@@ -127,19 +127,20 @@ def review(paths: Paths) -> Review:
 def trust(paths: Paths, snapshot: Snapshot | None = None) -> str:
     """Trust what a snapshot of `.prism` holds, or what lies there now; return its hash.
 
-    A workspace without one is trusted as it is; what appears there later is not.
+    A workspace without one is trusted as it is; what appears there later is not. Raises ConfigError
+    where that cannot be written.
     """
     if snapshot is None:
         snapshot = take_snapshot(paths.workspace)
-    with locked(paths):
+    with _telling(paths), locked(paths):
         return _remember(paths, snapshot)
 
 
 def untrust(paths: Paths) -> bool:
-    """Take trust back; return whether there was any."""
+    """Take trust back; return whether there was any. Raises ConfigError as `trust` does."""
     if not _file(paths).exists():
         return False
-    with locked(paths):
+    with _telling(paths), locked(paths):
         known = _read(paths)
         had = known.pop(str(paths.workspace), None) is not None
         _write(paths, known)
@@ -273,6 +274,18 @@ def _remember(paths: Paths, snapshot: Snapshot) -> str:
 
 def _write(paths: Paths, known: Mapping[str, str]) -> None:
     replace_file(_file(paths), json.dumps(known, indent=1, sort_keys=True).encode())
+
+
+@contextmanager
+def _telling(paths: Paths) -> Iterator[None]:
+    """Let what the disk refuses be told as an error of the user's files."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename or _file(paths)}: cannot be written: {error.strerror}",
+            hint="check the disk: space, permissions; or PRSM_HOME names another folder",
+        ) from error
 
 
 @contextmanager

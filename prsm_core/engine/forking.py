@@ -10,6 +10,7 @@ from prsm_core.domain.steps import Step
 from prsm_core.domain.writes.forks import SessionForked
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.errors import StoreError
+from prsm_core.kit.reading import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,14 +78,15 @@ async def _point(store: Store, session_id: str, at: str | None) -> tuple[str, in
     """Return whose commit a fork begins after, and its position; None: the newest."""
     if at is None:
         return session_id, None
-    agent, colon, number = at.rpartition(":")
-    if not (number.isascii() and number.isdigit()) or bool(agent) is not bool(colon):
+    agent, colon, digits = at.rpartition(":")
+    number = whole_number(digits)
+    if number is None or bool(agent) is not bool(colon):
         raise StoreError(
             f"{at!r} is no point of a session",
             hint="give the number of an event, such as 12, or a turn of an agent, such as w1:2",
             code="bad_point",
         )
-    seq = await _end_of_turn(store, session_id, agent, int(number)) if agent else int(number)
+    seq = await _end_of_turn(store, session_id, agent, number) if agent else number
     return await store.find_commit(session_id, seq)
 
 

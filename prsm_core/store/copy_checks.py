@@ -46,15 +46,23 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "message_completed": ("role", "text"),
     "tool_call_started": ("call", "tool"),
     "tool_call_finished": ("call", "status"),
+    "permission_requested": ("request",),
+    "question_asked": ("request",),
     "permission_resolved": ("request",),
     "question_answered": ("request",),
 }
+_STATUSES = frozenset({"running", "completed", "failed", "killed", "interrupted"})  # of a run
 _MAYBE: Mapping[str, tuple[type, ...]] = {  # and what others are, where they are told
     **dict.fromkeys(("parent", "request", "tool", "question"), (str,)),
+    **dict.fromkeys(("turn", "call", "from", "by", "status"), (str,)),
+    **dict.fromkeys(("result", "continues"), (str,)),
+    "error": (str, dict),  # the latter of a turn
+    "response": (int,),
+    "arguments": (dict,),
     "n": (int,),
     "labels": (dict,),
     "usage": (dict,),
-    "provenance": (dict,),
+    "provenance": (dict, str),  # the latter of a budget
     "cost_usd": (int, float),
 }
 
@@ -104,6 +112,8 @@ def _check_values(table: str, row: Mapping[str, Any], agents: int) -> None:
         elif name == "ts" or name.endswith("_at"):
             unit = 1000 if table in _MILLISECONDS else 1
             fits = value is None or 0 <= value < _LAST * unit
+        elif name == "status" and table in {"runs", "runs_past"}:
+            fits = value in _STATUSES
         elif name == "depth" and table == "agents":
             fits = 0 <= value < agents
         elif isinstance(value, float):
@@ -123,6 +133,8 @@ def _check_told(kind: str, data: Mapping[str, Any]) -> None:
     ]
     if kind == "turn_started" and data.get("n") is None:
         odd.append("n")
+    if kind == "run_finished" and str(data.get("status")) not in _STATUSES:
+        odd.append("status")
     if odd:
         raise ValueError(f"an event {kind} tells no {odd[0]}")
     if kind == "agent_state_changed":

@@ -272,15 +272,16 @@ class Steps:
         return self.step(None, RunStarted(task="a task", workspace="/work"), **fields)
 
     def request(self, name: str, **fields: Any) -> HumanRequest:
-        """Return a new permission request of the agent."""
+        """Return a new permission request of the agent; it is told with its id."""
+        request_id = fields.get("request_id") or self.id("request")
+        told = fields.get("payload", {"tool": "Bash", "command": "make"})
         defaults = {
-            "request_id": self.id("request"),
             "agent_id": self.agent(name),
             "kind": "permission",
-            "payload": {"tool": "Bash", "command": "make"},
             "opened_at": 1000.0,
         }
-        return HumanRequest(**{**defaults, **fields})
+        own = {"request_id": request_id, "payload": {"request": request_id, **told}}
+        return HumanRequest(**{**defaults, **fields, **own})
 
     def snapshot(self, name: str = "w1", **fields: Any) -> SessionSnapshot:
         """Return a snapshot of files before a prompt to the agent."""

@@ -95,6 +95,7 @@ def test_why_a_file_or_a_line_of_it_is_as_it_is(prsm, ran, workspace):
         ("a:2", "is as it was before this session"),
         ("a:4", "has no line 4"),
         ("nosuch.py", "no change of 'nosuch.py' was found"),
+        ("a:" + "9" * 5000, "no change of 'a:999"),
     ):
         done = prsm("changes", "why", place)
         assert done.code != 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 
 import pytest
@@ -122,3 +124,16 @@ def test_what_another_process_deletes_just_now_is_left_to_it(prsm, prsm_process,
         assert note.exists()
     done = prsm("sessions", "list")
     assert (done.code, done.err, note.exists()) == (0, "", False)
+
+
+def test_a_full_disk_is_told_as_what_kept_the_session(prsm, session, monkeypatch, state):
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    done = prsm("sessions", "delete", session.session, "--yes")
+    assert done.code == 1
+    assert "nothing was deleted: " in done.err
+    assert "cannot be written: No space left on device\nhint: check the disk" in done.err
+    assert not list((state / DELETIONS).iterdir())
+    assert prsm("sessions", "show", session.session).code == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from prsm_core.config import ledger_path, resolve_paths
+from prsm_core.testing.samples import sample_events
 from prsm_core.workspace.identity import repo_identity
 from tests.cli.sessions_scene import play, problems
 
@@ -159,6 +160,48 @@ BAD = {
             lambda v: [e["data"].pop("call") for e in v["events"] if "tool_call" in e["type"]],
         ),
         "an event tool_call_started tells no call",
+    ),
+    "a request without its id": (
+        lambda text: spoiled(
+            text,
+            lambda v: v["events"][-1].update(type="permission_requested", data={"tool": "Bash"}),
+        ),
+        "an event permission_requested tells no request",
+    ),
+    "a state before that is no text": (
+        lambda text: spoiled(
+            text,
+            lambda v: [
+                e["data"].update({"from": {"a": 1}})
+                for e in v["events"]
+                if e["type"] == "agent_state_changed"
+            ],
+        ),
+        "an event agent_state_changed tells no from",
+    ),
+    "the arguments of a call are none": (
+        lambda text: spoiled(
+            text,
+            lambda v: [
+                e["data"].update(arguments=7)
+                for e in v["events"]
+                if e["type"] == "tool_call_started"
+            ],
+        ),
+        "an event tool_call_started tells no arguments",
+    ),
+    "a strange status": (
+        lambda text: spoiled(text, lambda v: v["runs"][0].update(status="\x1b[2J")),
+        "is no status of runs",
+    ),
+    "a run that finished strangely": (
+        lambda text: spoiled(
+            text,
+            lambda v: [
+                e["data"].update(status="x") for e in v["events"] if e["type"] == "run_finished"
+            ],
+        ),
+        "an event run_finished tells no status",
     ),
     "a strange outcome": (
         lambda text: spoiled(text, lambda v: v["runs"][0].update(outcome="x")),
@@ -317,3 +360,18 @@ def test_a_link_stays_one_and_its_file_is_written(prsm, prsm_process, tmp_path, 
     assert prsm("export", session, "-o", str(link)).code == 0
     assert link.is_symlink()
     assert json.loads(kept.read_text())["session"]["id"] == session
+
+
+def test_a_session_whose_budget_was_warned_of_is_taken_in(
+    prsm, prsm_process, tmp_path, monkeypatch
+):
+    session, _ = play(prsm_process, tmp_path)
+    copy = json.loads(prsm("export", session).out)
+    warned = [event for event in sample_events() if event.type.startswith("budget_")]
+    places = [each for each in copy["events"] if each["type"] == "message_completed"]
+    for place, event in zip(places[:2], warned, strict=True):
+        place.update(type=event.type, data=dict(event.data))
+    monkeypatch.setenv("PRSM_HOME", str(tmp_path / "other"))
+    (tmp_path / "copy.json").write_text(json.dumps(copy))
+    done = prsm("sessions", "import", str(tmp_path / "copy.json"))
+    assert done.code == 0, done.err

@@ -166,6 +166,8 @@ def test_a_fork_cannot_be_made_of_what_is_not_there(prsm, painted):
         (("--at", "w1:7"), "w1 has no turn 7; it has had 1"),
         (("--at", "w7:1"), "no agent is called 'w7'"),
         (("--at", "soon"), "'soon' is no point of a session"),
+        (("--at", "9" * 5000), "is no point of a session"),
+        (("--at", "w1:" + "9" * 5000), "is no point of a session"),
         (("--model", "w1"), "--model w1 names no agent and model"),
         (("--model", "w9=script/default"), "no agent is called 'w9'"),
         (("--model", "w1=nobody/x"), "nobody"),

@@ -52,3 +52,17 @@ async def test_an_import_that_the_disk_refuses_leaves_nothing_of_it(place, tmp_p
     assert len(json.loads((await place.run("export", new))[1])["events"]) == len(
         json.loads(file.read_text())["events"]
     )
+
+
+async def test_snapshots_outlast_a_disk_that_takes_no_more(place):
+    (place.workspace / "kept.txt").write_text("first")
+    assert (await place.run("snapshot", "create"))[0] == 0
+    _, before, _ = await place.run("snapshot", "list")
+    (place.workspace / "kept.txt").write_text("second" * BLOCK)
+    process = await place.start("snapshot", "create", through=(*LIMITED, "0"))
+    _, err = await process.communicate()
+    assert process.returncode == 1, err
+    assert b"set aside" not in err
+    assert (await place.run("snapshot", "list"))[1] == before
+    assert (await place.run("snapshot", "create"))[0] == 0
+    assert before.splitlines()[1] in (await place.run("snapshot", "list"))[1]

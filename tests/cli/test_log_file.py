@@ -196,3 +196,10 @@ def test_what_ends_a_block_is_told(tmp_path, error, told):
     text = (tmp_path / NAME).read_text()
     assert told in text
     assert ("Traceback" in text) == isinstance(error, Exception)
+
+
+def test_a_disk_that_is_full_at_the_end_does_not_hide_why_the_run_ended(tmp_path, capsys):
+    (tmp_path / NAME).symlink_to("/dev/full")
+    with pytest.raises(ValueError, match="why"), log_to_file(tmp_path, str):
+        raise ValueError("why")
+    assert capsys.readouterr().err.count("prsm.log cannot be written: No space left on device") == 1

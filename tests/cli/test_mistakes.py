@@ -194,6 +194,16 @@ def test_a_folder_whose_name_cannot_be_kept_is_refused(prsm, tmp_path):
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.parametrize("words", [("run", "say it"), ("trust", "--yes"), ("sessions", "list")])
+def test_what_is_neither_a_file_nor_a_folder_is_no_workspace(prsm, tmp_path, words):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in (str(pipe), "/dev/null"):
+        done = prsm(*words, "-C", place)
+        assert (done.code, done.out) == (2, "")
+        assert f"Invalid value for '-C' / '--workspace': '{place}' is no folder." in done.err
+
+
 def test_a_task_that_is_not_text_is_refused(prsm, prsm_process, tmp_path):
     done = prsm("run", os.fsdecode(b"caf\xe9"))
     assert (done.code, done.out) == (2, "")

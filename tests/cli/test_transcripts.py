@@ -1,6 +1,8 @@
 """prsm sessions import, of what Claude Code and Codex keep of a conversation."""
 
+import errno
 import json
+import tempfile
 
 import pytest
 
@@ -156,6 +158,8 @@ ODD = {
         user("x", timestamp="0001-01-01T00:00:00+14:00"),
         claude(9, "assistant", [{"type": "text", "text": "x"}]) | {"message": {"usage": COUNTS}},
         {"type": "user", "sessionId": "s", "message": "x"},
+        claude(9, {"a": 1}, "x"),
+        claude(9, ["user"], "x"),
     ],
     "codex": [
         codex(2, "session_meta"),
@@ -208,3 +212,20 @@ def test_lines_in_the_midst_that_are_left_out_are_told(prsm, tmp_path):
     file.write_text("\n".join([*whole[:2], whole[2][:30], "[1]", *whole[3:], whole[3][:30]]))
     done = prsm("sessions", "import", str(file))
     assert (done.code, "left out: 2, the first is 3" in done.err) == (0, True)
+
+
+def test_a_transcript_needs_a_temporary_folder_and_says_so(prsm, tmp_path, monkeypatch):
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    file = tmp_path / "talk.jsonl"
+    file.write_text(
+        '{"type":"user","sessionId":"abc","message":{"role":"user","content":"hello"}}\n'
+    )
+    done = prsm("sessions", "import", str(file))
+    assert done.code == 2
+    assert done.err == (
+        "prsm: no temporary folder can be made: No usable temporary directory found\n"
+        "hint: TMPDIR names another folder for temporary files\n"
+    )

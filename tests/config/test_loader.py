@@ -354,6 +354,12 @@ def test_a_provider_that_no_plugin_offers_is_refused_once_the_plugins_are_known(
     )
 
 
+def test_a_provider_that_an_option_alone_names_is_refused_with_that_option(place):
+    with pytest.raises(ConfigError) as caught:
+        place.load(sets=["providers.codx.command=[x]"], known_plugins=["codex"])
+    assert caught.value.message.startswith("--set providers.codx.command: providers.codx belongs")
+
+
 def test_a_provider_of_any_name_is_taken_when_its_kind_is_installed(place):
     path = place.user("providers:\n  mine:\n    kind: codx\n")
     assert place.load().settings.provider_settings("mine") == {}

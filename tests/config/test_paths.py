@@ -1,5 +1,6 @@
 """Where things lie, and that what PRSM creates is the user's alone."""
 
+import errno
 import os
 import stat
 import subprocess
@@ -175,3 +176,12 @@ def test_a_folder_of_root_is_refused_by_a_plain_user(tmp_path):
             resolve_paths(tmp_path, {"PRSM_HOME": "/usr"})
     finally:
         os.seteuid(0)
+
+
+def test_where_no_temporary_folder_can_be_written_state_lies_in_none(tmp_path, monkeypatch):
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert temp_notice(resolve_paths(tmp_path, {}), {}) is None

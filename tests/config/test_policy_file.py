@@ -170,3 +170,13 @@ def test_what_was_added_is_read_again(tmp_path_factory, rules):
 def test_a_rule_in_words_is_itself(words):
     assert parse_rule(list(words)) == words
     assert render_rule(words)
+
+
+def test_a_file_of_the_users_that_is_a_link_stays_one(user_file, tmp_path):
+    kept = tmp_path / "dotfiles" / "policy.yaml"
+    user_file.symlink_to(kept)
+    assert add_rule(user_file, "deny", ("x",))
+    assert remove_rule(user_file, "deny", ("x",))
+    assert add_rule(user_file, "ask", ("y",))
+    assert user_file.is_symlink()
+    assert "y" in kept.read_text()

@@ -193,3 +193,17 @@ def test_several_processes_lose_none_of_each_others_trust(tmp_path):
         assert worker.exitcode == 0
     known = json.loads((home / "data" / "trust.json").read_text())
     assert set(known) == {str(tmp_path / str(number)) for number in range(20)}
+
+
+@pytest.mark.parametrize("change", [trust.trust, trust.untrust])
+def test_trust_that_cannot_be_written_is_told_with_the_file(paths, change):
+    trust.trust(paths)
+    lock = paths.data / "trust.lock"
+    lock.unlink()
+    lock.mkdir()
+    with pytest.raises(
+        ConfigError, match=r"trust\.lock: cannot be written: Is a directory"
+    ) as told:
+        change(paths)
+    assert told.value.hint is not None
+    assert trust.is_trusted(paths)

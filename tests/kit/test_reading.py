@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.kit import as_object, read_object, token_count
+from prsm_core.kit.reading import whole_number
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet=st.characters()),
@@ -46,3 +47,20 @@ def test_any_value_is_an_object_or_an_empty_one(value):
 def test_a_number_of_tokens_is_a_plausible_whole_number(value, count):
     assert token_count(value) == count
     assert token_count(str(value)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("12", 12),
+        ("9" * 18, 10**18 - 1),
+        *((text, None) for text in ("", "-1", "1.0", " 1", "\u0663", "\u00b2", "9" * 19)),
+    ],
+)
+def test_a_whole_number_is_of_few_digits_and_nothing_else(text, number):
+    assert whole_number(text) == number
+
+
+def test_more_digits_than_python_reads_are_no_number():
+    assert whole_number("9" * 5000) is None

@@ -48,7 +48,8 @@ def test_no_text_gets_into_the_gutter_or_over_the_edge(lines, width, is_open):
     blocks = [
         Said(text=text),
         Said(text=text, is_whole=False),
-        Thought(text=text + "x"),
+        Thought(text=text),
+        Thought(text=text, is_whole=False),
         Prompt(text=text),
         Note(text=text, level="warning"),
         Plan(entries=(("completed", "x"),)),
@@ -120,3 +121,10 @@ async def test_any_size_is_drawn(size):
             await eyes.press(key)
         await eyes.pilot.resize_terminal(100, 30)
         await eyes.sees("NEEDS YOU", "to master")
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_thought_that_is_blank_so_far_is_drawn(is_whole):
+    look, session = Look(width=40, is_open=False), Session.of_view(EMPTY)
+    [row] = draw(Thought(text=" \n", is_whole=is_whole), look, session)
+    assert "(0 characters)" in "".join(segment.text for segment in row)

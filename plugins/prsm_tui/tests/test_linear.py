@@ -32,6 +32,7 @@ from prsm_core.testing import FrontendContract, ScriptedApp
 
 DEMO = Path(__file__).with_name("data") / "linear-demo.txt"
 OPTIONS = ["once", "always", "deny"]
+MANY_DIGITS = "9" * 5000  # more than Python reads as a number
 
 
 class OneSession(Ears):
@@ -271,6 +272,11 @@ async def test_a_kill_asks_and_only_a_yes_kills():
         ("/needs", "nothing waits"),
         ("/needs 7", "request 7 does not wait"),
         ("/show 1", "/show takes a number up to 0"),
+        pytest.param(
+            f"/show {MANY_DIGITS}", "/show takes a number up to 0", id="show a long number"
+        ),
+        pytest.param(f"/needs {MANY_DIGITS}", "999 does not wait", id="need a long number"),
+        pytest.param(f"/open {MANY_DIGITS}", "there is no agent 999", id="open a long number"),
         ("/deliver pigeon", "the ways are: inject, queue, interrupt"),
         ("/restart", "select an agent that has ended"),
         ("/mode carefree", "the modes are: "),

@@ -20,6 +20,7 @@ from prsm_core.domain.changes import OPEN_STATES, UNMERGED
 from prsm_core.engine.files.deciding import Choice, choose, told_change
 from prsm_core.engine.files.deciding import wanted as in_order
 from prsm_core.engine.files.reasons import Reasons, of_line, of_path, reason_values, told_reason
+from prsm_core.kit.reading import whole_number
 from prsm_core.kit.text import escape_exact, escape_prose, first_line
 from prsm_core.loop.run import run_to_end
 from prsm_core.workspace.changes.diffing import patch
@@ -162,9 +163,10 @@ def print_why(workspace: str, session: str | None, wanted: str, *, as_json: bool
 
 def _place(rows: Sequence[ChangeRow], wanted: str) -> tuple[str, int | None]:
     """Return the path and the line of PATH[:LINE]; a file may be called so, too."""
-    path, colon, number = wanted.rpartition(":")
-    if colon and number.isdecimal() and not any(row.change.path == wanted for row in rows):
-        return path, int(number)
+    path, _, digits = wanted.rpartition(":")
+    number = whole_number(digits)
+    if path and number is not None and not any(row.change.path == wanted for row in rows):
+        return path, number
     return wanted, None
 
 

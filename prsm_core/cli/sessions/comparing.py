@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from prsm_core.cli.sessions.aligning import aligned
 from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
@@ -80,23 +80,27 @@ def items_of(events: Iterable[Event]) -> Mapping[tuple[str, str], list[Item]]:
 
 def _compare(ours: Sequence[Item], theirs: Sequence[Item]) -> Iterable[Difference]:
     """Yield the differences of what one agent did of one sort."""
-    keys = [item.key for item in ours], [item.key for item in theirs]
-    for tag, i, i_end, j, j_end in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield from (_only(item, is_ours=True) for item in ours[i:i_end])
-            yield from (_only(item, is_ours=False) for item in theirs[j:j_end])
-            continue
-        for a, b in zip(ours[i:i_end], theirs[j:j_end], strict=True):
-            if a.value != b.value:
-                yield Difference(
-                    kind=a.kind,
-                    agent=a.agent,
-                    what=a.key,
-                    a=a.value,
-                    b=b.value,
-                    seq_a=a.seq,
-                    seq_b=b.seq,
-                )
+    ends = len(ours), len(theirs)
+    pairs = aligned([item.key for item in ours], [item.key for item in theirs])
+    i = j = 0
+    for i_next, j_next in (*pairs, ends):
+        yield from (_only(item, is_ours=True) for item in ours[i:i_next])
+        yield from (_only(item, is_ours=False) for item in theirs[j:j_next])
+        if (i_next, j_next) != ends and ours[i_next].value != theirs[j_next].value:
+            yield _otherwise(ours[i_next], theirs[j_next])
+        i, j = i_next + 1, j_next + 1
+
+
+def _otherwise(a: Item, b: Item) -> Difference:
+    return Difference(
+        kind=a.kind,
+        agent=a.agent,
+        what=a.key,
+        a=a.value,
+        b=b.value,
+        seq_a=a.seq,
+        seq_b=b.seq,
+    )
 
 
 def _only(item: Item, *, is_ours: bool) -> Difference:

@@ -22,7 +22,7 @@ from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import IMAGE_SCHEME
 from prsm_core.engine.control.session_lock import SessionLock
-from prsm_core.errors import PrsmError, SessionOwnedError
+from prsm_core.errors import PrsmError, SessionOwnedError, StoreError
 from prsm_core.store.citations import cited_in
 from prsm_core.store.removal import (
     holds_session,
@@ -124,7 +124,14 @@ def _delete(
     )
     private_dir(state / DELETIONS)
     path = _path(state, session)
-    _write(path, note)
+    try:
+        _write(path, note)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise StoreError(
+            f"nothing was deleted: {path} cannot be written: {error.strerror}",
+            hint="check the disk: space, permissions, health",
+        ) from error
     try:
         counts = remove_session(ledger, session)
     except PrsmError:

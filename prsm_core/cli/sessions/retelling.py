@@ -45,7 +45,13 @@ async def retell(transcript: Transcript, new_id: Callable[[str], str]) -> Mappin
     if not transcript.said:
         raise ConfigError("the transcript has no message", code="foreign")
     told = _Told(transcript, new_id)
-    folder = await asyncio.to_thread(TemporaryDirectory, prefix="prsm-import-")
+    try:
+        folder = await asyncio.to_thread(TemporaryDirectory, prefix="prsm-import-")
+    except OSError as error:
+        raise ConfigError(
+            f"no temporary folder can be made: {error.strerror}",
+            hint="TMPDIR names another folder for temporary files",
+        ) from error
     try:
         async with await SqliteStore.open(Path(folder.name) / "ledger.db") as store:
             for step in told.steps():

@@ -68,7 +68,7 @@ def _claude(lines: Sequence[Line]) -> Transcript:
     own = [
         line
         for line in lines
-        if line.get("type") in {"user", "assistant"}
+        if str(line.get("type")) in {"user", "assistant"}
         and isinstance(line.get("message"), dict)
         and not line.get("isSidechain")
         and not line.get("isMeta")

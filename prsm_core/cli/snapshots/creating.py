@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.cli.ledger import open_ledger
+from prsm_core.cli.ledger import is_gone, open_ledger
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
 from prsm_core.cli.snapshots.opening import open_shadow
@@ -90,7 +90,7 @@ async def _teller(workspace: str) -> _Teller | None:
 
 
 def _works_in(folder: str, root: Path) -> bool:
-    return Path(folder).is_dir() and repo_identity(Path(folder)).root == root
+    return not is_gone(folder) and repo_identity(Path(folder)).root == root
 
 
 def _owned(workspace: str, teller: _Teller, stack: ExitStack) -> _Teller | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +32,12 @@ _ENTRY = re.compile(r"(100\d{3}) blob ([0-9a-f]+) +(\d+)\t(.*)", re.DOTALL)
 
 
 def is_in_repository(folder: str) -> bool:
-    """Return whether git may know the files of a folder; blocks."""
+    """Return whether git may know the files of a folder; blocks. It knows none of one that is gone.
+
+    Such a folder may have a name that none can have here: the run was another machine's.
+    """
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for such a name
+        return False
     identity = repo_identity(Path(folder))
     return identity.common_dir != identity.root
 

@@ -6,6 +6,8 @@ The commit of the folder itself says all of the snapshot, as JSON; without it th
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import ConfigError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 REFS = "refs/prsm/"
 _BROKEN = re.compile(rb"ignoring (?:broken|dangling) \S+ " + REFS.encode() + rb"(\S+)")
 _ID = re.compile(r"[0-9a-f]{1,32}")
+_PROBED = 64 << 10  # bytes; an object that git writes to try is smaller
 
 
 def keep(root: Root, state: RootState, snapshot: Snapshot) -> None:
@@ -105,5 +108,18 @@ def is_sound(main: Callable[[], Root]) -> bool:
         kept(root, [])
         root.shadow.run("hash-object", "-w", "--stdin", alone=True)
     except (GitFailedError, ValueError):
+        return False
+    return True
+
+
+def takes_more(place: Path) -> bool:
+    """Return whether the disk takes a folder and a file more; else nothing is proved of a shadow.
+
+    Git says what it lacks in the language of the person.
+    """
+    try:
+        with TemporaryDirectory(dir=place, prefix="probe-") as folder:
+            Path(folder, "probe").write_bytes(bytes(_PROBED))
+    except OSError:
         return False
     return True

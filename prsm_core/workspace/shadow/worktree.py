@@ -319,7 +319,7 @@ class Shadow:
                 return work()
             except GitFailedError as error:
                 first = error
-        if keeping.is_sound(lambda: self._root("")):
+        if keeping.is_sound(lambda: self._root("")) or not keeping.takes_more(self.place):
             raise first
         aside = self.place.with_name(f"{self.place.name}.broken-{self._new_id()}")
         (self.place / "roots").rename(aside)

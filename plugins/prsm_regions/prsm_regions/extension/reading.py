@@ -182,7 +182,7 @@ class Reading:
 
     def _index(self, agent: str) -> int | None:
         said = self.label(agent, SUBTASK)
-        return int(said) if said.isascii() and said.isdigit() else None
+        return int(said) if said.isascii() and said.isdigit() and len(said) < 7 else None
 
     def _part(self, agent: str) -> str:
         index = self._index(agent)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prsm_tui.model.session import Session
 
 LEAVE_SECONDS = 5.0  # within which the second Ctrl+C leaves
+_TOO_LONG = 7  # digits of a number that names one of what was shown
 _NOBODY = "nobody is asked here: what the command line says answers (--on-ask)"
 
 
@@ -282,7 +283,7 @@ class Person(Unedited):
         wanted = next(iter(waiting), None)
         if number:
             known = self._teller.requests
-            place = int(number) if number.isascii() and number.isdigit() else 0
+            place = _place(number)
             wanted = known[place - 1] if 1 <= place <= len(known) else ""
         request = waiting.get(wanted or "")
         if request is None:
@@ -333,7 +334,7 @@ class Person(Unedited):
 
     def _show(self, number: str) -> None:
         shown = self._teller.shown
-        place = int(number) if number.isascii() and number.isdigit() else 0
+        place = _place(number)
         if not 1 <= place <= len(shown):
             self.told("warning", f"/show takes a number up to {len(shown)}")
             return
@@ -393,8 +394,8 @@ class Person(Unedited):
     def _named(self, name: str) -> Agent | None:
         """Return an agent by its number or its name; the newest of several."""
         known = self._teller.agents
-        if name.isascii() and name.isdigit() and 1 <= int(name) <= len(known):
-            return self.session.agents[known[int(name) - 1]]
+        if 1 <= (place := _place(name)) <= len(known):
+            return self.session.agents[known[place - 1]]
         agents = self.session.agents.values()
         fitting = [agent for agent in agents if name and agent.name == name.removeprefix("@")]
         return fitting[-1] if fitting else None
@@ -422,3 +423,9 @@ class Person(Unedited):
         if comes:
             return f"what you type is a task for a master of {comes}"
         return "what you type is a task, with which a run begins"
+
+
+def _place(number: str) -> int:
+    """Return which one a person has named by its number; 0 for what is none, or too long a one."""
+    is_number = number.isascii() and number.isdigit() and len(number) < _TOO_LONG
+    return int(number) if is_number else 0

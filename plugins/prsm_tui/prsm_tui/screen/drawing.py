@@ -130,10 +130,11 @@ def _thought(block: Thought, look: Look, width: int) -> Iterator[str]:
         yield cut(f"thinks ({len(text):,} characters):", width)
         yield from wrap_all(text, width)
         return
+    lines = text.splitlines() or [""]  # so far it may be blank, as what models stream first is
     if block.is_whole:
-        yield cut(f"thought ({len(text):,} characters): {text.splitlines()[0]}", width)
+        yield cut(f"thought ({len(text):,} characters): {lines[0]}", width)
     else:
-        yield cut(f"thinks ({len(text):,} characters): …{text.splitlines()[-1][-width:]}", width)
+        yield cut(f"thinks ({len(text):,} characters): …{lines[-1][-width:]}", width)
 
 
 def _call(block: Call, look: Look, session: Session, width: int) -> Iterator[Row]:

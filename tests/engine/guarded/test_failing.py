@@ -166,7 +166,7 @@ class Spoiled(Redactor):
     """Redacts as it should until a word comes by."""
 
     def finds(self, texts):
-        return super().finds(map(self.text, texts))
+        return super().finds([self.text(text) for text in texts])
 
     def text(self, text):
         if "unkeepable" in text:

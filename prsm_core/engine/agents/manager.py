@@ -136,7 +136,7 @@ class AgentManager:
         record = self.enlist(descriptor)
         try:
             await write(self._births([record], None), lambda: self._begin_life(record))
-        except PrsmError:
+        except Exception:
             self.strike(record)
             raise
         return record
@@ -209,7 +209,7 @@ class AgentManager:
         step = self.steps.build(spawner, *births)
         try:
             await self.steps.commit(step, then=begin, needs=needs, bears=born)
-        except PrsmError:
+        except Exception:  # of whatever kind: nobody would ever end them
             await self._trees.drop(records)
             for record in records:
                 self.strike(record)
@@ -349,7 +349,28 @@ class AgentManager:
             record.state, record.waiting_on = before
             plain = plain_result(result, error, self._journal.redact)
             state = state if state is AgentState.KILLED else AgentState.FAILED
-            return await self._end(record, state, plain, plain.error or "", tree, besides)
+            return await self._end_plainly(record, state, plain, tree, besides)
+
+    async def _end_plainly(
+        self,
+        record: AgentRecord,
+        state: AgentState,
+        result: AgentResult,
+        tree: Mapping[str, Any] | None,
+        besides: Sequence[Write],
+    ) -> AgentResult:
+        """End an agent whose end could not be written, with what was in front of it if that can be.
+
+        Which of them it was, an error does not tell.
+        """
+        before, reason = (record.state, record.waiting_on), result.error or ""
+        try:
+            return await self._end(record, state, result, reason, tree, besides)
+        except Exception as error:
+            if not besides or record.has_ended or not is_unfit(error):
+                raise
+            record.state, record.waiting_on = before
+            return await self._end(record, state, result, reason, tree)
 
     async def _end(
         self,

@@ -13,7 +13,7 @@ from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.tools.communication import describe_message
 from prsm_core.engine.turns.call import Reply
 from prsm_core.engine.turns.waits import MessageWaitOf
-from prsm_core.errors import AgentSpawnError, PrsmError
+from prsm_core.errors import AgentSpawnError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -328,7 +328,7 @@ class Family(Record, frozen=True, kw_only=True):
             await self.acts.restart_agent(
                 child.agent_id, request.prompt, is_fresh=True, besides=[noted]
             )
-        except PrsmError:
+        except Exception:
             if child.has_ended:  # nothing has come of it
                 self.idle.put_back(child)
             raise

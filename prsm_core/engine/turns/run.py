@@ -39,7 +39,6 @@ from prsm_core.engine.turns.written import (
     keep_used,
     told_of,
 )
-from prsm_core.errors import PrsmError
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -309,7 +308,7 @@ class TurnRun(RestingTurn):
         self._enter(STREAMING)  # written or not if this is cancelled: it must be closed
         try:
             await steps.commit(step, consumed=prompt.consumed)
-        except PrsmError:
+        except Exception:
             if phase is TurnPhase.NEW:
                 self._enter(phase)
             raise

@@ -195,6 +195,41 @@ async def test_what_cannot_be_redacted_is_not_kept_and_fails_its_agent_alone(
     assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM events"))
 
 
+UNKEEPABLE_CALLS = {
+    "completing": ("task_complete", {"summary": "unkeepable"}),
+    "claiming what is weighed": (
+        "task_complete",
+        {"summary": "done", "artifacts": ["unkeepable.txt"]},
+    ),
+    "spawning": ("spawn_child", {"prompt": "unkeepable"}),
+    "spawning and waiting": ("spawn_child", {"prompt": "unkeepable", "wait": True}),
+    "spawning several": ("spawn_children_parallel", {"children": [{"prompt": "unkeepable"}]}),
+    "telling": ("report_progress", {"message": "unkeepable"}),
+    "asking": ("ask_parent", {"question": "unkeepable"}),
+    "waiting": ("wait_for_message", {"timeout": 0.01, "from": "unkeepable"}),
+}
+
+
+@pytest.mark.parametrize("call", UNKEEPABLE_CALLS.values(), ids=UNKEEPABLE_CALLS)
+async def test_a_call_that_cannot_be_redacted_hangs_nobody(fast_team, monkeypatch, call):
+    """Wherever it is written: before it acts, by what it does, or with its answer."""
+
+    async def master(agent):
+        await agent.spawn(name="odd")
+        await agent.collect()
+        await agent.complete("the others go on")
+
+    async def odd(agent):
+        await agent.host.call_tool(*call)
+        await agent.host.call_tool("task_complete", {"summary": "done all the same"})
+
+    monkeypatch.setattr(fast_team.engine.journal, "redactor", Spoiled(()))
+    result = await fast_team.run("do it", master=master, odd=odd)
+    assert (result.status, result.summary) == ("completed", "the others go on")
+    assert fast_team["odd"].result is not None
+    assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM events"))
+
+
 @pytest.mark.parametrize("token", list(WRONG.values()), ids=list(WRONG))
 async def test_a_resume_token_that_is_no_text_is_none(fast_team, monkeypatch, token):
     async def master(agent):

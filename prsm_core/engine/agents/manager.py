@@ -13,13 +13,8 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import Ending
-from prsm_core.domain.writes import (
-    AgentEnded,
-    AgentRestarted,
-    AgentSpawned,
-    MessageSent,
-    Told,
-)
+from prsm_core.domain.writes import AgentEnded, AgentRestarted, MessageSent, Told
+from prsm_core.engine.agents.births import births_of
 from prsm_core.engine.guarded.failing import is_unfit, plain_result
 from prsm_core.engine.providers.team import news_of_team, told_of_team
 from prsm_core.engine.state import AgentRecord
@@ -135,7 +130,8 @@ class AgentManager:
         self._planner.check_room(1)
         record = self.enlist(descriptor)
         try:
-            await write(self._births([record], None), lambda: self._begin_life(record))
+            births = births_of([record], None, self._enforcement)
+            await write(births, lambda: self._begin_life(record))
         except Exception:
             self.strike(record)
             raise
@@ -196,7 +192,7 @@ class AgentManager:
         The step has what is written `besides` in front, and carries the `answer` to whoever wanted
         them, and what they `note` for the call. Where it is refused there are none.
         """
-        births = [*besides, *self._births(records, note)]
+        births = [*besides, *births_of(records, note, self._enforcement)]
         if answer is not None:
             births.append(answer)
         spawner = self.roster.parent_of(records[0]) or records[0]
@@ -215,23 +211,6 @@ class AgentManager:
                 self.strike(record)
             raise
 
-    def _births(
-        self, records: Sequence[AgentRecord], note: Callable[[AgentRecord], EffectNoted] | None
-    ) -> list[Write]:
-        """Return what is written of new agents, and what they note for the call."""
-        births: list[Write] = []
-        for record in records:
-            noted = None if note is None else note(record)
-            call = None if noted is None else noted.effect.call_id
-            births.append(AgentSpawned(agent=record.descriptor, call=call))
-            if noted is not None:
-                births.append(noted)
-            late = self._enforcement.tell_parts(record.descriptor.provider, record.agent_id)
-            for line in filter(None, (record.stand_in, *late)):
-                data = {"level": "warning", "text": line}
-                births.append(Told(kind="notice", agent_id=record.agent_id, data=data))
-        return births
-
     async def restart_agent(
         self,
         agent_id: str,
@@ -242,10 +221,9 @@ class AgentManager:
     ) -> AgentRecord:
         """Give an ended agent a new life: same identity, place, model and tools.
 
-        Its step has what is written `besides` in front.
-
         The conversation goes on, where the provider can in the vendor's thread; or it `is_fresh`,
-        and nothing that was said in the lives before is told to the model.
+        and nothing that was said in the lives before is told to the model. Its step has what is
+        written `besides` in front.
         """
         record = self.roster.get(agent_id)
         self._check_restart(record)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import base64
 import re
-from functools import cache
 from string import hexdigits
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
+from prsm_core.permissions.secret_shapes import (
+    MARK,
+    may_hold_shape,
+    without_named,
+    without_shapes,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-MARK = "[redacted]"
 _BETWEEN_TEXTS = "\n\0\n"  # nothing that a secret can be made of goes on across it
 MIN_SECRET = 8  # characters; a shorter value would take ordinary words with it
 _REMEMBERED = 512 * 1024  # bytes of clean texts, about
@@ -23,74 +28,6 @@ _BY_LINE = 256  # characters of texts whose lines are worth to be told apart
 _LINE = 32  # characters of a line that is worth to be remembered
 _TEXTLESS = frozenset({type(None), bool, int, float})
 
-_SHAPES = (
-    # At the beginning of a word, also behind the \n or \u000a of a JSON text.
-    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))(?:"
-    r"sk-[A-Za-z0-9_-]{16,}"
-    r"|[srp]k_(?:live|test)_[A-Za-z0-9]{16,}"
-    r"|npm_[A-Za-z0-9]{30,}"
-    r"|hf_[A-Za-z0-9]{30,}"
-    r"|pypi-[A-Za-z0-9_-]{40,}"
-    r"|ya29\.[A-Za-z0-9_-]{20,}"
-    r"|gh[pousr]_[A-Za-z0-9]{16,}"
-    r"|github_pat_[A-Za-z0-9_]{16,}"
-    r"|glpat-[A-Za-z0-9_-]{16,}"
-    r"|(?:AKIA|ASIA)[0-9A-Z]{16}"
-    r"|AIza[0-9A-Za-z_-]{30,}"
-    r"|xox[abeoprs]-[A-Za-z0-9-]{10,}"
-    r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
-    r"|(?i:AGE-SECRET-KEY-(?:[A-Z]+-)?1[0-9A-Z]{40,})"
-    r"|SK[0-9a-f]{32}(?![0-9a-f])"
-    r"|mfa\.[A-Za-z0-9_-]{20,}"
-    r"|xapp-[A-Za-z0-9-]{10,}"
-    r"|gl(?:ptt|dt|rt|cbt|ft|soat)-[A-Za-z0-9_-]{16,}"
-    r"|do[opr]_v1_[0-9a-f]{32,}"
-    r"|shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32,}"
-    r"|whsec_[A-Za-z0-9+/=_-]{16,}"
-    r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+"
-    r")"
-)
-# What each of those has, by a character of its own; found fast, since it begins with that.
-_TWILIO_KEY = re.compile(r"SK[0-9a-f]{32}")
-_AFTER_DASH = re.compile(r"-[A-Za-z0-9_-]{10}")
-_AFTER_UNDERSCORE = re.compile(r"_[A-Za-z0-9+/=_-]{16}")
-_GITLAB = re.compile(r"gl(?:pat|ptt|dt|rt|cbt|ft|soat)-")
-_GITHUB = re.compile(r"gh[pousr]_")
-_AFTER_DOT = re.compile(r"\.[\w-]{6}")
-_TWILIO_ACCOUNT = re.compile(r"AC[0-9a-f]{32}")
-_DISCORD = (
-    r"(?:(?<![A-Za-z0-9_.-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4}))"
-    r"[MNO][\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,}"
-)
-_DISCORD_MIDDLE = re.compile(r"\.[\w-]{6,7}\.")  # begins with one character: found fast
-_HOOK = (
-    r"(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"
-    r"|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)[\w/-]{8,}"
-)
-_TWILIO = re.compile(  # the token beside the account that it is of
-    r"""(AC[0-9a-f]{32}\\{0,3}["']?[\s:,;=@]{1,4}(?:["']?\w{1,24}\\{0,3}["']?[=:][ ]?)?\\{0,3}["']?)
-    [0-9a-f]{32}(?![0-9a-f])""",
-    re.VERBOSE,
-)
-_BASIC = r"""(?x)
-    (?i:(authorization\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?
-    (?:basic|token|apikey|key|negotiate|ntlm)[ \t]+))[A-Za-z0-9._~+/=:-]{6,}"""
-_HEADER = r"""(?x)
-    (?i:(\bx-[a-z-]{0,32}(?:key|token|secret)\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?))
-    [^\s"',;$<>{}()\\]{8,}"""
-_AZURE = (
-    r"(?i:((?:account|shared_?access)_?key(?:name)?[ \t]{0,4}[=:][ \t]{0,4}[\"']?))"
-    r"[A-Za-z0-9+/]{40,}={0,2}"
-)
-_BEARER = r"(?i:(?<=bearer)|(?<=bearer:))([ \t]+)[A-Za-z0-9._~+/=-]{16,}"
-_IN_A_URL = r"(?<=://)([^\s/:@\"'<>]{0,64}):[^\s/@\"'<>]{3,256}(?=@)"
-_ASSIGNED = r"""(?x)
-    (?i:((?:api_?key|secret(?:_?access)?_?key|access_?token|auth_?token|client_?secret|password)
-    ["']?[ \t]{0,4}[=:][ \t]{0,4}["']?))(?=[^\s"',;]*[0-9])[^\s"',;$<>{}()]{12,}"""
-_PRIVATE_KEY = (
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\]*(?:-----END [A-Z ]*PRIVATE KEY-----)?"
-)
-
 _LAST_WORD = re.compile(r"\S+\Z")
 _OPEN_KEY = re.compile(  # one that has begun, as far as can be told, and has not ended
     r"-----BEGIN(?:[A-Z ]*-{0,4}\Z"
@@ -99,18 +36,13 @@ _OPEN_KEY = re.compile(  # one that has begun, as far as can be told, and has no
 _BETWEEN = r"[\s:,-]{0,3}(?:0x|\\x|%)?"  # two digits of a number of bytes
 _HEX_RUN = re.compile(rf"[0-9A-Fa-f](?:{_BETWEEN}[0-9A-Fa-f]){{{2 * MIN_SECRET - 1},}}")
 _NO_DIGIT = re.compile(r"0x|[^0-9a-f]")
+_NO_DIGITS = bytes(set(range(128)) - set(b"0123456789abcdef"))
 _IN_HEX = frozenset("0123456789abcdefABCDEFx\\%:,- \t\r\n\v\f")
 _LONGEST_IN_HEX = 256  # characters of a secret that is looked for so
 _PER_DIGIT = 6  # characters at most
 _CONTEXT = 64  # characters that tell what the text behind them is: "password = "
 _LONGEST_WORD = 8 * 1024
 _LONGEST_KEY = 64 * 1024
-
-
-@cache
-def _compiled(shape: str) -> re.Pattern[str]:
-    """Return a pattern, made with the first text that may hold its shape: few runs see any."""
-    return re.compile(shape)
 
 
 class Redactor:
@@ -124,7 +56,8 @@ class Redactor:
         # A text's last word may not be all of these.
         self._spaced = [form for form in self._secrets if any(map(str.isspace, form))]
         self._hex = _Hex(secret for secret in known if len(secret) <= _LONGEST_IN_HEX)
-        self.clean: set[str] = set()  # texts that hold none; most come by again, in the same turn
+        # Texts that hold none, a blank one among them; most come by again, in the same turn.
+        self.clean: set[str] = {""}
         self._plain: set[str] = set()  # lines that are part of none that has a shape
         self._size = 0  # bytes of those
 
@@ -145,6 +78,7 @@ class Redactor:
         self._size += size
         if self._size > _REMEMBERED:
             self.clean.clear()
+            self.clean.add("")
             self._plain.clear()
             self._size = size
         return True
@@ -152,7 +86,7 @@ class Redactor:
     def _redacted(self, text: str) -> str:
         if self._secrets:
             text = self._without_known(text)
-        return _without_named(_without_shapes(text)) if _may_hold_shape(text) else text
+        return without_named(without_shapes(text)) if may_hold_shape(text) else text
 
     def _without_known(self, text: str) -> str:
         for secret in self._secrets:
@@ -171,7 +105,7 @@ class Redactor:
         if length > _BY_LINE:
             return self._finds_by_line(texts, whole)
         if length >= MIN_SECRET and (
-            (_may_hold_shape(whole) and _without_named(_without_shapes(whole)) != whole)
+            (may_hold_shape(whole) and without_named(without_shapes(whole)) != whole)
             or (self._secrets and self._holds_known(texts))
         ):
             return True
@@ -181,13 +115,14 @@ class Redactor:
 
     def _holds_known(self, texts: Sequence[str]) -> bool:
         whole = _BETWEEN_TEXTS.join([text for text in texts if len(text) >= MIN_SECRET])
-        return bool(whole) and self._without_known(whole) != whole
+        may_hold = self._hex.may_be_in(whole) or any(map(whole.__contains__, self._secrets))
+        return may_hold and self._without_known(whole) != whole
 
     def _finds_by_line(self, texts: Sequence[str], whole: str) -> bool:
         rest, plain = self._not_plain(texts)
-        if _may_hold_shape("\n".join(rest)):
+        if may_hold_shape("\n".join(rest)):
             plain = []  # what is clean here may be part of a secret elsewhere
-            if _without_named(_without_shapes(whole)) != whole:
+            if without_named(without_shapes(whole)) != whole:
                 return True
         if self._secrets and self._holds_known(texts):
             return True
@@ -262,8 +197,21 @@ class _Hex:
     def __init__(self, secrets: Iterable[str]) -> None:
         data = {secret.encode("utf-8", "surrogatepass").hex() for secret in secrets}
         self._digits = sorted(data, key=lambda digits: (-len(digits), digits))
+        self._data = [digits.encode() for digits in self._digits]
         self._shapes: dict[str, re.Pattern[str]] = {}
         self._longest = max(map(len, self._digits), default=0) * _PER_DIGIT
+
+    def may_be_in(self, text: str) -> bool:
+        """Return whether one may be in a text: never wrong about "no".
+
+        What is no digit may stand between two digits, so that all of it is left out; but for 0x,
+        whose 0 may be a digit of the number before.
+        """
+        lowered = text.lower()
+        if "0x" in lowered:
+            return True
+        told = lowered.encode("ascii", "ignore").translate(None, _NO_DIGITS)
+        return any(map(told.__contains__, self._data))
 
     def redacted(self, text: str) -> str:
         """Return the text without them."""
@@ -368,125 +316,9 @@ class StreamRedactor:
         return clean
 
 
-def _without_shapes(text: str) -> str:
-    """Return a text without what has the shape of a key; looks for beginnings, which is faster."""
-    if _may_hold_key(text):
-        text = _compiled(_SHAPES).sub(MARK, text)
-    if "PRIVATE KEY-----" in text:
-        text = _compiled(_PRIVATE_KEY).sub(MARK, text)
-    if "://" in text:
-        text = _compiled(_IN_A_URL).sub(rf"\1:{MARK}", text)
-    if ".com/" in text:
-        text = _compiled(_HOOK).sub(rf"\1{MARK}", text)
-    if "AC" in text:
-        text = _TWILIO.sub(rf"\1{MARK}", text)
-    return _compiled(_DISCORD).sub(MARK, text) if _DISCORD_MIDDLE.search(text) else text
-
-
-def _without_named(text: str) -> str:
-    """Return a text without what is said to be a secret by the words before it."""
-    lowered = text.lower()
-    if "bearer" in lowered:
-        text = _compiled(_BEARER).sub(rf"\1{MARK}", text)
-    if "authorization" in lowered:
-        text = _compiled(_BASIC).sub(rf"\1{MARK}", text)
-    if "key" in lowered or "token" in lowered or "secret" in lowered or "password" in lowered:
-        for shape in (_HEADER, _AZURE, _ASSIGNED):
-            text = _compiled(shape).sub(rf"\1{MARK}", text)
-    return text
-
-
 def _after_word(text: str) -> str:
     found = re.search(r"\s", text)
     return text[found.start() :] if found else ""
-
-
-def _may_hold_shape(text: str) -> bool:
-    """Return whether a text may hold what looks like a secret: never wrong about "no".
-
-    What has a shape has a sign in one of its lines. Every text of every event comes by, and most
-    has none of the characters that tell of one: those are looked for first, which is far faster.
-    """
-    lowered = ""
-    if ":" in text or "=" in text:
-        lowered = text.lower()
-        if _may_be_named(text, lowered):
-            return True
-    is_spaced = " " in text or "\t" in text
-    return (is_spaced and "bearer" in (lowered or text.lower())) or _may_hold_key(text)
-
-
-def _may_hold_key(text: str) -> bool:
-    """Return whether any of _SHAPES can match, or another key that no word before it names."""
-    return (
-        ("_" in text and _may_hold_underscored(text))
-        or ("-" in text and _may_hold_dashed(text))
-        or ("." in text and _may_hold_dotted(text))
-        or ("A" in text and _may_hold_upper(text))
-        or ("SK" in text and _TWILIO_KEY.search(text) is not None)
-    )
-
-
-def _may_be_named(text: str, lowered: str) -> bool:
-    """Return whether a secret may follow what says that it is one, and a colon or so."""
-    return (
-        ("k" in lowered and ("key" in lowered or "token" in lowered))
-        or "secret" in lowered
-        or "password" in lowered
-        or "authorization" in lowered
-        or ("@" in text and "://" in text)
-    )
-
-
-def _may_hold_upper(text: str) -> bool:
-    return (
-        "AKIA" in text
-        or "ASIA" in text
-        or "AIza" in text
-        or ("AC" in text and _TWILIO_ACCOUNT.search(text) is not None)
-    )
-
-
-def _may_hold_dotted(text: str) -> bool:
-    return ".com/" in text or (
-        _AFTER_DOT.search(text) is not None
-        and (
-            "eyJ" in text
-            or "ya29." in text
-            or "SG." in text
-            or "mfa." in text
-            or _DISCORD_MIDDLE.search(text) is not None
-        )
-    )
-
-
-def _may_hold_dashed(text: str) -> bool:
-    return "PRIVATE KEY-----" in text or (
-        _AFTER_DASH.search(text) is not None
-        and (
-            "sk-" in text
-            or "pypi-" in text
-            or "xox" in text
-            or "SECRET-KEY-" in text
-            or "secret-key-" in text
-            or "xapp-" in text
-            or ("gl" in text and _GITLAB.search(text) is not None)
-        )
-    )
-
-
-def _may_hold_underscored(text: str) -> bool:
-    return _AFTER_UNDERSCORE.search(text) is not None and (
-        "k_live_" in text
-        or "k_test_" in text
-        or "npm_" in text
-        or "hf_" in text
-        or ("gh" in text and _GITHUB.search(text) is not None)
-        or "github_pat_" in text
-        or "_v1_" in text
-        or "shp" in text
-        or "whsec_" in text
-    )
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from prsm_core.permissions.danger import command_danger, script_danger
 from prsm_core.permissions.lookups import are_lookups
 from prsm_core.permissions.offers import allow_rule
 from prsm_core.permissions.paths import Place
-from prsm_core.permissions.redaction import MARK
+from prsm_core.permissions.secret_shapes import MARK
 from prsm_core.shell import read_script
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.permissions import Redactor
-from prsm_core.permissions.redaction import MARK
+from prsm_core.permissions.secret_shapes import MARK
 
 # Put together here, so that no tool that looks for keys finds one in this file.
 SHAPES = [
@@ -157,6 +157,31 @@ def test_a_known_secret_is_found_as_the_numbers_of_its_bytes(form, secret, befor
     shown = "".join(told) + stream.flush()
     assert MARK in shown
     assert written not in shown
+
+
+BETWEEN_DIGITS = ["", " ", ":", ",", "-", "\u2003", "\x1c", "\n\t ", "0x", " 0x", "\\x", "%"]
+
+
+@given(
+    secret=st.text(min_size=8, max_size=20),
+    between=st.lists(st.sampled_from(BETWEEN_DIGITS), min_size=1, max_size=9),
+    around=st.tuples(
+        st.sampled_from(["", "x", "0", "é", "0x"]), st.sampled_from(["", "x", "0x4", "x0"])
+    ),
+    is_upper=st.booleans(),
+)
+def test_a_search_finds_what_would_be_taken_out_however_its_digits_stand(
+    secret, between, around, is_upper
+):
+    digits = secret.encode().hex()
+    written = "".join(
+        digit + between[place % len(between)] for place, digit in enumerate(digits[:-1])
+    )
+    text = f"{around[0]}{written}{digits[-1]}{around[1]}"
+    text = text.upper() if is_upper else text
+    if Redactor([secret]).text(text) != text:
+        assert Redactor([secret]).finds(["a line that is clean", text])
+    assert Redactor([secret]).finds([digits])
 
 
 def test_a_secret_that_holds_another_goes_as_a_whole():

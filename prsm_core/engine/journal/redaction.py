@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from prsm_core.permissions import Redactor
 
-    Collect = Callable[[Any, set[str], list[Any]], None]
+    Collect = Callable[[Any, set[str], list[str], list[Any]], None]
 
 W = TypeVar("W", bound=Write)
 _log = logging.getLogger("prsm.engine")
@@ -82,26 +82,24 @@ def may_hold_secret(writes: Sequence[Write], redactor: Redactor) -> bool:
     What cannot be looked at may hold anything.
     """
     try:
-        found: list[Any] = []
+        texts: list[str] = []
+        rest: list[Any] = []
         clean = redactor.clean
         for write in writes:
-            _COLLECT[type(write)](write, clean, found)
-        if not found:
-            return False
-        texts = _texts(found, clean)
+            _COLLECT[type(write)](write, clean, texts, rest)
+        if rest:
+            _search(rest, clean, texts)
         return bool(texts) and redactor.finds(texts)
     except Exception as error:  # noqa: BLE001 - field by field it is told which one it was
         _log.warning("what is written could not be searched for secrets", exc_info=error)
         return True
 
 
-def _texts(values: list[Any], clean: set[str]) -> list[str]:
-    """Return every text in values, however deep it is, but for those that are known to be clean.
+def _search(values: list[Any], clean: set[str], texts: list[str]) -> None:
+    """Add every text in values, however deep it is, but for those that are known to be clean.
 
-    Every value of every step comes by: those that JSON is made of are told by their type, and what
-    they hold is looked at in its turn.
+    Those that JSON is made of are told by their type, and what they hold is looked at in its turn.
     """
-    texts: list[str] = []
     for value in values:  # it grows on the way
         if not value:
             continue
@@ -120,15 +118,15 @@ def _texts(values: list[Any], clean: set[str]) -> list[str]:
             values += _held(value, clean)
         if len(values) > _MOST:
             raise ValueError("it holds too much, or itself")
-    return texts
 
 
 def _held(value: Any, clean: set[str]) -> Iterable[Any]:
     """Return what a value holds that is of no kind that JSON is made of."""
     if type(value) in WRITTEN:
-        found: list[Any] = []
-        _COLLECT[type(value)](value, clean, found)
-        return found
+        texts: list[str] = []
+        rest: list[Any] = []
+        _COLLECT[type(value)](value, clean, texts, rest)
+        return (*texts, *rest)
     if isinstance(value, str):
         return (str.__str__(value),)
     if isinstance(value, Mapping):
@@ -150,20 +148,24 @@ class _Collectors(dict[type, "Collect"]):
 
     def __missing__(self, kind: type) -> Collect:
         made: dict[str, Any] = {**_RECORDS}
-        lines = ["def collect(one, clean, found):", *_lines(kind, "one"), "return"]
+        lines = ["def collect(one, clean, texts, rest):", *_lines(kind, "one"), "return"]
         exec("\n ".join(lines), made)  # noqa: S102 - the names are those of our fields
         collect: Collect = made["collect"]
         self[kind] = collect
         return collect
 
 
-_ANY = ("if held and (type(held) is not str or held not in clean): found.append(held)",)
+_ANY = (
+    "if type(held) is str:",
+    " if held not in clean: texts.append(held)",
+    "elif held: rest.append(held)",
+)
 _JSON = (
     "if type(held) is dict:",
-    " if not clean.issuperset(held): found += held",
+    " if not clean.issuperset(held): rest += held",
     " for held in held.values():",
     *(f"  {line}" for line in _ANY),
-    "elif held: found.append(held)",
+    "elif held: rest.append(held)",
 )
 
 
@@ -194,15 +196,18 @@ def _each(record: type, one: str) -> Iterator[str]:
     yield f" for {one} in held:"
     yield f"  if type({one}) is {record.__name__}:"
     yield from (f"   {line}" for line in _lines(record, one))
-    yield f"  else: found.append({one})"
-    yield "elif held: found.append(held)"
+    yield f"  else: rest.append({one})"
+    yield "elif held: rest.append(held)"
 
 
-def _told(write: Told, clean: set[str], found: list[Any]) -> None:
+def _told(write: Told, clean: set[str], texts: list[str], rest: list[Any]) -> None:
     """Collect what an event tells but for ids; the names of its fields are no text."""
     for name, held in write.data.items():
-        if held and (type(held) is not str or held not in clean) and name not in _IDS:
-            found.append(held)
+        if type(held) is str:
+            if held not in clean and name not in _IDS:
+                texts.append(held)
+        elif held and name not in _IDS:
+            rest.append(held)
 
 
 _COLLECT = _Collectors({Told: _told})

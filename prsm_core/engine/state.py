@@ -38,7 +38,7 @@ PROMPTING = frozenset(
 _NOBODY: Mapping[str, AgentRecord] = MappingProxyType({})
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, AgentResult
     from prsm_core.domain.messages import RoutedMessage
@@ -280,6 +280,18 @@ class AgentRecord(Struct, eq=False):
         self.incarnation += 1
         self.descriptor = replace(self.descriptor, incarnation=self.incarnation)
 
+    def restore_point(self) -> Callable[[], None]:
+        """Return what makes the record what it is now again, if what comes next is not written."""
+        was = [(name, getattr(self, name)) for name in self.__struct_fields__]
+
+        def restore() -> None:
+            if self._ended is not None and not self._ended.done():
+                self._ended.set_result(None)  # of the life that has not come to be
+            for name, value in was:
+                setattr(self, name, value)
+
+        return restore
+
     def begin_incarnation(self, prompt: str, state: AgentState, now: float) -> None:
         """Turn the record of an ended agent into that of its next life, which begins now."""
         self.incarnation += 1
@@ -400,6 +412,13 @@ class Roster:
         parent = self.parent_of(record)
         if parent is not None:
             parent.child_lives(record)
+
+    def settle(self, record: AgentRecord) -> AgentRecord | None:
+        """Count an agent that has ended among its parent's live children no more; return that."""
+        parent = self.parent_of(record)
+        if parent is not None:
+            parent.child_ended(record)
+        return parent
 
     def size(self, run_id: str) -> int:
         """Return how many agents a run has had."""

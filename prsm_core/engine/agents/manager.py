@@ -110,8 +110,8 @@ class AgentManager:
         """Spawn a child of `request.parent_id`, as planned just now if that was done already.
 
         The step of its birth has what is written `besides` in front, and carries the `answer` to
-        whoever wanted it, and its `note`. Raises
-        AgentSpawnError, MaxDepthExceededError or ModelNotAvailableError; then nothing was written.
+        whoever wanted it, and its `note`. Raises AgentSpawnError, MaxDepthExceededError or
+        ModelNotAvailableError; then nothing was written.
         """
         plan = self._planner.plan(request) if plan is None else plan
         self._planner.check_room(1)
@@ -189,8 +189,8 @@ class AgentManager:
     ) -> None:
         """Commit new agents of one parent, by one step of its, and start their sessions.
 
-        The step has what is written `besides` in front, and carries the `answer` to whoever wanted
-        them, and what they `note` for the call. Where it is refused there are none.
+        The step has what is written `besides` in front; it carries the `answer` to whoever wanted
+        them, and what they `note`. Where it is refused there are none.
         """
         births = [*besides, *births_of(records, note, self._enforcement)]
         if answer is not None:
@@ -231,7 +231,7 @@ class AgentManager:
         await self._trees.ensure(record)
         self._check_restart(record)
         self._budgets.launch_agent(record.descriptor)
-        source = record.state
+        source, restore = record.state, record.restore_point()
         target = AgentState.PENDING if source is AgentState.KILLED else AgentState.STARTING
         changes = self.steps.move(record, target, "restarted", trigger=RESTART)
         begun: tuple[Write, ...] = ()
@@ -243,7 +243,13 @@ class AgentManager:
         self.roster.revive(record)
         anew = AgentRestarted(prompt=new_prompt)
         step = self.steps.build(record, *besides, anew, *begun, *changes)
-        await self.steps.commit(step, then=lambda: self._begin_life(record))
+        try:
+            await self.steps.commit(step, then=lambda: self._begin_life(record))
+        except Exception:  # it has ended as before: nobody may wait for its end
+            self._budgets.release(agent_id)
+            self.roster.settle(record)
+            restore()
+            raise
         return record
 
     def _with_news(self, record: AgentRecord, prompt: str) -> str:
@@ -337,10 +343,7 @@ class AgentManager:
         tree: Mapping[str, Any] | None,
         besides: Sequence[Write],
     ) -> AgentResult:
-        """End an agent whose end could not be written, with what was in front of it if that can be.
-
-        Which of them it was, an error does not tell.
-        """
+        """End an agent whose end, or what was in front of it, could not be written: one of both."""
         before, reason = (record.state, record.waiting_on), result.error or ""
         try:
             return await self._end(record, state, result, reason, tree, besides)
@@ -396,9 +399,8 @@ class AgentManager:
         self._budgets.release(record.agent_id)
         for child in record.children:
             self._router.wake(child)
-        parent = self.roster.parent_of(record)
+        parent = self.roster.settle(record)
         if parent is not None:
-            parent.child_ended(record)
             self._router.wake(parent.agent_id)
             is_unread = self._router.holds(parent.agent_id, record.told)
             self._idle.ended(record, unread=record.told if is_unread else None)

@@ -230,6 +230,25 @@ async def test_a_call_that_cannot_be_redacted_hangs_nobody(fast_team, monkeypatc
     assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM events"))
 
 
+async def test_a_life_that_cannot_be_written_leaves_its_agent_ended(fast_team, monkeypatch):
+    async def master(agent):
+        await agent.spawn(name="odd")
+        await agent.collect()
+        odd = fast_team["odd"]
+        was = [getattr(odd, name) for name in odd.__struct_fields__]
+        with pytest.raises(RecursionError):
+            await fast_team.engine.manager.restart_agent(odd.agent_id, "unkeepable", is_fresh=True)
+        assert [getattr(odd, name) for name in odd.__struct_fields__] == was
+        await agent.complete("nobody waits for it")
+
+    async def odd(agent):
+        await agent.complete("done")
+
+    monkeypatch.setattr(fast_team.engine.journal, "redactor", Spoiled(()))
+    result = await fast_team.run("do it", master=master, odd=odd)
+    assert (result.status, result.summary) == ("completed", "nobody waits for it")
+
+
 @pytest.mark.parametrize("token", list(WRONG.values()), ids=list(WRONG))
 async def test_a_resume_token_that_is_no_text_is_none(fast_team, monkeypatch, token):
     async def master(agent):

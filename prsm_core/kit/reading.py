@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_COUNT = 2**40  # tokens; more is nonsense, and would poison every sum
-_MOST_DIGITS = 18  # of a number that is written
+_MOST_DIGITS = 100  # of a number that is written
 
 # One for all lines: building it takes its time. A control character spoils no message.
 _DECODER = json.JSONDecoder(strict=False)
@@ -37,7 +37,7 @@ def token_count(value: object) -> int | None:
 def whole_number(text: str) -> int | None:
     """Return the number that is written in digits alone; None for what is none, or too long a one.
 
-    Python refuses to read thousands of digits, and nothing here is counted with twenty.
+    Python refuses to read thousands of digits, and nothing here is counted with a hundred.
     """
     is_short = 0 < len(text) <= _MOST_DIGITS
     return int(text) if is_short and text.isascii() and text.isdigit() else None

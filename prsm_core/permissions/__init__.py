@@ -25,6 +25,7 @@ paths            where a command may read and write
 within           whether a path is below a folder
 patterns, tree   what patterns stand for; what lies below a folder, kept
 redaction        secrets out of text
+secret_shapes    … what they look like
 secret_places    what the sandbox hides
 notes            the notes of a repository
 skills           which there are, of the user and of a workspace

@@ -147,6 +147,6 @@ def test_a_call_is_a_row_of_its_columns_in_their_order():
     told: dict[str, Any] = {name: f"its {name}" for name in own}
     call = AgentToolCall(**{**told, "orchestration": True})
     row = {**told, "turn_id": "t1", "message_id": "m1", "orchestration": 1}
-    values = call_values("t1", call, "m1", orchestration=True)
+    values = call_values("t1", call, "m1")
     assert values == tuple(row[name] for name in CALL)  # a turn's end tells no names
     assert running_row("t1", call) == {**row, "message_id": None}

@@ -123,7 +123,7 @@ async def asks(agent):
 @pytest.mark.requirement("F2")
 @pytest.mark.parametrize("has_it", [True, False])
 @pytest.mark.parametrize(
-    ("how", "lost"), [(calls, '"name":"one","prompt"'), (is_prompted, "Which way?")]
+    ("how", "lost"), [(calls, '"prompt":"work","name"'), (is_prompted, "Which way?")]
 )
 async def test_what_a_going_on_has_told_is_told_once(opened, how, lost, has_it):
     """However often an engine dies before the model has said anything since."""

@@ -9,4 +9,5 @@ forking       another one, from a point    deleting      its removal, which a ki
 leftovers     what others keep of one         unfinished    deletions that were cut off
 transcripts   what vendors keep            retelling     that, as a session
 trees         worktrees that go with one
+aligning      which entries of two are the same
 """

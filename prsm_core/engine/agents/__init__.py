@@ -2,6 +2,7 @@
 
 manager    spawns, restarts, ends and kills agents
 steps      how what they do is committed
+births     what is written of new ones
 lives      the session of each one's newest life, and its task
 session    one incarnation: its provider's session, its turns one after another
 session_parts what the sessions of all agents use

@@ -395,11 +395,9 @@ class OrchestrationEngine:
             await self.manager.kill_tree(child, "the run has ended")
         agents = self.manager.roster.records()
         await self.manager.lives.drain(agents, CLOSING_SECONDS)
-        end = outcome_of(
-            master,
-            refused=self.requests.refused,
-            interrupted=self._interrupted is not None and self._interrupted.done(),
-        )
+        asked = self._interrupted is not None and self._interrupted.done()
+        refused, is_left = self.requests.refused, self.journal.is_suspended
+        end = outcome_of(master, refused=refused, interrupted=asked, is_left=is_left)
         return await self._finish(end)
 
     async def _finish(self, end: RunResult) -> RunResult:

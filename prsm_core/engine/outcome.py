@@ -49,13 +49,16 @@ def result_of(run: RunNow) -> RunResult:
     )
 
 
-def outcome_of(master: AgentRecord, *, refused: bool, interrupted: bool) -> RunResult:
+def outcome_of(
+    master: AgentRecord, *, refused: bool, interrupted: bool, is_left: bool
+) -> RunResult:
     """Return the result of a run whose master has ended.
 
     `refused` says that a request had no person to answer it, `interrupted` that somebody asked
-    for the run's end: a master that came to its own meanwhile keeps that.
+    for the run's end: a master that came to its own meanwhile keeps that. Where the engine leaves
+    the run its last turns may have stayed open: it is to be gone on with, which closes them.
     """
-    if interrupted and master.state is AgentState.KILLED:
+    if is_left or (interrupted and master.state is AgentState.KILLED):
         return INTERRUPTED
     result = master.result or AgentResult(
         agent_id=master.agent_id, success=False, summary="", error="the master has no result"

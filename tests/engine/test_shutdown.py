@@ -33,6 +33,27 @@ async def test_shutting_down_twice_at_once_interrupts_the_run_once_and_last(open
 
 
 @pytest.mark.requirement("E80")
+async def test_a_run_whose_masters_last_turn_stays_open_is_one_to_go_on_with(opened):
+    """Completed it would never be gone on with, and what the turn has used never be told."""
+
+    async def master(agent):
+        await agent.complete("done")
+        await agent.hang()  # as a program that has more to say
+
+    async with opened() as team:
+        running = team.start("do it", master=master)
+        await team.seen("agent_state_changed", "master", to="completed")
+        await team.engine.shutdown()
+        result = await running
+        assert (result.status, result.exit_code) == ("interrupted", 130)
+    assert team.ledger.rows("SELECT status FROM turns") == [("running",)]
+    async with opened() as team:
+        result = await team.engine.resume()
+        assert (result.status, result.summary) == ("completed", "done")
+    assert team.ledger.rows("SELECT status FROM turns WHERE status = 'running'") == []
+
+
+@pytest.mark.requirement("E80")
 async def test_who_shuts_down_second_is_let_go_only_when_all_is_shut_down(opened):
     """Else it would go on, and end the process, while the first still closes providers."""
     closing, may_close = asyncio.Event(), asyncio.Event()

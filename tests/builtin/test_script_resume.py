@@ -12,6 +12,7 @@ from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AssistantMessage
 from prsm_core.engine.context.rebuild import rebuilt_history
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
+from prsm_core.interfaces.provider import Carried
 from prsm_core.testing.crashing import Crashes
 from prsm_core.testing.doubles import (
     RecordingHost,
@@ -95,6 +96,23 @@ async def test_agents_that_share_a_lane_go_on_behind_the_last_of_them(engine):
         token = first.resume_token
     async with engine(lanes) as opened, opened("a", resume_token=token) as again:
         assert said(await run_turn(again, "Go on.")) == ["three"]
+
+
+async def test_a_prompt_that_was_heard_and_not_answered_is_answered(engine, tmp_path):
+    """Its engine died between the two, and the newest response is that of the turn before."""
+    lanes = {"w1": [{"say": "one"}, {"say": "two"}]}
+    async with engine(lanes) as opened, opened() as session:
+        await run_turn(session, "Go.")
+        token = session.resume_token
+    (file,) = (tmp_path / "state" / "threads").rglob("*.json")
+    thread = json.loads(file.read_text())
+    for name, heard in {"prompts": "Next.", "texts": "Next.", "prompt_ids": "p2"}.items():
+        thread[name].append(heard)
+    file.write_text(json.dumps({**thread, "unanswered": ["p2"]}))
+    carried = Carried(turn_id="t2", prompts={"p2": "Next."})
+    async with engine(lanes) as opened, opened(resume_token=token, carried=carried) as again:
+        assert again.taken == {"p2"}
+        assert said(await run_turn(again, None)) == ["two"]
 
 
 async def test_ids_of_calls_are_not_given_twice(engine):

@@ -221,7 +221,9 @@ class _Turn:
         if reply is None:
             raise ScriptCrashError(f"lane {response.lane} is another one than it was")
         end = await self._give(reply, is_known=going_on.knows(response))
-        return None if self._has_prompt and not reply.step.calls else end
+        # A prompt that came after it began another turn, of which there is no response yet.
+        is_asked = self._has_prompt or self._thread.has_unanswered
+        return None if is_asked and not reply.step.calls else end
 
     async def _give(self, reply: Reply, *, is_known: bool = False) -> TurnEnded | None:
         if not is_known:

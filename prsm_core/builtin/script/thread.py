@@ -73,6 +73,11 @@ class Thread:
             self.response.outcomes[call_id] = answer
 
     @property
+    def has_unanswered(self) -> bool:
+        """Whether it holds a prompt, or the answer to a call, that no response answers."""
+        return bool(self._unanswered)
+
+    @property
     def held(self) -> frozenset[str]:
         """Ids of the prompts, and of the calls with their answers, that the thread holds."""
         return frozenset((*self._prompt_ids, *(call_id for call_id, _, _ in self._outputs)))

@@ -71,6 +71,8 @@ class EchoSession(ProviderSession):
         """Start a program that ignores TERM and holds `pipe`; do not end when told to."""
         argv = [sys.executable, "-c", STUBBORN, pipe]
         await self.services.start_process(argv, name="stubborn")
+        # Who is told to end while the program starts would never say so: it is waited for this.
+        Path(pipe).open("w").write("it waits\n")  # noqa: ASYNC230, SIM115 - a test reads
         while True:
             try:
                 await asyncio.Event().wait()

@@ -224,7 +224,7 @@ def withstanding(start_prsm, tmp_path):
     os.mkfifo(fifo)
     process = start_prsm("run", f"withstand {fifo}", stdout=subprocess.DEVNULL)
     with fifo.open() as lines, fifo.open("w") as own_end:
-        assert lines.readline() == "begun\n"
+        assert {lines.readline(), lines.readline()} == {"begun\n", "it waits\n"}
         yield process, lines, own_end
 
 

@@ -204,9 +204,10 @@ def test_a_signal_before_the_run_has_begun_leaves_no_ledger(start_prsm, tmp_path
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     process = start_prsm("run", "x", "--set", f"providers.echo.models=[{fifo}]", *flags)
-    assert fifo.read_text() == "probing\n"
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    with fifo.open() as probes:  # open until the end: a provider may be asked more than once
+        assert probes.readline() == "probing\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
     told = [b"prsm: interrupted"] if flags else [b"prsm: starts: x", b"prsm: interrupted"]
     assert (process.returncode, out, err.split(b"\n")[-1]) == (130, b"", b"")
     assert [line for line in err.splitlines() if line] == told

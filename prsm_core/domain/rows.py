@@ -57,8 +57,8 @@ class Insert(Record, frozen=True, gc=False):
 class Form(Record, frozen=True, eq=False, gc=False):
     """What the rows of one kind have in common, told once: a store finds by it how to write them.
 
-    Each form is a constant. Its rows hold values alone, which is less than half of the work of
-    rows that tell their columns.
+    Each form is a constant. Its rows hold values alone: nobody builds a mapping for each, and
+    takes it apart again.
     """
 
     table: str

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import field
 
 from prsm_core.domain.record import Record
-from prsm_core.domain.usage import Provenance, Spent, TokenUsage, sources_of_turn
+from prsm_core.domain.usage import Provenance, Spent, TokenUsage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -324,12 +324,6 @@ class TurnResult(Record, frozen=True, gc=False, kw_only=True):
     def spent(self) -> Spent:
         """What the turn used, and where the numbers come from."""
         return Spent.of_turn(self.usage, self.cost_usd, self.usage_provenance, self.cost_provenance)
-
-    @property
-    def sources(self) -> tuple[Provenance, Provenance]:
-        """Where the tokens and the cost of `spent` come from."""
-        told = self.usage_provenance, self.cost_provenance
-        return sources_of_turn(self.usage, self.cost_usd, *told)
 
     @property
     def last_text(self) -> str:

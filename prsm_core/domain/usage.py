@@ -246,9 +246,11 @@ def sources_of_turn(
     cost_from: Provenance | None,
 ) -> tuple[Provenance, Provenance]:
     """Return where tokens and cost of a closed turn come from, as `Spent.of_turn` has it."""
-    knows_tokens = usage.total_tokens is not None or usage.known_total is not None
-    tokens = tokens_from or Provenance.MEASURED if knows_tokens else _UNKNOWN
-    return tokens, _UNKNOWN if cost_usd is None else cost_from or Provenance.MEASURED
+    knows_tokens, knows_cost = usage.known_total is not None, cost_usd is not None
+    return (
+        (tokens_from or Provenance.MEASURED) if knows_tokens else _UNKNOWN,
+        (cost_from or Provenance.MEASURED) if knows_cost else _UNKNOWN,
+    )
 
 
 def total(parts: Iterable[Spent]) -> Spent:

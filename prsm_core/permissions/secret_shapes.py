@@ -119,8 +119,6 @@ def may_hold_shape(text: str) -> bool:
     What has a shape has a sign in one of its lines. Every text of every event comes by, and most
     has none of the characters that tell of one: those are looked for first, which is far faster.
     """
-    if text.isalnum():  # an id, a word
-        return ("A" in text and _may_hold_upper(text)) or ("SK" in text and _is_twilio(text))
     lowered = ""
     if ":" in text or "=" in text:
         lowered = text.lower()
@@ -137,12 +135,8 @@ def _may_hold_key(text: str) -> bool:
         or ("-" in text and _may_hold_dashed(text))
         or ("." in text and _may_hold_dotted(text))
         or ("A" in text and _may_hold_upper(text))
-        or ("SK" in text and _is_twilio(text))
+        or ("SK" in text and _TWILIO_KEY.search(text) is not None)
     )
-
-
-def _is_twilio(text: str) -> bool:
-    return _TWILIO_KEY.search(text) is not None
 
 
 def _may_be_named(text: str, lowered: str) -> bool:

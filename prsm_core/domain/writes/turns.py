@@ -19,6 +19,7 @@ from prsm_core.domain.rows import (
 )
 from prsm_core.domain.steps import Write
 from prsm_core.domain.turns import CompactionResult, StopReason
+from prsm_core.domain.usage import sources_of_turn
 from prsm_core.domain.writes.agents import own_fence
 from prsm_core.domain.writes.calls import CALL, call_values, require_turn
 from prsm_core.domain.writes.messages import consumed
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.rows import Fence, Ledger, Row
     from prsm_core.domain.steps import Step, Telling
     from prsm_core.domain.turns import AgentMessage, AgentToolCall, TurnResult
-    from prsm_core.domain.usage import Spent
+    from prsm_core.domain.usage import Provenance, Spent
 
 _COMPACTION = CompactionResult.__struct_fields__
 _FAILED = frozenset({StopReason.ERROR, StopReason.TIMEOUT})
@@ -232,7 +233,7 @@ class TurnClosed(Write, frozen=True, kw_only=True):
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `turn_finished`."""
         result = self.result
-        tokens_from, cost_from = result.sources
+        tokens_from, cost_from = _sources(result)
         data = {
             "turn": self.turn_id,
             "stop_reason": str(result.stop_reason),
@@ -248,7 +249,7 @@ class TurnClosed(Write, frozen=True, kw_only=True):
         """Return the values of `_CLOSED`."""
         result = self.result
         usage = result.usage
-        tokens_from, cost_from = result.sources
+        tokens_from, cost_from = _sources(result)
         return (
             _status(result),
             self.completed_at_ms,
@@ -320,6 +321,12 @@ def _status(result: TurnResult) -> str:
         return "aborted"
     failed = result.error is not None or result.stop_reason in _FAILED
     return "failed" if failed else "completed"
+
+
+def _sources(result: TurnResult) -> tuple[Provenance, Provenance]:
+    """Return where the tokens and the cost of a turn come from, without what it used itself."""
+    told = result.usage_provenance, result.cost_provenance
+    return sources_of_turn(result.usage, result.cost_usd, *told)
 
 
 def _last_answer(messages: Sequence[AgentMessage]) -> str | None:

@@ -67,9 +67,10 @@ _PLACE = (  # a skew-binary jump pointer: beyond that of the parent if its last 
     " iif(p.depth - p.skip_depth = p.skip_depth - s.skip_depth, s.skip_depth, p.depth)"
     " FROM threads AS p JOIN threads AS s ON s.turn_id = p.skip_turn_id WHERE p.turn_id = ?"
 )
+_BEFORE = "(SELECT total_tokens FROM threads WHERE turn_id = ?2)"
 _TOTAL = (  # of the whole line up to this turn, as far as it is known
-    "UPDATE threads SET total_tokens = (SELECT sum(n) FROM (SELECT ? AS n UNION ALL"
-    " SELECT total_tokens FROM threads WHERE turn_id = ?)) WHERE turn_id = ?"
+    f"UPDATE threads SET total_tokens = coalesce(?1 + {_BEFORE}, ?1, {_BEFORE})"  # noqa: S608
+    " WHERE turn_id = ?3"
 )
 _NOW = "(SELECT max(position) FROM steps)"  # the commit that is written
 _BEGAN = (("began", _NOW),)
@@ -210,8 +211,8 @@ def _amend(row: Amend) -> Statement:
 def _several(row: Several | Merge) -> Statement:
     sql, json = _PLANS[row.form]
     rows = row.rows
-    if json:
-        rows = [_with_json(values, json) for values in rows]
+    for place in json:
+        rows = [values if values[place] is None else _with_text(values, place) for values in rows]
     return sql, rows, None
 
 
@@ -258,8 +259,19 @@ def _with_json(values: Iterable[Any], json: Sequence[int]) -> list[Any]:
     for place in json:
         value = kept[place]
         if value is not None:
-            kept[place] = encode_names(value) if isinstance(value, _NAMES) else encode(value)
+            kept[place] = _text_of(value)
     return kept
+
+
+def _with_text(values: Sequence[Any], place: int) -> list[Any]:
+    """Return values, that at `place` as JSON."""
+    kept = [*values]
+    kept[place] = _text_of(kept[place])
+    return kept
+
+
+def _text_of(value: Any) -> str:
+    return encode_names(value) if isinstance(value, _NAMES) else encode(value)
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,8 @@ import logging
 import queue
 import sqlite3
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -54,9 +55,9 @@ class Writer:
         self._limits = limits
         self._on_commit = on_commit
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()  # bounded by _slots
-        self._slots = asyncio.Semaphore(limits.max_pending)
-        self._unsettled = 0
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()  # max_pending at most
+        self._queued = 0  # jobs in it, or just being written
+        self._in_line: deque[_Job] = deque()  # jobs that it has no room for, oldest first
         self._idle = asyncio.Event()  # closing, and all is settled
         self._closing = False
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -75,27 +76,25 @@ class Writer:
             self._abandoned.set()  # do not wait for the lock any more
             raise
 
-    async def submit(self, apply: Callable[[WritingConnection, W], T], what: W) -> T:
-        """Apply something in a transaction and return its value once that is durable.
+    def submit(self, apply: Callable[[WritingConnection, W], T], what: W) -> asyncio.Future[T]:
+        """Apply something in a transaction; its value comes once that is durable.
 
         A caller that is cancelled after the job is queued does not take it back.
         """
         if self._closing:
             raise closed_error()
-        self._unsettled += 1
-        try:
-            await self._slots.acquire()
-        except BaseException:
-            self._settled()
-            raise
         job = _Job(apply, what, self._loop.create_future())
-        self._queue.put(job)
-        return cast("T", await job.future)
+        if self._queued < self._limits.max_pending:
+            self._queued += 1
+            self._queue.put(job)
+        else:
+            self._in_line.append(job)
+        return job.future
 
     async def finish(self) -> None:
         """Refuse new jobs and wait until all earlier ones are settled."""
         self._closing = True
-        if self._unsettled:
+        if self._queued:
             await self._idle.wait()
 
     async def aclose(self) -> None:
@@ -105,22 +104,29 @@ class Writer:
             self._queue.put(None)
             await asyncio.shield(self._ended)
 
-    def _settled(self) -> None:
-        self._unsettled -= 1
-        if self._closing and not self._unsettled:
-            self._idle.set()
-
     def _settle(self, jobs: Sequence[_Job]) -> None:
+        self._queued -= len(jobs)
         for job in jobs:
-            self._slots.release()
-            self._settled()
-            if job.future.done():
+            future = job.future
+            if future.done():
                 continue  # its caller was cancelled
             if job.error is None:
-                job.future.set_result(job.value)
+                future.set_result(job.value)
             else:
-                job.future.set_exception(job.error)
+                future.set_exception(job.error)
+        if self._in_line:
+            self._let_in()
+        if self._closing and not self._queued:
+            self._idle.set()
         self._on_commit()
+
+    def _let_in(self) -> None:
+        """Queue the next jobs in line, but those whose callers were cancelled meanwhile."""
+        while self._in_line and self._queued < self._limits.max_pending:
+            job = self._in_line.popleft()
+            if not job.future.done():
+                self._queued += 1
+                self._queue.put(job)
 
     def _finished(self, error: StoreError | None) -> None:
         """Hand the thread's last error to whoever opened or closes the store."""

@@ -106,12 +106,14 @@ class Carried(Record, frozen=True, kw_only=True):
 
     That is the prompts that the turn was begun with or was sent, by the ids that
     `AssembledContext.current_message` had, the calls of the model's last response, and what was
-    `heard` of the responses shortly before.
+    `heard` of the responses shortly before. `heard` are the ids of those prompts that the model
+    has spoken after; see `CarriedCall.heard`.
     """
 
     turn_id: str
     prompts: Mapping[str, str] = msgspec.field(default_factory=dict)  # text by id, in order
     calls: tuple[CarriedCall, ...] = ()  # in the order they began
+    heard: frozenset[str] = frozenset()
 
 
 class SessionRequest(Record, frozen=True, gc=False, kw_only=True):

@@ -19,7 +19,8 @@ _LOGIN = ".credentials.json"
 _BLOCK = 2**20  # bytes
 # What Claude Code says to the model of a call that has no answer.
 _CUT_OFF = ("[Tool call interrupted", "The user doesn't want to proceed")
-_PUT_IN = b'"queued_command"'
+_PROMPTS = (b'"user"', b'"queued_command"')  # in the lines of what the model was told
+_TOOL_RESULT = b'"tool_result"'
 LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
@@ -85,7 +86,7 @@ async def read_transcript(path: Path) -> Transcript:
             spent = _number(_decoded(line).get("totalCostUSD"))
         elif b'"hook_deferred_tool"' in line:
             deferred = _deferred(_decoded(line)) or deferred
-        elif deferred and b'"tool_result"' in line and deferred.encode() in line:
+        elif deferred and _TOOL_RESULT in line and deferred.encode() in line:
             deferred = None
     return Transcript(spent_usd=spent, deferred=deferred)
 
@@ -118,8 +119,8 @@ async def held(path: Path, wanted: Collection[str], texts: Collection[str] = ())
     async for line in _lines(path):
         if any(mark in line for mark in marks):
             ids.update(_held(_decoded(line)))
-        if texts and _PUT_IN in line:
-            said.update(_put_in(_decoded(line)))
+        if texts and _TOOL_RESULT not in line and any(mark in line for mark in _PROMPTS):
+            said.update(_prompts(_decoded(line)))
     return Held(ids=frozenset(ids.intersection(wanted)), texts=frozenset(said.intersection(texts)))
 
 
@@ -133,10 +134,12 @@ def _held(entry: Mapping[str, Any]) -> Iterator[str]:
             yield str(block.get("tool_use_id"))
 
 
-def _put_in(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a text that was put into a running turn, once the model was given it."""
+def _prompts(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a text that the model was given, be it one that was put into a running turn."""
     attachment = as_object(entry.get("attachment"))
-    if entry.get("type") == "attachment" and attachment.get("type") == "queued_command":
+    if entry.get("type") == "user":
+        yield _said(as_object(entry.get("message")).get("content"))
+    elif attachment.get("type") == "queued_command":
         yield _said(attachment.get("prompt"))
 
 

@@ -301,16 +301,16 @@ async def killed_in_a_call(stage, host, waiting, *prompts):
     async with stage.session(host) as session, asyncio.TaskGroup() as group:
         for text in prompts:
             context = turn_context(text)
-            message = replace(context.current_message, id=text)
-            context = replace(context, current_message=message)
+            message = context.current_message
+            assert message is not None
+            context = replace(context, current_message=replace(message, id=text))
             turn = group.create_task(all_of(session.run_turn(context)))
-            if text != prompts[-1]:
-                await turn
-        await waiting.wait()
-        made = host.calls[-1].call_id
-        await until(lambda: any(f'"{made}"' in path.read_text() for path in transcripts(stage)))
-        stage.services.processes[-1].kill()
-        await turn
+            if text == prompts[-1]:
+                await waiting.wait()
+                made = host.calls[-1].call_id
+                await until(lambda: any(made in path.read_text() for path in transcripts(stage)))
+                stage.services.processes[-1].kill()
+            await turn
     return session
 
 

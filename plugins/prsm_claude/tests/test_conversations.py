@@ -293,6 +293,10 @@ def carried_of(host, prompts):
     return Carried(turn_id="t", prompts=prompts, calls=calls)
 
 
+def is_written(stage, words):
+    return any(words in path.read_text() for path in transcripts(stage))
+
+
 async def killed_in_a_call(stage, host, waiting, *prompts):
     """Play turns until a call of the last one waits and Claude has caught up; return the session.
 
@@ -307,8 +311,7 @@ async def killed_in_a_call(stage, host, waiting, *prompts):
             turn = group.create_task(all_of(session.run_turn(context)))
             if text == prompts[-1]:
                 await waiting.wait()
-                made = host.calls[-1].call_id
-                await until(lambda: any(made in path.read_text() for path in transcripts(stage)))
+                await until(lambda: is_written(stage, host.calls[-1].call_id))
                 stage.services.processes[-1].kill()
             await turn
     return session
@@ -355,7 +358,7 @@ async def test_a_text_that_was_put_into_a_turn_is_known_by_its_words_once_it_was
         async with stage.session(host) as session, asyncio.TaskGroup() as group:
             turn = group.create_task(run_turn(session, "Begin."))
             await waiting.wait()
-            await until(lambda: any("queued_command" in p.read_text() for p in transcripts(stage)))
+            await until(lambda: is_written(stage, "queued_command"))
             stage.services.processes[-1].kill()
             await turn
         prompts = {"left": "Look left.", "right": "Look right."}

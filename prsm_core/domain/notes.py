@@ -34,6 +34,17 @@ class NamedModel(Record, frozen=True, gc=False, kw_only=True):
         return f"{self.provider}/{self.model}"
 
 
+class WentOn(Record, frozen=True, gc=False, kw_only=True):
+    """How far a turn was when it went on last: the vendor's thread has what was before, or is told.
+
+    `responses` and `messages` are how many there were.
+    """
+
+    turn: str
+    responses: int = 0
+    messages: int = 0
+
+
 class Notes(Record, frozen=True, gc=False, kw_only=True):
     """What an engine knows of a life that no other row tells, and the next engine must know.
 
@@ -55,6 +66,7 @@ class Notes(Record, frozen=True, gc=False, kw_only=True):
     ending: Ending | None = None  # it is about to end
     chosen: NamedModel | None = None  # by a person, for its next turn on
     left: NamedModel | None = None  # for the chosen one, with which no turn has ended well yet
+    went_on: WentOn | None = None  # of the newest turn that did
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is not as usual, as JSON values."""
@@ -80,6 +92,7 @@ _RECORDS: Mapping[str, type[Record]] = {
     "ending": Ending,
     "chosen": NamedModel,
     "left": NamedModel,
+    "went_on": WentOn,
 }
 _USUAL = asdict(Notes())
 _LISTS = frozenset(name for name, value in _USUAL.items() if value == ())

@@ -104,14 +104,14 @@ class CarriedCall(Record, frozen=True, kw_only=True):
 class Carried(Record, frozen=True, kw_only=True):
     """What a session that goes on with a turn is given, for its vendor may have lost it.
 
-    That is the prompts that the turn was begun with or was sent, by the ids that
-    `AssembledContext.current_message` had, the calls of the model's last response, and what was
-    `heard` of the responses shortly before.
+    That is the prompts of the turn, by the ids that `AssembledContext.current_message` had, the
+    calls of the model's last response, and what was `heard` shortly before, as `CarriedCall` tells.
     """
 
     turn_id: str
     prompts: Mapping[str, str] = msgspec.field(default_factory=dict)  # text by id, in order
     calls: tuple[CarriedCall, ...] = ()  # in the order they began
+    heard: frozenset[str] = frozenset()  # ids of prompts
 
 
 class SessionRequest(Record, frozen=True, gc=False, kw_only=True):

@@ -60,6 +60,7 @@ class Ledger:
 
     token: str | None = None
     prompts: dict[str, str] = field(default_factory=dict)  # since the model's last word, by id
+    heard: dict[str, str] = field(default_factory=dict)  # before it, since the turn went on last
     told: int = 0  # prompts in all
     texts: list[str] = field(default_factory=list)
     calls: list[LedgerCall] = field(default_factory=list)
@@ -103,6 +104,7 @@ class Ledger:
             if call.call_id not in taken:
                 outcome = "nobody saw its end" if call.outcome is None else call.outcome.text
                 told.append(f"Your call of {call.tool} was cut off. Its outcome: {outcome}")
+        self.heard.clear()  # its thread has them, or they are told anew
         if not told:
             return turn_context(None)
         self.prompts.clear()  # what it holds of them is told anew
@@ -130,6 +132,7 @@ class Ledger:
 
     def _hear(self) -> None:
         self._heard = self._response
+        self.heard |= self.prompts
         self.prompts.clear()
         self._is_retold = False
 
@@ -146,7 +149,8 @@ class Ledger:
             )
             for call in last
         )
-        return Carried(turn_id="turn", prompts=dict(self.prompts), calls=calls)
+        prompts, heard = self.heard | self.prompts, frozenset(self.heard)
+        return Carried(turn_id="turn", prompts=prompts, calls=calls, heard=heard)
 
 
 class CrashingHost(RecordingHost):

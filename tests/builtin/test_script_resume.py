@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
@@ -21,6 +21,7 @@ from prsm_core.testing.doubles import (
     open_services,
     run_turn,
     session_request,
+    turn_context,
 )
 from prsm_core.testing.provider_scene import call
 from prsm_core.testing.resume_contract import Kill
@@ -113,6 +114,24 @@ async def test_a_prompt_that_was_heard_and_not_answered_is_answered(engine, tmp_
     async with engine(lanes) as opened, opened(resume_token=token, carried=carried) as again:
         assert again.taken == {"p2"}
         assert said(await run_turn(again, None)) == ["two"]
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+async def test_a_response_to_a_prompt_that_was_heard_is_not_said_again(engine, is_heard):
+    """The ledger has heard it, though the prompt is carried: other vendors may lose one."""
+    lanes = {"w1": [{"say": "one"}, {"say": "two"}]}
+    context = turn_context("Go.")
+    assert context.current_message is not None
+    prompt = context.current_message.id
+    async with engine(lanes) as opened, opened() as session:
+        async with aclosing(session.run_turn(context)) as events:
+            assert said([event async for event in events]) == ["one"]
+        token = session.resume_token
+    heard = frozenset({prompt} if is_heard else ())
+    carried = Carried(turn_id="t", prompts={prompt: "Go."}, heard=heard)
+    async with engine(lanes) as opened, opened(resume_token=token, carried=carried) as again:
+        assert again.taken == {prompt}
+        assert said(await run_turn(again, None)) == ([] if is_heard else ["one"])
 
 
 async def test_ids_of_calls_are_not_given_twice(engine):

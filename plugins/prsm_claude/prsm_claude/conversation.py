@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from prsm_claude import command
-from prsm_claude.home import find_transcript, held, holds, read_transcript
+from prsm_claude.home import Held, find_transcript, held, holds, read_transcript
 from prsm_claude.link import RESUME_FAILED, Link
 from prsm_claude.transport import CliTransport
 from prsm_claude.turn import text_id
@@ -117,15 +117,18 @@ class Conversation:
     async def taken(self, carried: Carried) -> frozenset[str]:
         """Return which prompts and calls of a turn that goes on the transcript has.
 
-        A call that was let go of is answered, once the CLI asks about it.
+        A call that was let go of is answered, once the CLI asks about it. A text that was put into
+        the running turn had no id of the ledger's: one that was heard is known by its words.
         """
         prompts = {text_id(name): name for name in carried.prompts}
         answered = {call.call_id for call in carried.calls if call.outcome is not None}
         path = find_transcript(self._home, self.id)
+        heard = {name: text for name, text in carried.prompts.items() if name in carried.heard}
         wanted = (*prompts, *(call.call_id for call in carried.calls))
-        found = await held(path, wanted) if path is not None else frozenset()
+        found = Held() if path is None else await held(path, wanted, heard.values())
+        by_words = {name for name, text in heard.items() if text in found.texts}
         let_go = answered & {self.deferred}
-        return frozenset(prompts.get(one, one) for one in found) | let_go
+        return frozenset(prompts.get(one, one) for one in found.ids) | by_words | let_go
 
     def kill(self, why: str) -> None:
         """End the CLI at once, so that the conversation can be resumed as it is now."""

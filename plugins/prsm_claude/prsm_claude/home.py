@@ -19,6 +19,8 @@ _LOGIN = ".credentials.json"
 _BLOCK = 2**20  # bytes
 # What Claude Code says to the model of a call that has no answer.
 _CUT_OFF = ("[Tool call interrupted", "The user doesn't want to proceed")
+_PROMPTS = (b'"user"', b'"queued_command"')  # in the lines of what the model was told
+_TOOL_RESULT = b'"tool_result"'
 LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
@@ -84,7 +86,7 @@ async def read_transcript(path: Path) -> Transcript:
             spent = _number(_decoded(line).get("totalCostUSD"))
         elif b'"hook_deferred_tool"' in line:
             deferred = _deferred(_decoded(line)) or deferred
-        elif deferred and b'"tool_result"' in line and deferred.encode() in line:
+        elif deferred and _TOOL_RESULT in line and deferred.encode() in line:
             deferred = None
     return Transcript(spent_usd=spent, deferred=deferred)
 
@@ -98,17 +100,28 @@ async def holds(path: Path, message_id: str) -> bool:
     return found
 
 
-async def held(path: Path, wanted: Collection[str]) -> frozenset[str]:
-    """Return those of the ids that the transcript has: of texts, and of calls with an answer.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a transcript has of a turn: ids of texts, and of calls with an answer; and texts."""
 
-    What Claude Code writes by itself for a call that was cut off is none.
+    ids: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+
+
+async def held(path: Path, wanted: Collection[str], texts: Collection[str] = ()) -> Held:
+    """Return those of the ids, and of the texts, that the transcript has.
+
+    What Claude Code writes by itself for a call that was cut off is no answer.
     """
     marks = [one.encode() for one in wanted]
-    found: set[str] = set()
+    ids: set[str] = set()
+    said: set[str] = set()
     async for line in _lines(path):
         if any(mark in line for mark in marks):
-            found.update(_held(_decoded(line)))
-    return frozenset(found.intersection(wanted))
+            ids.update(_held(_decoded(line)))
+        if texts and _TOOL_RESULT not in line and any(mark in line for mark in _PROMPTS):
+            said.update(_prompts(_decoded(line)))
+    return Held(ids=frozenset(ids.intersection(wanted)), texts=frozenset(said.intersection(texts)))
 
 
 def _held(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -121,11 +134,22 @@ def _held(entry: Mapping[str, Any]) -> Iterator[str]:
             yield str(block.get("tool_use_id"))
 
 
+def _prompts(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a text that the model was given, be it one that was put into a running turn."""
+    attachment = as_object(entry.get("attachment"))
+    if entry.get("type") == "user":
+        yield _said(as_object(entry.get("message")).get("content"))
+    elif attachment.get("type") == "queued_command":
+        yield _said(attachment.get("prompt"))
+
+
 def _is_cut_off(block: Mapping[str, Any]) -> bool:
-    content = block.get("content")
+    return bool(block.get("is_error")) and _said(block.get("content")).startswith(_CUT_OFF)
+
+
+def _said(content: object) -> str:
     parts = content if isinstance(content, list) else [{"text": content}]
-    said = "".join(str(as_object(part).get("text")) for part in parts)
-    return bool(block.get("is_error")) and said.startswith(_CUT_OFF)
+    return "".join(str(as_object(part).get("text", "")) for part in parts)
 
 
 async def _lines(path: Path) -> AsyncIterator[bytes]:

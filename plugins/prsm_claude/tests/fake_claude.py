@@ -134,7 +134,7 @@ class Turn:
                 self._work(calls)
                 if self.stopped or self.deferred or self.interrupted.is_set():
                     break
-                self._take_texts(self.cli.take_queue(), _STEERED, "system")
+                self._take_steered(self.cli.take_queue())
                 calls = self._respond()
         except ModelFailedError as error:
             self.fail(error.reason, str(error), error.status)
@@ -152,11 +152,15 @@ class Turn:
         else:
             self.end("hook_stopped" if self.stopped else "completed")
 
-    def _take_texts(self, texts: list, prefix: str = "", role: str = "user") -> None:
+    def _take_texts(self, texts: list) -> None:
         for message_id, text in texts:
             self.cli.lifecycle(message_id, "started")
-            content = [{"type": "text", "text": prefix + text}]
-            self.cli.conversation.add(role, content, message_id)
+            self.cli.conversation.add("user", [{"type": "text", "text": text}], message_id)
+
+    def _take_steered(self, texts: list) -> None:
+        for message_id, text in texts:
+            self.cli.lifecycle(message_id, "started")
+            self.cli.conversation.put_in(text, message_id, _STEERED + text)
 
     def _resumed(self) -> list[dict]:
         """Return the call that was let go of before the process ended."""

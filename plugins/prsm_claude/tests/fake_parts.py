@@ -72,7 +72,7 @@ class Conversation:
                 self.deferred = None
             elif entry["type"] == "cost-state":
                 self.cost = entry["totalCostUSD"]
-            elif entry["type"] == "attachment":
+            elif entry["type"] == "attachment" and "block" in entry["attachment"]:
                 self.deferred = entry["attachment"]["block"]
 
     def write(self, **entry: Any) -> None:
@@ -84,6 +84,11 @@ class Conversation:
         message = {"role": role, "content": content}
         self.messages.append(message)
         self.write(type=role, uuid=message_id, message=message)
+
+    def put_in(self, text: str, message_id: str, shown: str) -> None:
+        attachment = {"type": "queued_command", "prompt": text, "source_uuid": message_id}
+        self.write(type="attachment", attachment=attachment)
+        self.add("system", [{"type": "text", "text": shown}])
 
     def spend(self, tokens: int) -> None:
         self.cost += tokens * _COST

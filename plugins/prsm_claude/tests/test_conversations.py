@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from plugins.prsm_claude.tests.stage import call
 from prsm_core.domain.tools import ToolOutcome
@@ -290,3 +291,78 @@ def carried_of(host, prompts):
         for made in host.calls
     )
     return Carried(turn_id="t", prompts=prompts, calls=calls)
+
+
+def is_written(stage, words):
+    return any(words in path.read_text() for path in transcripts(stage))
+
+
+async def killed_in_a_call(stage, host, waiting, *prompts):
+    """Play turns until a call of the last one waits and Claude has caught up; return the session.
+
+    Each prompt is known by its own words.
+    """
+    async with stage.session(host) as session, asyncio.TaskGroup() as group:
+        for text in prompts:
+            context = turn_context(text)
+            message = context.current_message
+            assert message is not None
+            context = replace(context, current_message=replace(message, id=text))
+            turn = group.create_task(all_of(session.run_turn(context)))
+            if text == prompts[-1]:
+                await waiting.wait()
+                await until(lambda: is_written(stage, host.calls[-1].call_id))
+                stage.services.processes[-1].kill()
+            await turn
+    return session
+
+
+@pytest.mark.requirement("F2")
+async def test_a_prompt_that_was_heard_and_is_not_in_the_transcript_is_not_taken(claude):
+    """Claude goes on before it writes: a kill may leave the transcript as it was before."""
+    waiting = asyncio.Event()
+    host = RecordingHost(ask_parent=forever(waiting))
+    steps = [{"say": "one"}, {"call": call("ask_parent", "q")}, {"say": "done"}]
+    async with claude(*steps) as stage:
+        session = await killed_in_a_call(stage, host, waiting, "Begin.", "Go on.")
+        told = replace(
+            carried_of(host, {"Begin.": "Begin.", "Go on.": "Go on."}),
+            heard=frozenset({"Begin.", "Go on."}),
+        )
+        resumed = {"resume_token": session.resume_token, "carried": told}
+        async with stage.session(host, **resumed) as again:
+            assert again.taken == {"Begin.", "Go on."}
+        (path,) = transcripts(stage)
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[: next(n for n, x in enumerate(lines) if b"Go on." in x)]))
+        async with stage.session(host, **resumed) as again:
+            assert again.taken == {"Begin."}
+            await run_turn(again, "Go on.")
+            assert [stage.prompts().count(text) for text in ("Begin.", "Go on.")] == [1, 1]
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+async def test_a_text_that_was_put_into_a_turn_is_known_by_its_words_once_it_was_heard(
+    claude, is_heard
+):
+    """The ledger's id of it is nowhere; one that was not heard is told in any case."""
+    waiting = asyncio.Event()
+
+    async def note(**_):
+        assert await session.steer("Look left.")
+        return ToolOutcome(text="noted")
+
+    host = RecordingHost(note=note, ask_parent=forever(waiting))
+    steps = [{"call": call("note", "n")}, {"call": call("ask_parent", "q")}]
+    async with claude(*steps) as stage:
+        async with stage.session(host) as session, asyncio.TaskGroup() as group:
+            turn = group.create_task(run_turn(session, "Begin."))
+            await waiting.wait()
+            await until(lambda: is_written(stage, "queued_command"))
+            stage.services.processes[-1].kill()
+            await turn
+        prompts = {"left": "Look left.", "right": "Look right."}
+        heard = frozenset(prompts if is_heard else ())
+        told = replace(carried_of(host, prompts), heard=heard)
+        async with stage.session(host, resume_token=session.resume_token, carried=told) as again:
+            assert ("left" in again.taken, "right" in again.taken) == (is_heard, False)

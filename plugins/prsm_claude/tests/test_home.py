@@ -143,4 +143,4 @@ CUT_OFF = "[Tool call interrupted: the session ended before this call's result w
     ],
 )
 async def test_a_transcript_tells_what_it_holds_of_a_turn_that_goes_on(tmp_path, entries, known):
-    assert await held(transcript(tmp_path, *entries), ("m1", "c1")) == known
+    assert (await held(transcript(tmp_path, *entries), ("m1", "c1"))).ids == known

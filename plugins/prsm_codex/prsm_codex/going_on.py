@@ -50,13 +50,20 @@ def outputs(
 def taken(carried: Carried, held: Rollout, given: list[dict[str, Any]]) -> frozenset[str]:
     """Return what of the carried the thread holds, now that these outputs were given.
 
-    A text that was put into the running turn had no id: it is known by its words.
+    A text that was put into the running turn had no id: it is known by its words. Of Codex's own
+    calls some have no output there: what was heard of those is lost only where a call waits for it.
     """
     calls = held.answered | {str(item["call_id"]) for item in given}
+    calls |= {
+        call.call_id
+        for call in carried.calls
+        if call.heard and not call.orchestration and call.call_id not in held.pending
+    }
     prompts = {
         name
         for name, text in carried.prompts.items()
-        if name in held.prompt_ids or text in held.prompts
+        if name in held.prompt_ids
+        or text in (held.all_prompts if name in carried.heard else held.prompts)
     }
     return frozenset(prompts | {c.call_id for c in carried.calls if c.call_id in calls})
 
@@ -68,5 +75,5 @@ def last_word(carried: Carried, held: Rollout) -> str | None:
     """
     if held.said is None or held.pending:
         return None
-    is_new = carried.prompts or not all(call.heard for call in carried.calls)
+    is_new = carried.prompts.keys() - carried.heard or not all(c.heard for c in carried.calls)
     return held.said if is_new else ""

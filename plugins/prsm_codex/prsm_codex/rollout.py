@@ -45,6 +45,7 @@ class Rollout:
 
     prompt_ids: The ids of all prompts that the client gave one.
     prompts: The texts of those since the last turn that came to its end.
+    all_prompts: The texts of all.
     answered: The ids of all calls with an output that somebody gave.
     pending: The calls since then that have none, by id, in order.
     said: The last message, if with it the turn has come to its end, or is about to.
@@ -52,6 +53,7 @@ class Rollout:
 
     prompt_ids: set[str] = field(default_factory=set)
     prompts: set[str] = field(default_factory=set)
+    all_prompts: set[str] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
     pending: dict[str, PendingCall] = field(default_factory=dict)
     said: str | None = None
@@ -101,6 +103,7 @@ class Rollout:
             if item.get("type") == "UserMessage":
                 self.prompt_ids.add(str(item.get("client_id")))
                 self.prompts.add(_text(item))
+                self.all_prompts.add(_text(item))
 
 
 def _text(item: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 from prsm_codex import going_on, rollout
 
 from prsm_core.domain.tools import ToolOutcome
@@ -128,6 +129,32 @@ def test_what_the_thread_holds_is_taken_and_nothing_else():
 def test_a_text_of_an_earlier_turn_is_not_taken_for_one_that_was_steered():
     held = read(prompt("go on", "p1"), event("task_complete"), prompt("else", "p2"))
     assert going_on.taken(carried(s="go on", p1="x"), held, []) == {"p1"}
+
+
+def test_a_text_that_was_heard_is_known_by_its_words_in_whatever_turn_of_codex():
+    held = read(prompt("look left", "p1"), event("task_complete"), prompt("else", "p2"))
+    wanted = replace(carried(s="look left", x="look right"), heard=frozenset("sx"))
+    assert going_on.taken(wanted, held, []) == {"s"}
+
+
+def test_of_codex_own_calls_what_was_heard_is_lost_where_a_call_waits_for_it():
+    """Such a call gets its end in its place; a search has no output there, and lacks none."""
+    held = read(made("ran", "exec_command"))
+    calls = tuple(
+        replace(call, orchestration=False, heard=True)
+        for call in carried(("ran", ToolOutcome(text="made it")), ("searched", YES)).calls
+    )
+    wanted = Carried(turn_id="t", calls=calls)
+    assert going_on.taken(wanted, held, []) == {"searched"}
+    (given,) = going_on.outputs(wanted, held, is_ours, {})
+    assert given["output"] == "made it"
+    assert going_on.taken(wanted, held, [given]) == {"ran", "searched"}
+
+
+def test_a_last_word_after_prompts_that_were_heard_was_heard_too():
+    held, wanted = read(said("All done."), USED), carried(p="go on")
+    assert going_on.last_word(wanted, held) == "All done."
+    assert going_on.last_word(replace(wanted, heard=frozenset("p")), held) == ""
 
 
 @pytest.mark.parametrize(

@@ -354,10 +354,11 @@ async def test_a_session_that_goes_on_starts_it_in_its_state_with_its_task_and_w
         first = scene.provider.open_session(session_request(tmp_path, model="default"), scene.host)
         async with first as session:
             session._home.begin("Read the mail.")
-        prompts = {"p1": "Read the mail.", "p2": "Look left."}
-        carried = Carried(turn_id="t", prompts=prompts, calls=calls)
+        prompts = {"p1": "Read the mail.", "p0": "Look up.", "p2": "Look left."}
+        heard = frozenset({"p1", "p0"})
+        carried = Carried(turn_id="t", prompts=prompts, calls=calls, heard=heard)
         async with scene.session(resume_token=AGENT, carried=carried) as session:
-            assert session.taken == {"n0", "t1", "n1", "p1"}
+            assert session.taken == {"n0", "t1", "n1", "p1", "p0"}
             events = await run_turn(session, "You were told: Look left.")
     said = "\n".join(message.text for message in only(AssistantMessage, events))
     assert "bob: old mail" in said

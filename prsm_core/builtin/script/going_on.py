@@ -25,7 +25,7 @@ class GoingOn:
         self._calls = {call.call_id: call for call in carried.calls}
         self.ids = frozenset((*carried.prompts, *self._calls))
         heard = {call.call_id for call in carried.calls if call.heard}
-        self._unheard = self.ids - heard
+        self._unheard = self.ids - heard - carried.heard
 
     def knows(self, response: KeptResponse) -> bool:
         """Whether the ledger has heard of a response: by a call, or since what it answers is old.

@@ -267,7 +267,8 @@ class AgentSession:
         from prsm_core.engine.turns.going_on import GoingOn, NoSession  # once a session goes on
 
         session = NoSession(self.record.resume_token)
-        turn = self._begin_turn(session, Prompt(text=None), GoingOn(state))
+        going_on = GoingOn(state, self.record.notes.went_on)
+        turn = self._begin_turn(session, Prompt(text=None), going_on)
         self._left_turn = turn
         self._left = None
         return await self._settled(turn)
@@ -307,7 +308,7 @@ class AgentSession:
         if turn is None or not turn.is_parked:
             return await self._wait_on()
         state = await parts.contexts.open_turn(record)
-        turn.take_up(GoingOn(state), NoSession(record.resume_token))
+        turn.take_up(GoingOn(state, record.notes.went_on), NoSession(record.resume_token))
         if record.state not in WAITING:
             await self.life.take_slot()
         return await self._settled(turn)

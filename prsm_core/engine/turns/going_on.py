@@ -4,8 +4,14 @@ A crash leaves three things unsaid. Which calls had an effect? Each is noted in 
 it, so that the same handler runs again and finds what it did. Which answers did the model get? An
 answer is stored before it is sent, and the model shows that it has it by what it says next: what
 was answered after its last word may be lost. Which prompts did it get? Those that came after its
-last word may be lost, too. What may be lost is carried to the provider, which knows what the
-vendor's thread holds; what it does not hold the model is told by a prompt.
+last word may be lost, too. And a vendor writes its thread a little later than it goes on, so that a
+kill takes the end of what was heard: prompts, what became of calls, the engine's and the vendor's
+own. What may be lost is carried to the provider, which knows what the vendor's thread holds; what
+it does not hold the model is told by a prompt.
+
+A turn may go on many times. Each time all that was before is in the thread on disk, or in the
+prompt that tells it: the next time that prompt is what may be lost, and nothing before it
+(`WentOn`). So nothing is told twice, as by its id and in a conversation that was rebuilt.
 
 A call with an effect that the model makes again, for it does not know its answer, is given the
 stored one, once. A receive has none: its old answer would keep a new message back.
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prsm_core.domain.images import Image
+    from prsm_core.domain.notes import WentOn
     from prsm_core.domain.sessions import CallState, TurnEnd, TurnState
     from prsm_core.domain.turns import AgentToolCall, AssembledContext, ProviderEvent
     from prsm_core.engine.turns.fold import TurnFold
@@ -56,10 +63,13 @@ class NoSession(ProviderSession):
 class GoingOn:
     """What is known of a turn that goes on."""
 
-    __slots__ = ("_sent", "_stored", "outcomes", "state")
+    __slots__ = ("_sent", "_stored", "_went_on", "outcomes", "state")
 
-    def __init__(self, state: TurnState) -> None:
+    def __init__(self, state: TurnState, went_on: WentOn | None = None) -> None:
+        """Know the turn, and how far it was when it went on before, if it did."""
         self.state = state
+        is_same = went_on is not None and went_on.turn == state.turn_id
+        self._went_on = went_on if is_same else None
         self.outcomes: Mapping[str, ToolOutcome] = {}  # given since, by call
         self._stored: dict[tuple[str, str], list[ToolOutcome]] = {}
         self._sent = _sent_in(state)
@@ -98,12 +108,31 @@ class GoingOn:
 
         A vendor may write its thread later than it goes on: what was heard was lost in a kill.
         """
-        calls, last = self.state.calls, {id(one) for one in self._last}
-        newest = max((one.response for one in calls), default=0)
-        for one in calls:
+        last = {id(one) for one in self._last}
+        for one in self.state.calls:
             is_heard = id(one) not in last
-            if not is_heard or (one.call.orchestration and one.response > newest - LAG):
+            if not is_heard or one.response > self._newest - LAG:
                 yield one, is_heard
+
+    @property
+    def _heard_prompts(self) -> Iterator[AgentMessage]:
+        """The prompts that the model has spoken after, and that its thread may lack all the same.
+
+        Since the turn went on last, or was told again what its thread lacked.
+        """
+        state, sent = self.state, {message.id for message in self._sent}
+        old = [one.call.started_at for one in state.calls if one.response <= self._newest - LAG]
+        since = max(old, default=0)
+        retold = [message.sequence - 1 for message in state.messages if message.again]
+        first = max((*retold, 0 if self._went_on is None else self._went_on.messages), default=0)
+        for message in state.messages[first:]:
+            is_prompt = message.role != "assistant" and message.id not in sent
+            if is_prompt and message.created_at >= since:
+                yield message
+
+    @property
+    def _newest(self) -> int:
+        return max((one.response for one in self.state.calls), default=0)
 
     @property
     def _last(self) -> list[CallState]:
@@ -113,8 +142,7 @@ class GoingOn:
         has their answers.
         """
         calls = self.state.calls
-        newest = max((one.response for one in calls), default=0)
-        last = [one for one in calls if one.response == newest]
+        last = [one for one in calls if one.response == self._newest]
         ends = [one.answered_at for one in last]
         is_heard = all(end is not None and end < self.state.last_heard for end in ends)
         return [one for one in calls if one.answered_at is None or (one in last and not is_heard)]
@@ -122,8 +150,11 @@ class GoingOn:
     def carried(self, images: Callable[[Sequence[str]], tuple[Image, ...]]) -> Carried:
         """Return what the vendor's thread may lack; `images` returns those that texts cite."""
         calls = tuple(self._carried(one, heard, images) for one, heard in self._lately)
-        prompts = {message.id: message.content for message in self._sent}
-        return Carried(turn_id=self.state.turn_id, prompts=prompts, calls=calls)
+        heard = {message.id: message.content for message in self._heard_prompts}
+        prompts = heard | {message.id: message.content for message in self._sent}
+        return Carried(
+            turn_id=self.state.turn_id, prompts=prompts, calls=calls, heard=frozenset(heard)
+        )
 
     def _carried(
         self, one: CallState, heard: bool, images: Callable[[Sequence[str]], tuple[Image, ...]]
@@ -154,12 +185,22 @@ class GoingOn:
         calls that was told already where the turn went on before, and its model said nothing since.
         """
         held = _held(carried, taken)
-        calls = () if any(message.again for message in self._sent) else carried.calls
+        is_told = any(message.again for message in self._sent)
         rest = Untold(
             prompts=[text for key, text in carried.prompts.items() if key not in held],
-            calls=[call for call in calls if call.call_id not in held],
+            calls=() if is_told else self._lost(carried, held),
         )
         return render_untold(rest) if rest.prompts or rest.calls else None
+
+    def _lost(self, carried: Carried, held: Collection[str]) -> list[CarriedCall]:
+        """Return the calls that the thread lacks, and that no prompt has told since."""
+        until = 0 if self._went_on is None else self._went_on.responses
+        told = {one.call.id for one in self.state.calls if one.response < until}
+        return [
+            call
+            for call in carried.calls
+            if call.call_id not in held and not (call.heard and call.call_id in told)
+        ]
 
     def store(self, carried: Carried | None, taken: Collection[str] | None = None) -> None:
         """Keep the answers for a model that makes a call with an effect again.
@@ -167,15 +208,20 @@ class GoingOn:
         Those that were carried, but for what its thread has taken: it has read them there, and
         means another call. Without a thread it is told all anew, and they are those of the turn.
         """
-        lately = () if carried is None else (call.call_id for call in carried.calls)
-        held = () if carried is None else _held(carried, taken)
-        told = set(lately).difference(held)
+        told = None if carried is None else self._to_store(carried, _held(carried, taken))
         self._stored.clear()
         for one in self._own:
             outcome = self._outcome(one.call)
-            if one.effects and outcome is not None and (carried is None or one.call.id in told):
+            if one.effects and outcome is not None and (told is None or one.call.id in told):
                 key = _key(one.call.tool_name, one.call.params)
                 self._stored.setdefault(key, []).append(outcome)
+
+    def _to_store(self, carried: Carried, held: Collection[str]) -> set[str]:
+        """Return the calls that a model may make again: what told them may be lost as well."""
+        again = {message.id for message in self.state.messages if message.again}
+        is_retold = any(key in again and key not in held for key in carried.prompts)
+        lost = carried.calls if is_retold else self._lost(carried, held)
+        return {call.call_id for call in lost}.difference(held)
 
     def answer_of(
         self, call_id: str, name: str, arguments: Mapping[str, Any]
@@ -212,7 +258,9 @@ def _sent_in(state: TurnState) -> list[AgentMessage]:
 
 def _held(carried: Carried, taken: Collection[str] | None) -> Collection[str]:
     """Return what needs no telling: what the thread has, or else what was heard."""
-    return {call.call_id for call in carried.calls if call.heard} if taken is None else taken
+    if taken is not None:
+        return taken
+    return carried.heard.union(call.call_id for call in carried.calls if call.heard)
 
 
 def ended_turn(end: TurnEnd) -> TurnResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.notes import WentOn
 from prsm_core.domain.turns import (
     AgentError,
     AssistantMessage,
@@ -304,6 +305,8 @@ class TurnRun(RestingTurn):
         beginning = TurnBeginning(
             self._record, self._parts, self.fold, self.calls.tools, parent_turn=self._parent_turn
         )
+        if not is_new:
+            self._note_going_on()
         context, step = beginning.make(prompt, text, self._provider, is_new=is_new)
         self._enter(STREAMING)  # written or not if this is cancelled: it must be closed
         try:
@@ -316,6 +319,12 @@ class TurnRun(RestingTurn):
         if not isinstance(self._provider, GuardedSession):
             raise RuntimeError("a turn without a session cannot stream")  # noqa: TRY004 - no type is wrong
         return self._provider.stream(context)
+
+    def _note_going_on(self) -> None:
+        """Take note of how far the turn is: this rides in the step by which it goes on."""
+        said, responses = len(self.fold.messages), self.fold.responses
+        went_on = WentOn(turn=self.turn_id, responses=responses, messages=said)
+        self._record.note(went_on=went_on)
 
     async def _tell(self, message: AgentMessage) -> None:
         told = told_of(self.fold, message)

@@ -243,7 +243,7 @@ def _taken(carried: Carried, task: str) -> frozenset[str]:
     """Return what a program that is started again need not be told: its task it is told anyway."""
     calls = (call.call_id for call in carried.calls)
     tasks = (key for key, text in carried.prompts.items() if text == task)
-    return frozenset((*calls, *tasks))
+    return frozenset((*calls, *tasks, *carried.heard))
 
 
 def _messages(carried: Carried) -> list[dict[str, Any]]:

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason, TurnResult
 from prsm_core.domain.usage import Spent, TokenUsage
@@ -60,8 +62,8 @@ class GoingOn:
 
     def __init__(self, state: TurnState) -> None:
         self.state = state
-        self.outcomes: Mapping[str, ToolOutcome] = {}  # given since, by call
-        self._stored: dict[tuple[str, str], list[ToolOutcome]] = {}
+        self.outcomes: Mapping[str, ToolOutcome] = NOTHING  # given since, by call
+        self._stored: Mapping[tuple[str, str], list[ToolOutcome]] = NOTHING
         self._sent = _sent_in(state)
 
     def fill(self, fold: TurnFold) -> None:
@@ -170,12 +172,12 @@ class GoingOn:
         lately = () if carried is None else (call.call_id for call in carried.calls)
         held = () if carried is None else _held(carried, taken)
         told = set(lately).difference(held)
-        self._stored.clear()
+        stored = defaultdict[tuple[str, str], list[ToolOutcome]](list)
         for one in self._own:
             outcome = self._outcome(one.call)
             if one.effects and outcome is not None and (carried is None or one.call.id in told):
-                key = _key(one.call.tool_name, one.call.params)
-                self._stored.setdefault(key, []).append(outcome)
+                stored[_key(one.call.tool_name, one.call.params)].append(outcome)
+        self._stored = stored or NOTHING
 
     def answer_of(
         self, call_id: str, name: str, arguments: Mapping[str, Any]
@@ -194,7 +196,7 @@ class GoingOn:
         return found.pop(0) if found else None
 
 
-def _sent_in(state: TurnState) -> list[AgentMessage]:
+def _sent_in(state: TurnState) -> tuple[AgentMessage, ...]:
     """Return what a turn's model was sent since it last said something, each text once.
 
     What an earlier going on has told `again` is all that the thread lacked by then: prompts
@@ -207,7 +209,7 @@ def _sent_in(state: TurnState) -> list[AgentMessage]:
             sent.clear()
         if message.role != "assistant" and message.created_at > newest:
             sent.append(message)
-    return sent
+    return tuple(sent)
 
 
 def _held(carried: Carried, taken: Collection[str] | None) -> Collection[str]:

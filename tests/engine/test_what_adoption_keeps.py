@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from typing import Any
 
 from prsm_core.domain.sessions import AgentNow, SessionState
 from tests.engine.deaths import die, go_on, run_to_death
@@ -43,7 +44,7 @@ async def left_waiting(opened):
 
 async def looked_at(opened, look):
     """Go on with the session; return what `look` sees of the team once all is as it was."""
-    seen = []
+    seen: list[Any] = []
 
     async def last(agent):
         await again.settled()

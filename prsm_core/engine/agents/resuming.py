@@ -220,8 +220,8 @@ class Resumption(Record, frozen=True, kw_only=True):
         waits = not is_doomed and record.claimed_result is None
         writes: list[Write] = self._taken_over(one.now, requests, waits=waits) if requests else []
         if turn is not None:
-            said = sum(message.role == "assistant" for message in turn.messages)
-            self.spoken.take_up(record.agent_id, turn.turn_id, said)
+            said = [message for message in turn.messages if message.role == "assistant"]
+            self.spoken.take_up(record.agent_id, turn.turn_id, len(said))
             writes += _ended(turn, all_open=is_doomed)
             if is_doomed:
                 writes.append(self._closed(record, turn, StopReason.ABORTED))

@@ -226,17 +226,12 @@ class OrchestrationEngine:
 
         recovered, withheld = await self._starting.recovered(), await self._starting.skills(state)
         mended = notices([*recovered, *withheld])
-
-        async def begin() -> AgentRecord:
-            resumption, epoch = parts.resumption(), run.epoch + 1
-            left = resumption.adopt(state)
-            begins = RunResumed(epoch=epoch, engine=own_process(), options=options)
-            await self._write_run(begins, *mended, *lacks)
-            await resumption.live_on(left, state, epoch)
-            return left[0].record
-
+        resumed = RunResumed(epoch=run.epoch + 1, engine=own_process(), options=options)
+        write = partial(self._write_run, resumed, *mended, *lacks)
+        begin = partial(parts.resumption().take_over, state, write)
         async with self._starting.going_on():
             master = await self._open_run(begin, run.task, abort_signal, run, state.live)
+        del state, begin  # all agents as they were: nobody asks for that again, in a run of days
         with self._parts.abort.leading(self._interrupted, self._left):
             if on_start is not None:
                 on_start(self.journal.run_id)

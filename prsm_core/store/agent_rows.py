@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from sys import intern
 from typing import TYPE_CHECKING, Any, cast
 
 from prsm_core.domain.agents import (
+    NO_LABELS,
     AgentDescriptor,
     AgentResult,
     AgentRole,
@@ -78,6 +80,7 @@ _CERTAINTY = (
     Provenance.REPORTED,
     Provenance.ESTIMATED,
 )
+_NO_SERVERS: Mapping[str, McpServer] = {}
 _COUNTS = (
     "input_tokens",
     "output_tokens",
@@ -184,28 +187,30 @@ def build_descriptor(row: Mapping[str, Any]) -> AgentDescriptor:
 
 
 def _descriptor(row: Mapping[str, Any], grant: Grant) -> AgentDescriptor:
+    """Return an agent; of what many agents have in common there is one for all."""
+    parent = row["parent_id"]
     return AgentDescriptor(
         agent_id=row["agent_id"],
         name=row["name"],
-        session_id=row["session_id"],
-        run_id=row["run_id"],
+        session_id=intern(row["session_id"]),
+        run_id=intern(row["run_id"]),
         role=AgentRole(row["role"]),
-        provider=row["provider"],
-        model=row["model"],
+        provider=intern(row["provider"]),
+        model=intern(row["model"]),
         prompt=row["prompt"],
         system_prompt=row["system_prompt"],
-        cwd=row["cwd"],
+        cwd=intern(row["cwd"]),
         tools=frozenset(row["tools"]),
         grant=grant,
         mode=PermissionMode(row["mode"]),
-        parent_id=row["parent_id"],
+        parent_id=None if parent is None else intern(parent),
         depth=row["depth"],
         state=AgentState(row["state"]),
         incarnation=row["incarnation"],
         reasoning_effort=row["reasoning_effort"],
         mcp_servers=_mcp_servers(row["mcp_servers"]),
         created_at=row["created_at"],
-        labels=row["labels"] or {},
+        labels=row["labels"] or NO_LABELS,
         continues=row["continues"],
     )
 
@@ -242,7 +247,9 @@ def _known_grant(tools: str, mode: str, limits: str | None) -> Grant:
     return _grant(_known_names(tools), mode, None if limits is None else decode(limits))
 
 
-def _mcp_servers(servers: Mapping[str, Mapping[str, Any]]) -> dict[str, McpServer]:
+def _mcp_servers(servers: Mapping[str, Mapping[str, Any]]) -> Mapping[str, McpServer]:
+    if not servers:
+        return _NO_SERVERS
     return {
         name: McpServer(**{**server, "args": tuple(server["args"])})
         for name, server in servers.items()

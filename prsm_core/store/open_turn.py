@@ -6,6 +6,7 @@ their turn is closed: until then the log has them.
 
 from __future__ import annotations
 
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -90,7 +91,7 @@ class ToldTurn:
             return
         message = AgentMessage(
             id=data.get("id") or f"{self._turn_id}:{seq}",  # older ledgers told none
-            role=data["role"],
+            role=intern(data["role"]),
             content=data["text"],
             sequence=len(self._messages) + 1,
             created_at=_ms(at),
@@ -111,7 +112,7 @@ class ToldTurn:
             self._sure.add(key)
         self._began[key] = AgentToolCall(
             id=data["call"],
-            tool_name=data["tool"],
+            tool_name=intern(data["tool"]),
             params=data["arguments"],
             status="running",
             started_at=_ms(at),
@@ -150,7 +151,7 @@ def build_call(
     """
     call = AgentToolCall(
         id=row["id"],
-        tool_name=row["tool_name"],
+        tool_name=intern(row["tool_name"]),
         params=row["params"],
         status=row["status"] if is_answered else "running",
         started_at=row["started_at"],

@@ -28,7 +28,7 @@ from prsm_core.engine.turns.going_on import cut_short, why_cut_off
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
@@ -76,6 +76,15 @@ class Resumption(Record, frozen=True, kw_only=True):
     settings: Settings
     servers: Mapping[str, McpServer]  # of today: the ledger keeps none with their secrets
     clock: Clock
+
+    async def take_over(
+        self, state: SessionState, write: Callable[[], Awaitable[object]]
+    ) -> AgentRecord:
+        """Go on with all agents, once `write` has told that the run does; return the master's."""
+        left = self.adopt(state)
+        await write()
+        await self.live_on(left, state, state.runs[-1].epoch + 1)
+        return left[0].record
 
     def adopt(self, state: SessionState) -> Sequence[Left]:
         """Take all agents over, the master first, then parents first; nothing is written."""
@@ -211,8 +220,8 @@ class Resumption(Record, frozen=True, kw_only=True):
         waits = not is_doomed and record.claimed_result is None
         writes: list[Write] = self._taken_over(one.now, requests, waits=waits) if requests else []
         if turn is not None:
-            said = sum(message.role == "assistant" for message in turn.messages)
-            self.spoken.take_up(record.agent_id, turn.turn_id, said)
+            said = [message for message in turn.messages if message.role == "assistant"]
+            self.spoken.take_up(record.agent_id, turn.turn_id, len(said))
             writes += _ended(turn, all_open=is_doomed)
             if is_doomed:
                 writes.append(self._closed(record, turn, StopReason.ABORTED))
@@ -291,9 +300,8 @@ def to_go_on_with(state: SessionState, is_external: Callable[[str], bool]) -> Se
 
 def _with_withheld(state: SessionState, now: AgentNow) -> AgentNow:
     """Return an agent whose open turn knows which of its calls never ran."""
-    if now.open_turn is None:
+    if now.open_turn is None or not (calls := state.withheld(now.agent.agent_id)):
         return now
-    calls = state.withheld(now.agent.agent_id)
     return replace(now, open_turn=replace(now.open_turn, withheld=calls))
 
 

@@ -7,7 +7,7 @@ goes on after an error, repeats a question it left unanswered, or waits for mess
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -33,6 +33,7 @@ from prsm_core.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.sessions import AgentNow, TurnState
@@ -162,6 +163,7 @@ class AgentSession:
 
     async def _live(self) -> None:
         life = self.life
+        await self._begun()
         prompt = await self._first_prompt()
         while prompt is not None and not (life.is_over or self.record.is_condemned):
             carried = await self._carried()
@@ -235,24 +237,26 @@ class AgentSession:
             else:
                 return replace(prompt, history=told)
 
-    async def _first_prompt(self) -> Prompt | None:
-        """Return what the life begins with; for one that goes on, once its calls are answered."""
-        record, life, parts = self.record, self.life, self._parts
+    async def _begun(self) -> None:
+        """Have a slot, unless the agent waits; with its first one it starts."""
+        record, steps = self.record, self._parts.steps
         if self._left is None or record.state not in WAITING:
-            await life.take_slot()
+            await self.life.take_slot()
         if record.state is AgentState.PENDING:
-            changes = parts.steps.move(record, AgentState.STARTING, "slot taken")
-            parts.steps.stage(record, *changes)
-        if self._left is None or record.state is AgentState.STARTING:
-            return Prompt(text=record.descriptor.prompt)
-        return await self._where_it_was(self._left)
+            steps.stage(record, *steps.move(record, AgentState.STARTING, "slot taken"))
 
-    async def _where_it_was(self, left: AgentNow) -> Prompt | None:
-        """Go on as an earlier engine has left it: within a turn, or between two."""
-        if left.open_turn is not None:
-            return await self._settle(left.open_turn)
+    def _first_prompt(self) -> Coroutine[Any, Any, Prompt | None]:
+        """Return what finds what the life begins with: in a turn, once its calls are answered."""
+        # Awaited by the caller, not here: agents wait inside, and keep each frame.
+        left = None if self.record.state is AgentState.STARTING else self._left
+        if left is not None and left.open_turn is not None:
+            return self._settle(left.open_turn)
+        return self._follow(left)
+
+    async def _follow(self, left: AgentNow | None) -> Prompt | None:
+        """Begin, or go on as an earlier engine has left the agent between two turns."""
         self._left = None
-        if left.last_turn is None:
+        if left is None or left.last_turn is None:
             return Prompt(text=self.record.descriptor.prompt)
         from prsm_core.engine.turns.going_on import ended_turn  # once a session goes on
 
@@ -262,16 +266,15 @@ class AgentSession:
             return Prompt(text=None)  # as it was about to
         return await self._after(ended_turn(left.last_turn))
 
-    async def _settle(self, state: TurnState) -> Prompt | None:
+    def _settle(self, state: TurnState) -> Coroutine[Any, Any, Prompt | None]:
         """Have the open calls of a turn answered; no process is needed for that."""
         from prsm_core.engine.turns.going_on import GoingOn, NoSession  # once a session goes on
 
         session = NoSession(self.record.resume_token)
         going_on = GoingOn(state, self.record.notes.went_on)
-        turn = self._begin_turn(session, Prompt(text=None), going_on)
-        self._left_turn = turn
+        self._left_turn = turn = self._begin_turn(session, Prompt(text=None), going_on)
         self._left = None
-        return await self._settled(turn)
+        return self._settled(turn)
 
     async def _settled(self, turn: TurnRun) -> Prompt | None:
         """Return what a turn goes on with, once its calls are answered, or what follows it."""

@@ -102,10 +102,12 @@ class LeaseTable:
 
     def _leased(self, record: AgentRecord) -> tuple[str, ...]:
         """Return the folders that a spawn named for this agent; what is inherited is shared."""
-        own, parent = record.descriptor.grant.region, self._roster.parent_of(record)
-        if own is None or (parent is not None and parent.descriptor.grant.region == own):
+        own = record.descriptor.grant.region
+        if own is None:  # as most
             return ()
-        return own
+        parent = self._roster.parent_of(record)
+        is_inherited = parent is not None and parent.descriptor.grant.region == own
+        return () if is_inherited else own
 
 
 def _check_free(folder: str, leases: Leases) -> None:

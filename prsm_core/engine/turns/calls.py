@@ -57,8 +57,7 @@ class TurnCalls(Struct, eq=False):
     _cut: frozenset[str] = _NONE  # calls that were cancelled here
     _left: tuple[Call, ...] = ()  # those that were let go of
     _taken_up: asyncio.Event | None = None  # set once they may be made; None: none was
-    # Left open by an earlier session, and not yet made again.
-    _unbegun: dict[str, Call] | None = None
+    _unbegun: tuple[Call, ...] = ()  # left open by an earlier session, and not yet made again
 
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
@@ -126,9 +125,10 @@ class TurnCalls(Struct, eq=False):
     def take_up(self, going_on: GoingOn, fold: TurnFold) -> None:
         """Be as far as a turn that an earlier engine has left open, and fill what it produced."""
         self._going_on = going_on
-        self._unbegun = {one.call.id: self._again(one) for one in going_on.open_calls}
+        self._unbegun = tuple(map(self._again, going_on.open_calls))
         going_on.fill(fold)
-        self.rows = {**self.rows, **{call.id: call for call in going_on.answered}}
+        for row in going_on.answered:
+            self.rows = put(self.rows, row.id, row)
 
     def leave_open(self) -> None:
         """Let go of every call, none of which is answered: they are made again after `take_back`.
@@ -144,7 +144,7 @@ class TurnCalls(Struct, eq=False):
         It can make no other: what still comes has no effect until `begin_anew`.
         """
         self._going_on, self._cut, self._left = going_on, _NONE, ()
-        self._unbegun = {one.call.id: self._again(one) for one in going_on.open_calls}
+        self._unbegun = tuple(map(self._again, going_on.open_calls))
         self._let_callers_go()
 
     def begin_anew(self) -> None:
@@ -163,25 +163,29 @@ class TurnCalls(Struct, eq=False):
     async def settle(self) -> Mapping[str, ToolOutcome]:
         """Have calls answered that an earlier session has left open; return what each was given.
 
-        The same handlers run again, and recall what they have done. Each has a task of its own,
-        for there is no provider that waits for it. Those of a turn that ends first have no answer.
+        The same handlers run again, and recall what they have done. One runs here, as a provider's
+        would: an agent that waits mostly waits in one, and for long. Several have a task each.
+        Those of a turn that ends first have no answer.
         """
-        calls = list((self._unbegun or {}).values())
-        outcomes = await asyncio.gather(*(self._make_again(call) for call in calls))
+        calls = self._unbegun
+        if len(calls) == 1:
+            self._unbegun = ()
+            return {calls[0].id: await self._run(calls[0])}
+        outcomes = await asyncio.gather(*map(self._make_again, calls))
         return {call.id: outcome for call, outcome in zip(calls, outcomes, strict=True)}
 
     async def _make_again(self, call: Call) -> ToolOutcome:
-        if (
-            self._unbegun is None or self._unbegun.pop(call.id, None) is None
-        ):  # its turn has ended first, and the call with it
+        if call not in self._unbegun:  # its turn has ended first, and the call with it
             return turn_over()
+        self._unbegun = tuple([one for one in self._unbegun if one is not call])
         return await self._run(call)
 
     def _again(self, left: CallState) -> Call:
         row = left.call
         call = Call(row.id, row.tool_name, row.params, self, row.sequence, row.started_at)
         call.opened = call.is_again = True
-        call.effects = {effect.name: effect for effect in left.effects}
+        for effect in left.effects:
+            call.effects = put(call.effects, effect.name, effect)
         return call
 
     async def _run(self, call: Call) -> ToolOutcome:
@@ -279,8 +283,8 @@ class TurnCalls(Struct, eq=False):
 
         Those that an earlier session has left open, and that nobody has made again, end first.
         """
-        unbegun, self._unbegun = self._unbegun, None
-        for call in (unbegun or {}).values():
+        unbegun, self._unbegun = self._unbegun, ()
+        for call in unbegun:
             self._finish_row(call)
         self._cancel()
         if self.open:

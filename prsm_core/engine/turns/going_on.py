@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason, TurnResult
 from prsm_core.domain.usage import Spent, TokenUsage
@@ -70,8 +72,8 @@ class GoingOn:
         self.state = state
         is_same = went_on is not None and went_on.turn == state.turn_id
         self._went_on = went_on if is_same else None
-        self.outcomes: Mapping[str, ToolOutcome] = {}  # given since, by call
-        self._stored: dict[tuple[str, str], list[ToolOutcome]] = {}
+        self.outcomes: Mapping[str, ToolOutcome] = NOTHING  # given since, by call
+        self._stored: Mapping[tuple[str, str], list[ToolOutcome]] = NOTHING
         self._sent = _sent_in(state)
 
     def fill(self, fold: TurnFold) -> None:
@@ -209,12 +211,12 @@ class GoingOn:
         means another call. Without a thread it is told all anew, and they are those of the turn.
         """
         told = None if carried is None else self._to_store(carried, _held(carried, taken))
-        self._stored.clear()
+        stored = defaultdict[tuple[str, str], list[ToolOutcome]](list)
         for one in self._own:
             outcome = self._outcome(one.call)
             if one.effects and outcome is not None and (told is None or one.call.id in told):
-                key = _key(one.call.tool_name, one.call.params)
-                self._stored.setdefault(key, []).append(outcome)
+                stored[_key(one.call.tool_name, one.call.params)].append(outcome)
+        self._stored = stored or NOTHING
 
     def _to_store(self, carried: Carried, held: Collection[str]) -> set[str]:
         """Return the calls that a model may make again: what told them may be lost as well."""
@@ -240,7 +242,7 @@ class GoingOn:
         return found.pop(0) if found else None
 
 
-def _sent_in(state: TurnState) -> list[AgentMessage]:
+def _sent_in(state: TurnState) -> tuple[AgentMessage, ...]:
     """Return what a turn's model was sent since it last said something, each text once.
 
     What an earlier going on has told `again` is all that the thread lacked by then: prompts
@@ -253,7 +255,7 @@ def _sent_in(state: TurnState) -> list[AgentMessage]:
             sent.clear()
         if message.role != "assistant" and message.created_at > newest:
             sent.append(message)
-    return sent
+    return tuple(sent)
 
 
 def _held(carried: Carried, taken: Collection[str] | None) -> Collection[str]:

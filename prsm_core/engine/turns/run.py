@@ -228,7 +228,7 @@ class TurnRun(RestingTurn):
         """Have the calls answered that an earlier session has left open, without a provider.
 
         Where the turn ends with that, its result is returned; else it is `run` once it has a
-        session attached.
+        session attached. One that was closed meanwhile ends as in `run`.
         """
         going_on = self._earlier_state()
         self.stop.begin(asyncio.current_task(), is_alone=True)
@@ -243,7 +243,7 @@ class TurnRun(RestingTurn):
             except asyncio.CancelledError:
                 if not self.stop.take_back():
                     raise
-            self.fold.end = self.stop.end() or self.fold.end
+            self._settled()
             if self.fold.end is None and not self.calls.has_completed:
                 self.stop.pause()
                 return None
@@ -253,6 +253,12 @@ class TurnRun(RestingTurn):
             raise
         self.stop.over()
         return result
+
+    def _settled(self) -> None:
+        """Take note that no call is open any more, unless somebody else has closed the turn."""
+        if not self._phase.is_open:
+            raise asyncio.CancelledError
+        self.fold.end = self.stop.end() or self.fold.end
 
     async def drop(self) -> None:
         """Close a turn that goes on no further, and was not even settled."""

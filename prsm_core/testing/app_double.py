@@ -28,6 +28,7 @@ from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.refusals import check_limit, known_mode
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import walk_tree
+from prsm_core.engine.requests.offered import check_choices
 from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
@@ -306,10 +307,11 @@ class ScriptedApp(ScriptedChanges):
         return True
 
     async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
-        """Keep the answer to an open question."""
+        """Keep the answer to an open question; raises ConfigError for what it does not offer."""
         event = self._open_request(request, "question")
         if event is None:
             return False
+        check_choices(answer.choices, event.data.get("options") or ())
         self.answers.append((request, answer))
         said = {"choices": list(answer.choices), "text": answer.text}
         ended: dict[str, Any] = {"request": request, "answer": said, "by": "user", "via": via}

@@ -19,6 +19,7 @@ from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.record import Record
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.writes import RequestOpened, RequestResolved
+from prsm_core.engine.requests.offered import check_choices
 from prsm_core.errors import ConfigError, ToolInputError
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.sanitize import UNFIT_CURE, sanitize
@@ -221,8 +222,8 @@ class HumanRequests:
         """Answer an open request; False when it is unknown, of another kind, or answered.
 
         A rule that the answer makes holds from now on. `via` says from where the answer came.
-        Raises ConfigError for a verdict that was not offered, and for what no ledger can keep
-        (code `unfit`).
+        Raises ConfigError for a verdict or a choice that was not offered, and for what no ledger
+        can keep (code `unfit`).
         """
         request = self._open.get(request_id)
         if request is None or request.kind != kind:
@@ -232,6 +233,8 @@ class HumanRequests:
                 f"{answer.get('verdict')!r} is no answer to this request",
                 hint=f"choose one of: {', '.join(request.options)}",
             )
+        if request.row is not None:  # what it offered is what was shown, which may be redacted
+            check_choices(answer.get("choices", ()), request.row.payload.get("options", ()))
         if sanitize(answer) != answer:  # else its end could not be written, and it would stay open
             raise ConfigError("the answer is no Unicode text", hint=UNFIT_CURE, code="unfit")
         if not request.settle(answer, by, via):

@@ -125,7 +125,7 @@ class ScriptedHub:
         """Make a session that has what this one has; see Hub."""
         app = self._find(session)
         if app.run is None:
-            raise StoreError(f"session {session} has no agent yet", code="unknown_position")
+            raise _unknown(session)
         fork = await app.fork(at)
         copy = ScriptedApp(replace(app.options, session=fork))
         await copy.take_over(app, at)
@@ -179,6 +179,8 @@ class ScriptedHub:
         app = self._known.get(session)
         if app is None:
             raise _unknown(session)
+        if app.run is None and session in self._owned:
+            raise SessionOwnedError(f"session {session} is owned, and has had no run yet")
         return app
 
     async def _row(self, app: ScriptedApp) -> Mapping[str, Any]:

@@ -32,6 +32,7 @@ from prsm_core.engine.requests.offered import check_choices
 from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.testing.scripted_changes import ScriptedChanges
 from prsm_core.testing.scripted_run import RUN, SESSION, ScriptedRun
 from prsm_core.testing.scripted_turns import (
@@ -68,6 +69,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+@takes_checked
 class ScriptedApp(ScriptedChanges):
     """AppHandle that keeps what it is asked and tells what a test says, as the engine would.
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.engine.door.naming import checked_name
 from prsm_core.errors import ConfigError, ControlError, SessionOwnedError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.testing.app_double import ScriptedApp
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _FINISHED = frozenset({"completed", "failed", "killed"})
 _FORMS = ("json", "jsonl", "html")
 
 
+@takes_checked
 class ScriptedHub:
     """Hub whose sessions are ScriptedApps; `faults`, by workspace, is what opening one raises.
 

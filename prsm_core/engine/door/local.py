@@ -14,6 +14,7 @@ from prsm_core.engine.journal.views import ConversationStore, add_changes, build
 from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.errors import ConfigError
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 CLOSING_SECONDS = 5.0  # for a run that is over to tell how it ended
 
 
+@takes_checked
 class LocalApp:
     """AppHandle over an engine in this process."""
 

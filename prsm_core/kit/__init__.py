@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.places import state_folder
     from prsm_core.kit.programs import runnable
     from prsm_core.kit.quotation import quote_conversation
-    from prsm_core.kit.reading import as_object, read_object, token_count
+    from prsm_core.kit.reading import as_object, as_objects, read_object, token_count
     from prsm_core.kit.results import wait_for_multiple, wait_for_result
     from prsm_core.kit.section import (
         Key,
@@ -118,6 +118,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "VersionRange",
     "Wire",
     "as_object",
+    "as_objects",
     "command_lines",
     "deadline",
     "ended_how",
@@ -190,7 +191,7 @@ _HOMES = {
     "prsm_core.kit.section_model": ("model_of_keys",),
     "prsm_core.kit.starting": ("proxy_missing", "require_folder"),
     "prsm_core.kit.endings": ("Ending", "ended_how", "wait_for_exit", "was_killed"),
-    "prsm_core.kit.reading": ("as_object", "read_object", "token_count"),
+    "prsm_core.kit.reading": ("as_object", "as_objects", "read_object", "token_count"),
     "prsm_core.kit.stdio": ("Wire", "open_wire", "take_stdio"),
     "prsm_core.kit.stream_events": (
         *("AgentPhase", "Reasoning", "StreamEnd", "StreamError", "StreamEvent", "StreamStart"),

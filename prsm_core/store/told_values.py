@@ -106,8 +106,13 @@ _KINDS: Mapping[str, Kind] = {
     "entries": _list_of(_object_with(text=_text, status=_text)),
 }
 _EDIT = _object_with(added=_whole, removed=_whole, lines=_TEXTS, more=_whole)
+_ERROR = _object_with(kind=_text, message=_text)
 _OTHERS: Mapping[tuple[str, str], Kind] = {
-    ("turn_finished", "error"): _object_with(kind=_text, message=_text),
+    ("turn_finished", "error"): _ERROR,
+    **dict.fromkeys(
+        (("retry_scheduled", "error"), ("compaction_finished", "error")),
+        lambda told: _text(told) or _ERROR(told),
+    ),
     ("permission_requested", "change"): lambda told: _EDIT(told) and told.get("added") is not None,
     ("budget_warned", "provenance"): _text,
     ("budget_exceeded", "provenance"): _text,

@@ -30,6 +30,7 @@ background    the tasks of an engine      clocks    the system's clock
 regular       files that a person names, and nothing that waits or acts
 sanitize      what can be kept            outcomes  answers to calls
 stream_fold   what an event says of an agent's stream
+arguments     what the doors of an application take   temporary  folders that are gone after use
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from prsm_core.domain.turns import (
     ToolCallStarted,
     ToolOutput,
 )
-from prsm_core.testing.odd_values import with_odd_values
+from prsm_core.testing import with_odd_values
 
 SHELL = {"toolCallId": "c1", "kind": "execute", "rawInput": {"command": "ls"}, "title": "`ls`"}
 KINDS = (

@@ -23,8 +23,8 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import Provenance
+from prsm_core.testing import with_odd_values
 from prsm_core.testing.doubles import only
-from prsm_core.testing.odd_values import with_odd_values
 
 DATA = Path(__file__).parent / "data"
 

@@ -19,7 +19,7 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.kit import read_object
-from prsm_core.testing.odd_values import with_odd_values
+from prsm_core.testing import with_odd_values
 
 THREAD = {"type": "thread.started", "thread_id": "t1"}
 COMMAND = {

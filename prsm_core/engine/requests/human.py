@@ -19,7 +19,6 @@ from prsm_core.domain.permissions import Allow, Answer, Deny
 from prsm_core.domain.record import Record
 from prsm_core.domain.steps import HumanRequest
 from prsm_core.domain.writes import RequestOpened, RequestResolved
-from prsm_core.engine.requests.offered import check_choices
 from prsm_core.errors import ConfigError, ToolInputError
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.sanitize import UNFIT_CURE, sanitize
@@ -234,6 +233,8 @@ class HumanRequests:
                 hint=f"choose one of: {', '.join(request.options)}",
             )
         if request.row is not None:  # what it offered is what was shown, which may be redacted
+            from prsm_core.engine.requests.offered import check_choices  # once a person answers
+
             check_choices(answer.get("choices", ()), request.row.payload.get("options", ()))
         if sanitize(answer) != answer:  # else its end could not be written, and it would stay open
             raise ConfigError("the answer is no Unicode text", hint=UNFIT_CURE, code="unfit")

@@ -49,7 +49,8 @@ class Look(Protocol):
 class ConsoleFrontend(Frontend):
     """Shows one run and asks the person at the terminal.
 
-    Settings: `interactive` (default true); false leaves every request to the engine.
+    Settings: `interactive` (default true); false leaves every request to the engine. `replays`
+    (default false) says that nothing runs, so that silence is none of an agent.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ConsoleFrontend(Frontend):
         self._err = err or sys.stderr
         self._stdin = stdin_descriptor() if stdin is None else stdin
         self._interactive = bool(settings.get("interactive", True))
+        self._replays = bool(settings.get("replays", False))
         self._clock = clock or SystemClock()
         self._look = look or partial(look_at, clock=self._clock)
         self._finished: Mapping[str, Any] = {}
@@ -84,7 +86,7 @@ class ConsoleFrontend(Frontend):
         self._folder = app.options.workspace
         started = self._clock.now()
         person = Person(app, err=self._err, stdin=self._stdin, is_asked=self._interactive)
-        liveness = Liveness(person.screen, self._clock, person.refresh)
+        liveness = Liveness(person.screen, self._clock, person.refresh, is_live=not self._replays)
         try:
             async with asyncio.TaskGroup() as group:
                 helpers = [group.create_task(person.serve()), group.create_task(liveness.watch())]

@@ -27,7 +27,11 @@ _SIGNS = frozenset({"text_delta", "thinking_delta", "message_completed", "tool_c
 class Liveness:
     """Knows when something was last heard and last printed."""
 
-    def __init__(self, screen: Screen, clock: Clock, on_tick: Callable[[], None]) -> None:
+    def __init__(
+        self, screen: Screen, clock: Clock, on_tick: Callable[[], None], *, is_live: bool = True
+    ) -> None:
+        """Begin to count; of what is not live no time that passes tells anything."""
+        self._is_live = is_live
         self._screen = screen
         self._clock = clock
         self._on_tick = on_tick
@@ -41,7 +45,7 @@ class Liveness:
         """Show what the run waits for, until an agent is heard of."""
         self._start, self._told_start = what, False
         self._printed = self._clock.now()
-        self._screen.show_status(self._status())
+        self._show_status()
 
     def note(self, event: Event) -> None:
         """Take in any event, live deltas too."""
@@ -68,8 +72,13 @@ class Liveness:
         while True:
             await self._clock.sleep(TICK_SECONDS)
             self._on_tick()
-            self._tell_start()
-            self._warn()
+            if self._is_live:
+                self._tell_start()
+                self._warn()
+            self._show_status()
+
+    def _show_status(self) -> None:
+        if self._is_live:
             self._screen.show_status(self._status())
 
     def _status(self) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.cli.ledger import choose_session, open_ledger
+from prsm_core.cli.ledger import open_ledger, open_session
 from prsm_core.cli.places import workspace_paths
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
@@ -87,10 +87,11 @@ async def choose_running(workspace: str, prefix: str | None) -> str:
 
 async def running_sessions(workspace: str, prefix: str | None) -> list[str]:
     """Return the session of this prefix, or without one all that have an owner, newest first."""
+    if prefix is not None:
+        async with open_session(workspace, prefix) as (_, info):
+            return [info.session_id]
     async with open_ledger(workspace) as store:
         sessions = await store.sessions()
-    if prefix is not None:
-        return [choose_session(sessions, prefix).session_id]
     state = state_dir(workspace)
     return [s.session_id for s in sessions if find_owner(state, s.session_id) is not None]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from prsm_core.cli.places import workspace_ledger
+from prsm_core.cli.places import workspace_ledger, workspace_paths
+from prsm_core.engine.control.session_lock import unbegun
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.store import SqliteStore
 
@@ -69,9 +70,18 @@ async def open_session(
 
     Raises:
         StoreError: there is no ledger, no such session, or more than one.
+        SessionOwnedError: a process owns that one, and it has had no run yet.
     """
-    async with open_ledger(workspace) as store:
-        yield store, choose_session(await store.sessions(), prefix)
+    async with AsyncExitStack() as stack:
+        try:
+            store = await stack.enter_async_context(open_ledger(workspace))
+            info = choose_session(await store.sessions(), prefix)
+        except StoreError as error:
+            owned = unbegun(workspace_paths(workspace).state, prefix or "")
+            if owned is None or error.code not in {"no_ledger", "unknown_session"}:
+                raise
+            raise owned from error
+        yield store, info
 
 
 def require_current(info: SessionInfo, prefix: str | None) -> None:

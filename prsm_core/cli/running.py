@@ -169,12 +169,17 @@ def frontend_named(plugins: PluginManager, name: str) -> FrontendSpec:
     return plugins.get(FrontendSpec, name)  # which says what there is
 
 
-def build_frontend(plugins: PluginManager, spec: FrontendSpec) -> GuardedFrontend:
-    """Build the frontend that was chosen; raises PluginError for one that cannot be built."""
+def build_frontend(
+    plugins: PluginManager, spec: FrontendSpec, *, replays: bool = False
+) -> GuardedFrontend:
+    """Build the frontend that was chosen; raises PluginError for one that cannot be built.
+
+    One that `replays` shows what was, in a time of its own.
+    """
     registered = plugins.get(FrontendSpec, spec.name)
     factory, guest = plugins.implementation(registered), Guest.of(registered)
     with guest.calling("its factory", (PrsmError,)):
-        frontend = factory({"interactive": spec.interactive})
+        frontend = factory({"interactive": spec.interactive, "replays": replays})
     if not callable(getattr(frontend, "run", None)):
         what = "HubFrontend" if spec.scope == "hub" else "Frontend"
         raise guest.wrong("its factory", f"gave a {type(frontend).__name__}, which is no {what}")

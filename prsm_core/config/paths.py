@@ -6,6 +6,7 @@ import os
 import shlex
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,9 @@ def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
         _check_own(folder)
     try:
         workspace = workspace.expanduser().resolve()
-    except (OSError, RuntimeError) as error:  # nobody's home, a loop of links
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            _ = workspace.lstat()  # whoever needs what is there says so; the name alone is asked
+    except (OSError, RuntimeError, ValueError) as error:  # nobody's home, a loop of links, a \0
         raise ConfigError(
             f"the workspace {workspace} cannot be found: {reason_of(error)}",
             hint="name another folder",

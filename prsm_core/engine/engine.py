@@ -342,8 +342,7 @@ class OrchestrationEngine:
 
         Where that cannot be written nothing is left behind that must be finished.
         """
-        config = self._config
-        if config.settings.sandbox.mode == "require":
+        if (config := self._config).settings.sandbox.mode == "require":
             await self._parts.sandbox.prepare()
         async with self._finish_lock:  # the run before is over first, and its sinks are closed
             self._check_idle()
@@ -368,6 +367,9 @@ class OrchestrationEngine:
             if again is None:
                 self._mend()
             await self._sinks.aclose()
+            raise
+        except BaseException:
+            self._left.set_result(None)  # nobody drives it: `interrupt_run` ends it
             raise
         for text in broken:  # told now, since run_started comes first
             self.journal.note("notice", level="warning", text=text)

@@ -15,7 +15,7 @@ from prsm_core.errors import BudgetExceededError, ControlError, RunAbortedError
 from prsm_core.interfaces.frontend import RunResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from prsm_core.domain.sessions import RunNow
     from prsm_core.domain.turns import AbortSignal
@@ -164,6 +164,15 @@ class StartedRun:
             hint="open it again: `prsm run --session`, or Hub.open",
             code="session_closed",
         )
+
+    async def drive(self, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]]) -> None:
+        """Run it to its end, and tell that."""
+        try:
+            result = await begin(self.begin)
+        except Exception as error:  # noqa: BLE001 - handed to the one who started the run
+            self.fail(error)
+        else:
+            self.end(result)
 
     def begin(self, run_id: str) -> None:
         """Take note that it is in the ledger."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prsm_core.config import ledger_path
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.agents.adoption import last_master
+from prsm_core.engine.control.session_lock import unbegun
 from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.naming import name_session
 from prsm_core.engine.door.offers import Owning, lost_agents, session_rows
@@ -37,7 +38,8 @@ async def find_session(session: str, paths: Paths, *, only_its_own: bool = False
     """Return where a session is, in a ledger of the workspace's repository or in any.
 
     Another ledger that cannot be read hides no session. Raises StoreError for one that there is
-    not, which tells what could not be looked into.
+    not, which tells what could not be looked into, and SessionOwnedError for one that a process
+    owns and no ledger has yet.
     """
     unread: list[StoreError] = []
     for path in await asyncio.to_thread(ledgers, paths, only_its_own=only_its_own):
@@ -50,6 +52,8 @@ async def find_session(session: str, paths: Paths, *, only_its_own: bool = False
             if only_its_own:
                 raise
             unread.append(error)
+    if (owned := unbegun(paths.state, session)) is not None:
+        raise owned
     where = f" in {paths.workspace}" if only_its_own else ""
     hint = "open one without a session: it is a new one"
     raise StoreError(

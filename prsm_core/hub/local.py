@@ -23,6 +23,7 @@ from prsm_core.engine.door.refusals import known_mode
 from prsm_core.errors import PrsmError
 from prsm_core.hub.ledgers import find_session, fork, ledgers, peek, rename, sessions_in
 from prsm_core.hub.owned import Owned
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 
@@ -92,6 +93,7 @@ async def open_hub(
             await hub.aclose()
 
 
+@takes_checked
 class LocalHub:
     """Hub over the engines of this process, and over the sockets of others."""
 

@@ -127,7 +127,9 @@ class AppHandle(Protocol):
     async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
         """Answer a question; False when it was already answered.
 
-        Raises ConfigError (code `unfit`) for a text that no ledger can keep: it waits on.
+        Its choices are some of the question's `options`; a text may say anything beside them, or
+        without. Raises ConfigError for a choice that is not offered (code `not_offered`), and for a
+        text that no ledger can keep (`unfit`): the question waits on.
         """
         ...
 

@@ -72,7 +72,9 @@ class Hub(Protocol):
         """Return the last entries of the session's newest master, as `AppHandle.history` does.
 
         Nobody has to own the session, and nobody is asked. It is what is committed by now; nothing
-        before the first agent. Raises StoreError (code `unknown_session`), as do the others.
+        before the first agent. Raises StoreError (code `unknown_session`) for one that there is
+        not, and SessionOwnedError for one that a process owns and that has had no run yet, as do
+        the others.
         """
         ...
 

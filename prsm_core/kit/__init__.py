@@ -30,6 +30,7 @@ background    the tasks of an engine      clocks    the system's clock
 regular       files that a person names, and nothing that waits or acts
 sanitize      what can be kept            outcomes  answers to calls
 stream_fold   what an event says of an agent's stream
+arguments     what the doors of an application take   temporary  folders that are gone after use
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.places import state_folder
     from prsm_core.kit.programs import runnable
     from prsm_core.kit.quotation import quote_conversation
-    from prsm_core.kit.reading import as_object, read_object, token_count
+    from prsm_core.kit.reading import as_object, as_objects, read_object, token_count
     from prsm_core.kit.results import wait_for_multiple, wait_for_result
     from prsm_core.kit.section import (
         Key,
@@ -118,6 +119,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "VersionRange",
     "Wire",
     "as_object",
+    "as_objects",
     "command_lines",
     "deadline",
     "ended_how",
@@ -190,7 +192,7 @@ _HOMES = {
     "prsm_core.kit.section_model": ("model_of_keys",),
     "prsm_core.kit.starting": ("proxy_missing", "require_folder"),
     "prsm_core.kit.endings": ("Ending", "ended_how", "wait_for_exit", "was_killed"),
-    "prsm_core.kit.reading": ("as_object", "read_object", "token_count"),
+    "prsm_core.kit.reading": ("as_object", "as_objects", "read_object", "token_count"),
     "prsm_core.kit.stdio": ("Wire", "open_wire", "take_stdio"),
     "prsm_core.kit.stream_events": (
         *("AgentPhase", "Reasoning", "StreamEnd", "StreamError", "StreamEvent", "StreamStart"),

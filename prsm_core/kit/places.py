@@ -47,6 +47,6 @@ def own_home(home: str) -> Path:
     raise ConfigError(f"PRSM_HOME is {home}, {problem}", hint="set it to a folder, or unset it")
 
 
-def reason_of(error: OSError | RuntimeError) -> str:
+def reason_of(error: OSError | RuntimeError | ValueError) -> str:
     """Return why a path could not be followed, in words."""
     return str(getattr(error, "strerror", None) or error)

@@ -29,6 +29,11 @@ def as_object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def as_objects(value: object) -> list[Mapping[str, Any]]:
+    """Return the objects of a JSON list; none for anything else."""
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
 def token_count(value: object) -> int | None:
     """Return a number of tokens, None for anything that can be none."""
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None

@@ -22,7 +22,11 @@ def open_file(path: str | Path, *, flags: int = 0) -> BinaryIO:
     Raises OSError for whatever else is there: a pipe, a socket or a device is told, never opened
     for long.
     """
-    _check(Path(path).stat(follow_symlinks=not flags & os.O_NOFOLLOW).st_mode)
+    try:
+        found = Path(path).stat(follow_symlinks=not flags & os.O_NOFOLLOW)
+    except ValueError as error:  # a zero byte, half of a surrogate pair
+        raise OSError(errno.EINVAL, "no file can have this name") from error
+    _check(found.st_mode)
     handle = os.open(path, _FLAGS | flags)
     try:
         _check(os.fstat(handle).st_mode)  # it may be another one by now

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import tempfile
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, PrsmError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec
+from prsm_core.kit.temporary import temporary_folder
 from prsm_core.permissions import build_broker
 from prsm_core.sim.behaviour import Society
 from prsm_core.sim.faults import FaultDice
@@ -55,7 +55,7 @@ ABANDON_SECONDS = 5.0  # real ones, that a run which broke a rule gets to be tak
 def simulate(plan: Plan) -> Outcome:
     """Play one seed and return what came of it."""
     findings = Findings()
-    with tempfile.TemporaryDirectory(prefix="prsm-sim-") as folder, _listening(findings):
+    with temporary_folder("prsm-sim-") as folder, _listening(findings):
         world = World(plan, findings, folder)
         with asyncio.Runner() as runner, suppress(_AbandonedError):
             runner.run(world.play())

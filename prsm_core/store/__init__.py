@@ -12,7 +12,7 @@ open_turn   what the log tells of a turn        as_of       SQL of what was, aft
 removal     a session is taken out              session_rows  which rows are a session's
 copies      a session as JSON, and back         shared_rows  all that a fork shares, for that
 copy_checks what a copy must be                citations   what its texts cite
-changes     of files, after any commit
+changes     of files, after any commit          told_values  what fields of events hold
 agent_rows · inbox · requests · runs read back what the rows of `domain.writes` have written.
 """
 

@@ -15,6 +15,7 @@ from prsm_core.domain.events import Event
 from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.picture import Pictures
 from prsm_core.store.state import read_state
+from prsm_core.store.told_values import LAST_SECOND, odd_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +26,6 @@ _OWN = (  # tables whose rows all name their session
     *("meta", "runs", "agents", "sessions", "inbox", "requests", "grants", "snapshots"),
     *("file_changes", "file_changes_past", "steps"),
 )
-_LAST = 253_402_214_400  # seconds: the last day that a calendar has
 _MILLISECONDS = frozenset({"turns", "messages", "tool_calls", "sessions", "session_history"})
 _OBJECTS = frozenset(
     {
@@ -51,20 +51,8 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "permission_resolved": ("request",),
     "question_answered": ("request",),
 }
+_ASKED = {"permission": "permission_requested", "question": "question_asked"}
 _STATUSES = frozenset({"running", "completed", "failed", "killed", "interrupted"})  # of a run
-_MAYBE: Mapping[str, tuple[type, ...]] = {  # and what others are, where they are told
-    **dict.fromkeys(("parent", "request", "tool", "question"), (str,)),
-    **dict.fromkeys(("turn", "call", "from", "by", "status"), (str,)),
-    **dict.fromkeys(("result", "continues"), (str,)),
-    "error": (str, dict),  # the latter of a turn
-    "response": (int,),
-    "arguments": (dict,),
-    "n": (int,),
-    "labels": (dict,),
-    "usage": (dict,),
-    "provenance": (dict, str),  # the latter of a budget
-    "cost_usd": (int, float),
-}
 
 
 def check_copy(conn: sqlite3.Connection, session: str, copy: Rows) -> None:
@@ -81,7 +69,10 @@ def check_copy(conn: sqlite3.Connection, session: str, copy: Rows) -> None:
         if row["session_id"] != session or row["seq"] != seq:
             raise ValueError(f"its event {seq} is missing")
         Event(type=row["type"], session=session, run=row["run_id"], ts=row["ts"], data=row["data"])
-        _check_told(row["type"], row["data"])
+        check_told(row["type"], row["data"])
+    _check_messages(copy["events"])
+    for row in copy["requests"]:
+        check_told(_ASKED[row["kind"]], {"request": row["request_id"], **row["payload"]})
     if len(read_agents(conn, session)) != len(copy["agents"]):
         raise ValueError("an agent lacks a part of it")
     _read_back(conn, session)
@@ -103,6 +94,16 @@ def _read_back(conn: sqlite3.Connection, session: str) -> None:
             raise ValueError(f"{result.evidence!r} is no evidence")
 
 
+def _check_messages(events: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ValueError for two messages of one id: a turn that tells both could not be written."""
+    seen: set[tuple[str | None, str | None]] = set()
+    for data in (event["data"] for event in events if event["type"] == "message_completed"):
+        key = data.get("turn"), data.get("id")
+        if None not in key and key in seen:  # older ledgers told none
+            raise ValueError(f"message {key[1]} comes twice in turn {key[0]}")
+        seen.add(key)
+
+
 def _check_values(table: str, row: Mapping[str, Any], agents: int) -> None:
     """Raise ValueError for a value that its column could hold, and nobody could show."""
     for name, value in row.items():
@@ -111,7 +112,7 @@ def _check_values(table: str, row: Mapping[str, Any], agents: int) -> None:
             fits = value is None or isinstance(value, dict)
         elif name == "ts" or name.endswith("_at"):
             unit = 1000 if table in _MILLISECONDS else 1
-            fits = value is None or 0 <= value < _LAST * unit
+            fits = value is None or 0 <= value < LAST_SECOND * unit
         elif name == "status" and table in {"runs", "runs_past"}:
             fits = value in _STATUSES
         elif name == "depth" and table == "agents":
@@ -122,15 +123,11 @@ def _check_values(table: str, row: Mapping[str, Any], agents: int) -> None:
             raise ValueError(f"{value!r} is no {name} of {table}")
 
 
-def _check_told(kind: str, data: Mapping[str, Any]) -> None:
+def check_told(kind: str, data: Mapping[str, Any]) -> None:
     """Raise ValueError for an event that whoever reads the log could not take."""
     texts = {name: data.get(name) for name in _TEXTS.get(kind, ())}
     odd = [name for name, value in texts.items() if not isinstance(value, str)]
-    odd += [
-        name
-        for name, types in _MAYBE.items()
-        if data.get(name) is not None and not isinstance(data[name], types)
-    ]
+    odd += odd_values(kind, data)
     if kind == "turn_started" and data.get("n") is None:
         odd.append("n")
     if kind == "run_finished" and str(data.get("status")) not in _STATUSES:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from prsm_core.testing.misbehaviour import Misbehaviour
     from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, each, fake_command
     from prsm_core.testing.model_server import ModelServer
+    from prsm_core.testing.odd_values import with_odd_values
     from prsm_core.testing.program_contract import ProgramHost, ProgramProviderContract
     from prsm_core.testing.provider_contract import ProviderContract
     from prsm_core.testing.provider_scene import (
@@ -141,6 +142,7 @@ __all__ = [
     "tool_spec",
     "turn_context",
     "until",
+    "with_odd_values",
 ]
 
 _HOMES = {
@@ -176,6 +178,7 @@ _HOMES = {
     "prsm_core.testing.misbehaviour_contract": ("MisbehaviourContract", "each", "fake_command"),
     "prsm_core.testing.model_server": ("ModelServer",),
     "prsm_core.testing.misbehaving_team": ("MisbehavingTeam", "Outcome"),
+    "prsm_core.testing.odd_values": ("with_odd_values",),
     "prsm_core.testing.program_contract": ("ProgramHost", "ProgramProviderContract"),
     "prsm_core.testing.provider_contract": ("ProviderContract",),
     "prsm_core.testing.provider_scene": (

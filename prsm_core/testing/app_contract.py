@@ -267,6 +267,39 @@ class AppContract(AppFileRules):
             assert (told["answer"]["text"], told["by"]) == ("this", "user")
             await scene.finish("done")
 
+    async def test_a_choice_that_was_not_offered_is_refused(self, tmp_path: Path) -> None:
+        """By name of those that were, and the question waits on; a free text is always taken."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            await scene.ask("which?", "left", "right")
+            [asked] = await scene.app.requests()
+            for odd in (("middle",), ("left", "middle"), ("",), ("Left",)):
+                with pytest.raises(ConfigError) as refused:
+                    await scene.app.answer(asked["request"], Answer(choices=odd, text="so"))
+                assert refused.value.code == "not_offered"
+                assert "left, right" in (refused.value.hint or "")
+            assert [row["request"] for row in await scene.app.requests()] == [asked["request"]]
+            assert await scene.app.outcome(asked["request"]) is None
+            assert await scene.app.answer(asked["request"], Answer(choices=("right",), text="so"))
+            told = await scene.app.outcome(asked["request"])
+            assert told is not None
+            assert (list(told["answer"]["choices"]), told["answer"]["text"]) == (["right"], "so")
+            late = Answer(choices=("middle",))
+            assert not await scene.app.answer(asked["request"], late), "it was answered already"
+            await scene.finish("done")
+
+    async def test_where_nothing_is_offered_there_is_no_choice(self, tmp_path: Path) -> None:
+        """Such a question is answered by a text, or by nothing."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            await scene.ask("why?")
+            [asked] = await scene.app.requests()
+            with pytest.raises(ConfigError) as refused:
+                await scene.app.answer(asked["request"], Answer(choices=("because",)))
+            assert (refused.value.code, bool(refused.value.hint)) == ("not_offered", True)
+            assert await scene.app.answer(asked["request"], Answer())
+            await scene.finish("done")
+
     async def test_of_two_answers_at_once_one_wins(self, tmp_path: Path) -> None:
         """The other is False, and `outcome` tells whose it was."""
         async with self.open_scene(tmp_path) as scene:

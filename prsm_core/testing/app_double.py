@@ -28,9 +28,11 @@ from prsm_core.engine.door.history import read_history
 from prsm_core.engine.door.refusals import check_limit, known_mode
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import walk_tree
+from prsm_core.engine.requests.offered import check_choices
 from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.testing.scripted_changes import ScriptedChanges
 from prsm_core.testing.scripted_run import RUN, SESSION, ScriptedRun
 from prsm_core.testing.scripted_turns import (
@@ -67,6 +69,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+@takes_checked
 class ScriptedApp(ScriptedChanges):
     """AppHandle that keeps what it is asked and tells what a test says, as the engine would.
 
@@ -306,10 +309,11 @@ class ScriptedApp(ScriptedChanges):
         return True
 
     async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
-        """Keep the answer to an open question."""
+        """Keep the answer to an open question; raises ConfigError for what it does not offer."""
         event = self._open_request(request, "question")
         if event is None:
             return False
+        check_choices(answer.choices, event.data.get("options") or ())
         self.answers.append((request, answer))
         said = {"choices": list(answer.choices), "text": answer.text}
         ended: dict[str, Any] = {"request": request, "answer": said, "by": "user", "via": via}

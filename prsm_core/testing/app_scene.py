@@ -26,8 +26,8 @@ class AppScene(ABC):
         """Have the master say a piece of a message, which nothing commits."""
 
     @abstractmethod
-    async def ask(self, question: str) -> None:
-        """Have the master ask the person; returns once that is asked."""
+    async def ask(self, question: str, *options: str) -> None:
+        """Have the master ask the person, and offer options; returns once that is asked."""
 
     @abstractmethod
     async def finish(self, summary: str) -> None:

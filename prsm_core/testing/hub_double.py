@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.engine.door.naming import checked_name
 from prsm_core.errors import ConfigError, ControlError, SessionOwnedError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.testing.app_double import ScriptedApp
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _FINISHED = frozenset({"completed", "failed", "killed"})
 _FORMS = ("json", "jsonl", "html")
 
 
+@takes_checked
 class ScriptedHub:
     """Hub whose sessions are ScriptedApps; `faults`, by workspace, is what opening one raises.
 
@@ -125,7 +127,7 @@ class ScriptedHub:
         """Make a session that has what this one has; see Hub."""
         app = self._find(session)
         if app.run is None:
-            raise StoreError(f"session {session} has no agent yet", code="unknown_position")
+            raise _unknown(session)
         fork = await app.fork(at)
         copy = ScriptedApp(replace(app.options, session=fork))
         await copy.take_over(app, at)
@@ -179,6 +181,8 @@ class ScriptedHub:
         app = self._known.get(session)
         if app is None:
             raise _unknown(session)
+        if app.run is None and session in self._owned:
+            raise SessionOwnedError(f"session {session} is owned, and has had no run yet")
         return app
 
     async def _row(self, app: ScriptedApp) -> Mapping[str, Any]:

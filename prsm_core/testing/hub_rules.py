@@ -137,6 +137,30 @@ class HubContract(ABC):
             await scene.until_asked(session)
             await scene.finish(session)
 
+    async def test_a_session_is_owned_before_its_first_run(self, tmp_path: Path) -> None:
+        """Who opens it again, or asks what it did, is told so, rather than that there is none."""
+        async with self.open_scene(tmp_path) as scene:
+            hub = scene.hub
+            async with hub.open(_options(scene, None)) as app:
+                session = app.options.session or ""
+                with pytest.raises(SessionOwnedError):
+                    async with hub.open(_options(scene, None, session=session)):
+                        raise AssertionError
+                for act in (
+                    hub.peek(session),
+                    hub.rename(session, "x"),
+                    hub.fork(session),
+                    hub.delete(session),
+                    hub.export(session, str(tmp_path)),
+                    hub.start(_options(scene, "x", session=session)),
+                ):
+                    with pytest.raises(SessionOwnedError) as owned:
+                        await act
+                    assert session in owned.value.message
+                async with hub.attach(session) as again:
+                    assert again.options.session == session
+                    assert (await again.view())["run"] is None
+
     async def test_a_session_has_the_name_that_it_was_given(self, tmp_path: Path) -> None:
         """Also while it runs; a blank one takes it away; one that acts on a terminal is refused."""
         async with self.open_scene(tmp_path) as scene:

@@ -32,6 +32,7 @@ from prsm_core.engine.files.reasons import of_path, reason_values, told_reason
 from prsm_core.engine.journal.views import conversation
 from prsm_core.engine.undoing import nothing_kept, told
 from prsm_core.errors import ConfigError, MessageRoutingError
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.workspace.commits.records import Commit, Outcome
 from prsm_core.workspace.rationale import find_reason
 
@@ -47,6 +48,7 @@ COMMIT = "c0" * 20  # the id of each
 SAFETY = "5afe5afe5a"  # the snapshot before each restore
 
 
+@takes_checked
 class ScriptedChanges:
     """The part of a ScriptedApp that is about changes; no file is touched."""
 

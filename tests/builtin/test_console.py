@@ -298,6 +298,19 @@ async def test_a_terminal_shows_for_how_long_the_model_thinks(
     assert "Thinking" not in "".join(seen(err)), "the status is gone in the end"
 
 
+async def test_of_what_is_replayed_no_silence_is_told(app, settled, clock, terminal, running):
+    """Its time is its own: nobody is silent where an event comes when it is its turn."""
+    settings = {"interactive": False, "replays": True}
+    async with running(err=terminal, clock=clock, settings=settings) as (_, _, err):
+        await start(app, settled)
+        await settled()
+        await clock.advance(45)
+        assert "silent" not in err.getvalue()
+        assert "nothing was heard" not in err.getvalue()
+        assert "waits for" not in err.getvalue()
+        app.finish()
+
+
 async def test_thirty_silent_seconds_are_told_once_and_in_the_status(
     app, settled, clock, terminal, running
 ):

@@ -14,6 +14,8 @@ import pytest
 from prsm_core.cli.attaching import Attached, Owner
 from prsm_core.cli.control import open_running
 from prsm_core.cli.ledger import open_session
+from prsm_core.config import resolve_paths
+from prsm_core.engine.control.session_lock import SessionLock
 from tests.site_folder import Site
 from tests.toolserver.leader import CLIENT, Place, own_terminal
 from tests.toolserver.leader import leading as led
@@ -199,6 +201,22 @@ async def test_where_nothing_runs_there_is_nothing_to_attach_to(place):
     code, out, err = await place.run("attach")
     assert (code, out) == (1, "")
     assert err.startswith("prsm: no session of this repository runs\nhint: ")
+
+
+@pytest.mark.parametrize("command", [("attach",), ("kill", "master", "--session"), ("tree",)])
+async def test_a_session_without_a_run_yet_is_told_to_be_owned(place, command):
+    """Before any run there is no ledger, and then one without this session."""
+    state = resolve_paths(place.workspace, place.env).state
+    with SessionLock.take(state, "01KHFW3QZE0000000000000000", since=0.0):
+        for has_ledger in (False, True):
+            if has_ledger:
+                async with leading(place):
+                    pass
+            for word in ("01KHFW3QZE0000000000000000", "01khfw3qze"):
+                code, out, err = await place.run(*command, word)
+                assert (code, out) == (2, "")
+                assert f"is owned by process {os.getpid()} since" in err
+                assert "no run of it has begun yet\nhint: " in err
 
 
 WATCHER = """

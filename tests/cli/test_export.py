@@ -115,6 +115,23 @@ def spoiled(text, change):
     return json.dumps(value)
 
 
+def repeated(value):
+    """Let two messages of a turn have one id: a fork of the midst of it would have it open."""
+    told = [event["data"] for event in value["events"] if event["type"] == "message_completed"]
+    said = next(data for data in told if data["role"] == "assistant")
+    first = next(data for data in told if data["turn"] == said["turn"])
+    assert first is not said
+    said["id"] = first["id"]
+
+
+def asking(value):
+    """Let an agent ask what offers a number."""
+    agent = value["agents"][0]["agent_id"]
+    asked = {"request_id": "r1", "session_id": value["session"]["id"], "agent_id": agent}
+    how = {"kind": "question", "state": "open", "opened_at": 1.0, "began": 1}
+    value["requests"].append({**asked, **how, "payload": {"question": "which?", "options": 7}})
+
+
 BAD = {
     "no JSON": (lambda text: "hello", "is not JSON"),
     "JSON of others": (lambda text: '{"messages": []}', "JSON, but no session of prsm"),
@@ -189,6 +206,25 @@ BAD = {
             ],
         ),
         "an event tool_call_started tells no arguments",
+    ),
+    "the error of a call is no text": (
+        lambda text: spoiled(
+            text,
+            lambda v: [
+                e["data"].update(error={"a": 1})
+                for e in v["events"]
+                if e["type"] == "tool_call_finished"
+            ],
+        ),
+        "an event tool_call_finished tells no error",
+    ),
+    "a message that comes twice": (
+        lambda text: spoiled(text, repeated),
+        "comes twice in turn",
+    ),
+    "a request whose options are none": (
+        lambda text: spoiled(text, asking),
+        "an event question_asked tells no options",
     ),
     "a strange status": (
         lambda text: spoiled(text, lambda v: v["runs"][0].update(status="\x1b[2J")),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentState
 from prsm_core.lifecycle.agent import RESTART, validate_transition
 from prsm_core.store.codec import decode
+from prsm_core.store.copy_checks import check_told
 from tests.store.dumps import query
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Ledger:
         """Check what must be true of the ledger of every closed engine."""
         events = self.events()
         assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+        for _, kind, _, _, data in self.rows(TOLD):
+            check_told(kind, decode(data))  # what an engine writes a copy may hold
         for run in {event["run"] for event in events}:
             kinds = [event["type"] for event in events if event["run"] == run]
             assert kinds[0] == "run_started"

@@ -401,6 +401,27 @@ async def test_run_bash_runs_permitted_commands_in_the_agents_folder(opened):
     assert team.ledger.one("SELECT permissions_used FROM turns WHERE role = 'worker'") == '["Bash"]'
 
 
+async def test_a_choice_is_one_of_those_that_a_person_is_shown(opened):
+    """An option that holds a secret is shown without it, and chosen as it is shown."""
+    secret = "ghp_" + "a1B2" * 9
+
+    async def master(agent):
+        said = await agent.call("ask_user", question="Which?", options=[f"use {secret}", "none"])
+        assert secret not in said["choices"][0]
+        await agent.complete()
+
+    async with opened(interactive=True) as team:
+        running = team.start("do it", master=master)
+        asked = await team.seen("question_asked")
+        request, shown = asked.data["request"], asked.data["options"]
+        assert secret not in shown[0]
+        with pytest.raises(ConfigError, match="none of what this question offers"):
+            team.engine.requests.resolve(request, "question", {"choices": [secret], "text": None})
+        said = {"choices": shown[:1], "text": None}
+        assert await team.engine.requests.give(request, "question", said)
+        assert (await running).status == "completed"
+
+
 async def test_an_answer_is_taken_once_it_is_in_the_ledger(opened):
     """Whoever was told so need not give it again, though the engine dies the next moment."""
 
@@ -411,7 +432,7 @@ async def test_an_answer_is_taken_once_it_is_in_the_ledger(opened):
     async with opened(interactive=True) as team:
         running = team.start("do it", master=master)
         asked = await team.seen("question_asked")
-        request, said = asked.data["request"], {"choices": ["blue"], "text": None}
+        request, said = asked.data["request"], {"choices": [], "text": "blue"}
         assert await team.engine.requests.give(request, "question", said)
         assert len(team.ledger.events("question_answered")) == 1
         assert not await team.engine.requests.give(request, "question", said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 
 import click
 import pytest
@@ -31,6 +32,14 @@ def test_two_processes_print_what_one_does_in_the_same_order(capsys):
     assert main(["sim", "--seed", "4..7", "--agents", "4", "--json", "--jobs", "2"]) == 0
     assert capsys.readouterr().out == alone
     assert [json.loads(line).get("seed") for line in alone.splitlines()] == [4, 5, 6, 7, None]
+
+
+def test_where_no_temporary_folder_can_be_made_the_cure_is_told(capsys, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at-all")
+    assert main(["sim", "--seed", "1..2", "--agents", "4"]) == 2
+    err = capsys.readouterr().err
+    assert "no temporary folder can be made: No such file or directory" in err
+    assert "hint: TMPDIR names another folder" in err
 
 
 @pytest.mark.requirement("F3")

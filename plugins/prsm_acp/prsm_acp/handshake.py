@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_acp import tools
 from prsm_acp.errors import AUTH_REQUIRED, AcpClosedError, AcpError
 from prsm_acp.manifest import DEFAULT_MODEL, ModelChoice
 from prsm_acp.prompt import SERVER
@@ -18,7 +17,7 @@ from prsm_core import (
     __version__,
     runnable,
 )
-from prsm_core.kit import as_object
+from prsm_core.kit import as_object, as_objects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +74,7 @@ class Opened:
         return cls(
             session_id=session_id,
             mode=mode if isinstance(mode, str) else None,
-            modes=tuple(str(m.get("id")) for m in tools.objects(modes.get("availableModes"))),
+            modes=tuple(str(m.get("id")) for m in as_objects(modes.get("availableModes"))),
             models=_models(reply, option, manifest.quirks.model_ids),
             model_option=str(option.get("id")) if option else None,
             raw=reply,
@@ -256,7 +255,7 @@ def _no_model(manifest: Manifest, opened: Opened, model: str, why: str) -> Model
 
 
 def _model_option(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    options = tools.objects(reply.get("configOptions"))
+    options = as_objects(reply.get("configOptions"))
     return next((o for o in options if "model" in (o.get("category"), o.get("id"))), None)
 
 
@@ -267,12 +266,12 @@ def _models(
     told = as_object(reply.get("models"))
     listed, current = told.get("availableModels"), told.get("currentModelId")
     if listed is None and option is not None:
-        groups = [entry.get("options") or [entry] for entry in tools.objects(option.get("options"))]
-        listed = [choice for group in groups for choice in tools.objects(group)]
+        groups = [entry.get("options") or [entry] for entry in as_objects(option.get("options"))]
+        listed = [choice for group in groups for choice in as_objects(group)]
         current = option.get("currentValue")
     found = {
         str(entry.get("modelId") or entry.get("value")): _text(entry.get("name"))
-        for entry in tools.objects(listed)
+        for entry in as_objects(listed)
     }
     if pattern is not None:
         found = _taken(found, str(current), re.compile(pattern))

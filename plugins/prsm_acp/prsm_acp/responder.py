@@ -11,7 +11,7 @@ from prsm_core import (
     Deny,
     PermissionRequest,
 )
-from prsm_core.kit import as_object
+from prsm_core.kit import as_object, as_objects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ class Responder:
         return done
 
     async def _permission(self, turn: AcpTurn, params: Json) -> Json:
-        options = tools.objects(params.get("options"))
+        options = as_objects(params.get("options"))
         call, events = self._translator.asked(as_object(params.get("toolCall")))
         await turn.put(events)
         if self._translator.is_ours(call):

@@ -12,7 +12,7 @@ from typing import Any
 
 from prsm_acp.prompt import SERVER
 from prsm_core import cut_result
-from prsm_core.kit import as_object
+from prsm_core.kit import as_object, as_objects
 
 Json = Mapping[str, Any]
 
@@ -37,13 +37,6 @@ _OURS = re.compile(
 _FOLDERS = {"cwd", "workdir"}
 _SERVED_KEYS = {"server", "tool", "arguments"}
 _WORD = re.compile(r"\w+")
-
-
-def objects(value: Any) -> list[Json]:
-    """Return the mappings of a list."""
-    if not isinstance(value, (list, tuple)):
-        return []
-    return [entry for entry in value if isinstance(entry, Mapping)]
 
 
 def tool_name(call: Json) -> str:
@@ -110,7 +103,7 @@ def paths_of(call: Json) -> tuple[str, ...]:
     given = as_object(call.get("rawInput"))
     told = (
         *(diff.get("path") for diff in _diffs(call)),
-        *(place.get("path") for place in objects(call.get("locations"))),
+        *(place.get("path") for place in as_objects(call.get("locations"))),
         *(given.get(key) for key in _PATH_KEYS),
     )
     return tuple(dict.fromkeys(path for path in told if isinstance(path, str) and path))
@@ -196,7 +189,7 @@ def _vendor_name(call: Json) -> str:
 
 
 def _blocks(call: Json, kind: str) -> Iterator[Json]:
-    return (block for block in objects(call.get("content")) if block.get("type") == kind)
+    return (block for block in as_objects(call.get("content")) if block.get("type") == kind)
 
 
 def _diffs(call: Json) -> Iterator[Json]:

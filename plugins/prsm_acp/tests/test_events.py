@@ -24,6 +24,7 @@ from prsm_core.domain.turns import (
     ToolCallStarted,
     ToolOutput,
 )
+from prsm_core.testing import with_odd_values
 
 SHELL = {"toolCallId": "c1", "kind": "execute", "rawInput": {"command": "ls"}, "title": "`ls`"}
 KINDS = (
@@ -310,3 +311,29 @@ def test_whatever_an_agent_says_each_call_ends_once_and_text_is_kept(updates):
     assert sorted(started) == sorted(finished) == sorted(set(started))
     live = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert live == "".join(event.text for event in events if isinstance(event, AssistantMessage))
+
+
+def test_no_value_of_an_update_breaks_its_reader(translator):
+    diff = {"type": "diff", "path": "a", "oldText": "x", "newText": "y", "_meta": {"kind": "add"}}
+    shown = {"type": "content", "content": text_block("out")}
+    called = {**SHELL, "sessionUpdate": "tool_call", "content": [diff, shown], "status": "pending"}
+    called |= {"locations": [{"path": "a"}], "rawOutput": {"exit_code": 1, "metadata": {"exit": 1}}}
+    served = {"server": "s", "tool": "t", "arguments": {"a": 1}}
+    for message in (
+        said("hi", messageId="m"),
+        thought("hm"),
+        called,
+        {**called, "sessionUpdate": "tool_call_update", "status": "in_progress"},
+        {**called, "toolCallId": "c2", "title": "mcp.s.t", "rawInput": served},
+        {**called, "sessionUpdate": "tool_call_update", "status": "failed"},
+        {"sessionUpdate": "plan", "entries": [{"content": "a", "status": "pending"}]},
+        {"sessionUpdate": "current_mode_update", "currentModeId": "x"},
+        {"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 1.0}},
+    ):
+        for odd in with_odd_values(message):
+            if isinstance(odd, dict):  # another one is no message
+                translator.feed(odd)
+                translator.asked(odd)
+                translator.is_ours(odd)
+        translator.feed(message)
+    translator.finish()

@@ -9,6 +9,7 @@ from prsm_core import (
     PermissionRequest,
     Question,
 )
+from prsm_core.kit import as_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,10 +73,9 @@ def permission(
 
 def questions(given: Mapping[str, Any]) -> Iterator[tuple[str, Question]]:
     """Yield the key and the text of each question that Claude has for the person."""
-    asked = given.get("questions")
-    for entry in asked if isinstance(asked, list) else ():
+    for entry in as_objects(given.get("questions")):
         text, header = str(entry.get("question", "")), entry.get("header")
-        options = tuple(str(option.get("label", "")) for option in entry.get("options") or ())
+        options = tuple(str(option.get("label", "")) for option in as_objects(entry.get("options")))
         yield (
             text,
             Question(

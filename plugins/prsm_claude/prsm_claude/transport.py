@@ -142,7 +142,7 @@ class CliTransport(Transport):
                     message = _understood(line)
                     if message is None:
                         self._bad_lines += bool(line.strip())
-                    elif message.get("type") in _CONTROL:
+                    elif str(message.get("type")) in _CONTROL:
                         await self._take_control(message)
                     elif self._greeted:
                         yield message

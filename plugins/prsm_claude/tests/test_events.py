@@ -25,6 +25,7 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
+from prsm_core.testing import with_odd_values
 from prsm_core.testing.doubles import only
 
 
@@ -321,3 +322,15 @@ def test_a_list_of_todos_is_the_plan_once_it_is_taken(refused):
     told = events(given, result("t1", "ok", is_error=refused))
     entries = (PlanEntry("look", "completed"), PlanEntry("do", "pending"), PlanEntry(""))
     assert only(PlanUpdated, told) == ([] if refused else [PlanUpdated(entries)])
+
+
+@pytest.mark.parametrize("name", ["turn", "denied", "refused"])
+def test_no_value_of_a_message_breaks_its_reader(name):
+    reader = translator()
+    for message in recorded(name):
+        for odd in with_odd_values(message):
+            if isinstance(odd, dict):  # another one is no message
+                reader.feed(odd)
+                TurnResult.read(odd)
+        reader.feed(message)
+    reader.finish()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from prsm_claude import naming
 
@@ -71,3 +73,11 @@ def test_questions_are_taken_one_by_one():
 def test_an_answer_is_a_text():
     assert naming.answer_text(Answer(choices=("A", "B"), text="both")) == "A, B, both"
     assert naming.answer_text(Answer(text="no human is attached")) == "no human is attached"
+
+
+def test_questions_of_an_odd_shape_are_read_as_far_as_they_go():
+    odd: tuple[Any, ...] = (None, 7, "x", [], {}, [None], [7], [{}], {"a": 1})
+    for value in odd:
+        assert all(isinstance(text, str) for text, _ in naming.questions({"questions": value}))
+        [(text, question)] = naming.questions({"questions": [{"question": "?", "options": value}]})
+        assert (text, all(isinstance(one, str) for one in question.options)) == ("?", True)

@@ -121,3 +121,10 @@ async def test_the_greeting_tells_the_agents_role_and_nothing_else_does(tmp_path
     assert (before, again) == ({"type": "user"}, greeting)
     request["appendSystemPrompt"] = "You are \u2603."
     assert told == greeting
+
+
+async def test_a_message_whose_type_is_no_text_ends_nothing(tmp_path):
+    odd = [{"type": [], "message": {}}, {"type": {"a": 1}}, {"type": ["control_request"]}]
+    async with opened(tmp_path, GREETED, *odd, SAID) as transport:
+        control, _, conversation, _ = await heard(transport)
+    assert (control, conversation[-1]) == ([GREETED], SAID)

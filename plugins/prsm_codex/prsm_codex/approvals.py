@@ -13,6 +13,7 @@ from prsm_core import (
     PermissionRequest,
     Question,
 )
+from prsm_core.kit import as_objects
 
 ACCEPT = {"decision": "accept"}
 DECLINE = {"decision": "decline"}
@@ -97,7 +98,7 @@ def _call_id(told: object) -> str | None:
 def changed_paths(item: Mapping[str, Any]) -> tuple[str, ...]:
     """Return every path a file change touches, where it moves a file to included."""
     paths = []
-    for change in item.get("changes") or ():
+    for change in as_objects(item.get("changes")):
         kind = change.get("kind")
         paths.append(str(change.get("path", "")))
         if isinstance(kind, Mapping) and kind.get("move_path"):
@@ -120,7 +121,7 @@ def edit_request(agent_id: str, item: Mapping[str, Any], cwd: str) -> Permission
 
 def edit_arguments(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of an Edit: its paths, and a patch as Codex itself writes one."""
-    changes = [change for change in item.get("changes") or () if change.get("diff")]
+    changes = [change for change in as_objects(item.get("changes")) if change.get("diff")]
     return {"paths": list(changed_paths(item)), "diff": "\n".join(map(_patch, changes))}
 
 
@@ -149,9 +150,9 @@ def mcp_request(agent_id: str, params: Mapping[str, Any], cwd: str) -> Permissio
 
 def questions(params: Mapping[str, Any]) -> Iterator[tuple[str, Question]]:
     """Yield the id and text of each question Codex has for the person."""
-    for asked in params.get("questions") or ():
+    for asked in as_objects(params.get("questions")):
         header, text = asked.get("header"), str(asked.get("question", ""))
-        options = tuple(str(o.get("label", "")) for o in asked.get("options") or ())
+        options = tuple(str(o.get("label", "")) for o in as_objects(asked.get("options")))
         yield (
             str(asked.get("id", "")),
             Question(text=f"{header}: {text}" if header else text, options=options),

@@ -24,7 +24,7 @@ from prsm_core import (
     UsageReported,
     cut_result,
 )
-from prsm_core.kit import as_object, one_line, token_count
+from prsm_core.kit import as_object, as_objects, one_line, token_count
 
 Json = Mapping[str, Any]
 _DENIED = "declined"
@@ -113,7 +113,7 @@ class Translator:
     def _delta(
         self, kind: type[TextDelta] | type[ThinkingDelta], params: Json
     ) -> list[ProviderEvent]:
-        if params.get("itemId") in self._ended:
+        if str(params.get("itemId")) in self._ended:
             return []  # too late: the whole text was told
         return [kind(str(params.get("delta", "")))]
 
@@ -144,7 +144,8 @@ class Translator:
             text = str(item.get("text", ""))
             return [AssistantMessage(text, thinking=self._thoughts())] if text else []
         if kind == "reasoning":
-            self._thinking += [str(t) for t in (*item.get("summary", ()), *item.get("content", ()))]
+            parts = (item.get("summary"), item.get("content"))
+            self._thinking += [str(t) for part in parts if isinstance(part, list) for t in part]
             return []
         if kind == "contextCompaction":
             return [Notice("info", "Codex compacted its thread.")]
@@ -257,8 +258,8 @@ def _tool(item: Json) -> tuple[str, dict[str, Any]] | None:
 
 def _result(item: Json) -> str | None:
     if item.get("type") == "mcpToolCall":
-        parts = as_object(item.get("result")).get("content") or ()
-        return "\n".join(str(as_object(part).get("text", "")) for part in parts)
+        parts = as_objects(as_object(item.get("result")).get("content"))
+        return "\n".join(str(part.get("text", "")) for part in parts)
     output = item.get("aggregatedOutput")
     if output is None and item.get("exitCode") is not None:
         return ""  # it ended and wrote nothing

@@ -20,7 +20,7 @@ from prsm_core import (
     UsageReported,
     cut_result,
 )
-from prsm_core.kit import as_object, one_line, token_count
+from prsm_core.kit import as_object, as_objects, one_line, token_count
 
 Json = Mapping[str, Any]
 _COUNTS = {
@@ -175,8 +175,8 @@ def _tool(item: Json) -> tuple[str, dict[str, Any]] | None:
 def _finished(call_id: str, item: Json) -> ToolCallFinished:
     output = item.get("aggregated_output")
     if item.get("type") == "mcp_tool_call":
-        parts = as_object(item.get("result")).get("content") or ()
-        output = "\n".join(str(as_object(part).get("text", "")) for part in parts)
+        parts = as_objects(as_object(item.get("result")).get("content"))
+        output = "\n".join(str(part.get("text", "")) for part in parts)
     result = cut_result(str(output)) if output is not None else None
     told = item.get("exit_code")
     code = told if type(told) is int else None

@@ -13,6 +13,7 @@ from prsm_core import (
     ORCHESTRATION_TOOLS,
     PermissionRequest,
 )
+from prsm_core.kit import as_objects
 
 _CODEX_SECONDS = 7 * 24 * 3600  # later than the client: Codex lets a call run, it refuses
 _EVENT = "preToolUse"
@@ -59,8 +60,8 @@ def trust(hook: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hooks(listed: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for folder in listed.get("data") or ():
-        yield from folder.get("hooks") or ()
+    for folder in as_objects(listed.get("data")):
+        yield from as_objects(folder.get("hooks"))
 
 
 def _is_own(hook: Mapping[str, Any]) -> bool:

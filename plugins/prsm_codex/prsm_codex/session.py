@@ -335,7 +335,7 @@ class CodexSession(TurnSession[CodexTurn]):
         if method == "hook/completed" and hooks.failed_open(as_object(params.get("run"))):
             return "a call whose hook had failed"
         item = as_object(params.get("item")) if method == "item/started" else {}
-        if item.get("type") not in _ASKED_ITEMS:
+        if str(item.get("type")) not in _ASKED_ITEMS:
             return None
         allowed = self._decider.allowed.get(str(item.get("id")))
         if not allowed:

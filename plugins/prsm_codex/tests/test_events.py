@@ -23,6 +23,7 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import Provenance
+from prsm_core.testing import with_odd_values
 from prsm_core.testing.doubles import only
 
 DATA = Path(__file__).parent / "data"
@@ -278,3 +279,14 @@ def test_a_plan_is_told_whole():
     entries = (PlanEntry("look", "completed"), PlanEntry("do", "in_progress"), PlanEntry(""))
     assert told == [PlanUpdated(entries)]
     assert feed(Translator(), "turn/plan/updated", {"plan": 3}) == []
+
+
+@pytest.mark.parametrize("name", ["turn.jsonl", "declined.jsonl"])
+def test_no_value_of_a_notification_breaks_its_reader(name):
+    translator = Translator()
+    for method, params in recorded(name):
+        for odd in with_odd_values(params):
+            if isinstance(odd, dict):  # another one is no message
+                translator.feed(method, odd)
+        translator.feed(method, params)
+    translator.finish()

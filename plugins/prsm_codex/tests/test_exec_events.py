@@ -19,6 +19,7 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.kit import read_object
+from prsm_core.testing import with_odd_values
 
 THREAD = {"type": "thread.started", "thread_id": "t1"}
 COMMAND = {
@@ -192,3 +193,31 @@ def test_any_bytes_are_a_line_or_an_error_that_says_so(raw):
 def test_unknown_lines_are_ignored(value):
     assert ExecTranslator().feed({"type": "unheard.of", "item": value}) == []
     assert json.dumps(value)
+
+
+def test_no_value_of_a_line_breaks_its_reader():
+    served = {
+        "id": "i2",
+        "type": "mcp_tool_call",
+        "server": "s",
+        "tool": "t",
+        "arguments": {"a": 1},
+    }
+    served |= {"result": {"content": [{"type": "text", "text": "x"}]}, "error": {"message": "no"}}
+    change = {"id": "i3", "type": "file_change", "changes": [{"path": "a", "kind": "add"}]}
+    for of in (COMMAND, served, change, {"id": "i4", "type": "agent_message", "text": "x"}):
+        for kind in ("item.started", "item.completed"):
+            translator, message = ExecTranslator(), item(kind, **of)
+            for odd in with_odd_values(message):
+                if isinstance(odd, dict):  # another one is no line
+                    translator.feed(odd)
+            translator.feed(message)
+            translator.finish()
+    for last in (
+        {"type": "turn.completed", "usage": USAGE},
+        {"type": "turn.failed", "error": {"message": "no", "codexErrorInfo": {"a": {}}}},
+        {"type": "error", "message": "no"},
+    ):
+        for odd in with_odd_values(last):
+            if isinstance(odd, dict):
+                ExecTranslator().feed(odd)

@@ -254,6 +254,11 @@ async def test_lines_that_cannot_be_understood_are_skipped_and_counted(tmp_path)
             codex.say({"method": method, "params": {"threadId": THREAD, "item": 5, "error": 5}})
         codex.say({"method": "turn/completed", "params": {"threadId": THREAD, "turnId": TURN}})
         codex.say({"id": 4711, "result": {}})
+        odds: tuple[Any, ...] = ([], {}, ["commandExecution"])
+        for odd in odds:
+            codex.tell("item/started", item={"type": odd, "id": odd})
+            codex.tell("item/agentMessage/delta", itemId=odd, turnId=TURN, delta=odd)
+            codex.tell("item/completed", item={"type": odd, "id": odd, "summary": 7, "content": 7})
         codex.complete()
         assert (await turn)[-1].stop_reason is StopReason.END_TURN
         turn = start(session)

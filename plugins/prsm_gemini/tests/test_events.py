@@ -18,6 +18,7 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
+from prsm_core.testing import with_odd_values
 from prsm_core.testing.doubles import only
 
 
@@ -144,3 +145,16 @@ def test_whatever_comes_is_translated_and_every_call_ends(told):
     finished = [call.call_id for call in only(ToolCallFinished, events)]
     assert sorted(started) == sorted(finished)
     assert isinstance(translator.succeeded, bool)
+
+
+def test_no_value_of_a_line_breaks_its_reader():
+    translator = Translator(lambda name: name.startswith("mcp_prsm_"))
+    failed = result(status="error", error={"type": "policy_violation", "message": "no"})
+    error = {"type": "error", "severity": "warning", "message": "hm"}
+    for message in (text("one"), use(command="ls"), result(output="a"), use(), failed, error, DONE):
+        for odd in with_odd_values(message):
+            translator.feed(json.dumps(odd).encode())
+            translator.result = None
+            assert isinstance(translator.failure, str)
+        translator.feed(json.dumps(message).encode())
+    translator.finish()

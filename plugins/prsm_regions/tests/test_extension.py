@@ -15,6 +15,7 @@ from prsm_core import Answer, RunResult
 from prsm_core.testing import ScriptedHub
 
 DEADLINE = 10.0  # seconds; a test that needs them has failed
+YES_NO = ["yes", "no"]  # as its program asks about a plan and a retry
 PLAN = {
     "type": "plan",
     "subtasks": [{"name": "ui"}, {"name": "core"}],
@@ -90,7 +91,7 @@ async def test_a_run_from_its_plan_to_its_result():
         assert (app.options.provider, app.options.labels) == ("regions", {"effort": "high"})
         label(app, "m", "decomposing")
         assert (await editor.next("state"))["state"] == "decomposing"
-        app.say("question_asked", "m", request="q1", question="Right?", options=[], data=PLAN)
+        app.say("question_asked", "m", request="q1", question="Right?", options=YES_NO, data=PLAN)
         plan = await editor.next("plan")
         assert {name: plan[name] for name in PLAN if name != "type"} == {
             name: PLAN[name] for name in PLAN if name != "type"
@@ -146,7 +147,14 @@ async def test_failed_subtasks_are_tried_again_by_their_index():
         await editor.next("progress")
         label(app, "m", "done")
         await editor.next("state")
-        app.say("question_asked", "m", request="q", question="Retry?", data={"type": "retry"})
+        app.say(
+            "question_asked",
+            "m",
+            request="q",
+            question="Retry?",
+            options=YES_NO,
+            data={"type": "retry"},
+        )
         result = await editor.next("result")
         assert [one["status"] for one in result["subtask_results"]] == ["failed"]
         app.say("question_asked", "a", request="own", question="Which?", options=["x"])
@@ -168,7 +176,7 @@ async def test_failed_subtasks_are_tried_again_by_their_index():
 async def test_cancel_refuses_an_open_plan_and_else_ends_the_run():
     async with leading() as editor:
         app = await editor.begin()
-        app.say("question_asked", "m", request="q1", question="Right?", data=PLAN)
+        app.say("question_asked", "m", request="q1", question="Right?", options=YES_NO, data=PLAN)
         await editor.next("plan")
         editor.say(type="cancel")
         label(app, "m", "spawning")
@@ -233,7 +241,7 @@ async def test_what_cannot_be_done_is_an_error_and_the_next_line_is_read(line, m
 async def test_approving_twice_and_a_second_run_are_refused():
     async with leading() as editor:
         app = await editor.begin()
-        app.say("question_asked", "m", request="q1", question="Right?", data=PLAN)
+        app.say("question_asked", "m", request="q1", question="Right?", options=YES_NO, data=PLAN)
         await editor.next("plan")
         editor.say(type="approve", approved=True)
         editor.say(type="approve", approved=True)

@@ -49,7 +49,7 @@ def replay_session(launch: Launch, request: Replay) -> int:
     spec = replace(session_frontend(setup.plugins, request.ui), interactive=False)
 
     def build() -> Frontend:
-        return build_frontend(setup.plugins, spec)
+        return build_frontend(setup.plugins, spec, replays=True)
 
     return run_to_end(_replay(request, spec, build))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.config.secrets import environment_secrets
@@ -25,6 +24,7 @@ from prsm_core.domain.writes import (
     TurnOpened,
 )
 from prsm_core.errors import ConfigError
+from prsm_core.kit.temporary import temporary_folder
 from prsm_core.permissions.redaction import Redactor
 from prsm_core.store import SqliteStore
 
@@ -45,13 +45,7 @@ async def retell(transcript: Transcript, new_id: Callable[[str], str]) -> Mappin
     if not transcript.said:
         raise ConfigError("the transcript has no message", code="foreign")
     told = _Told(transcript, new_id)
-    try:
-        folder = await asyncio.to_thread(TemporaryDirectory, prefix="prsm-import-")
-    except OSError as error:
-        raise ConfigError(
-            f"no temporary folder can be made: {error.strerror}",
-            hint="TMPDIR names another folder for temporary files",
-        ) from error
+    folder = await asyncio.to_thread(temporary_folder, "prsm-import-")
     try:
         async with await SqliteStore.open(Path(folder.name) / "ledger.db") as store:
             for step in told.steps():

@@ -34,6 +34,7 @@ from prsm_core.engine.control.wire import (
 )
 from prsm_core.errors import ConfigError, ControlError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
+from prsm_core.kit.arguments import takes_checked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -63,6 +64,7 @@ class RemoteRun:
         )
 
 
+@takes_checked
 class RemoteApp:
     """AppHandle over another process; each operation has a connection of its own.
 

@@ -158,6 +158,23 @@ def find_owner(state_dir: Path, session: str) -> Owner | None:
     )
 
 
+def unbegun(state_dir: Path, prefix: str) -> SessionOwnedError | None:
+    """Return the error of a session that no ledger has, and a process owns; None for no such one.
+
+    A session comes into its ledger with its first run. Its id may be told by its beginning.
+    """
+    start = prefix.lower()
+    runs = state_dir / "runs"
+    for path in sorted(runs.glob("*.lock")) if start else ():
+        session = path.stem
+        if session.lower().startswith(start) and (owner := find_owner(state_dir, session)):
+            return SessionOwnedError(
+                f"{_owned_by(session, owner)}, and no run of it has begun yet",
+                hint="begin one where it is open; from then on it can be reached from anywhere",
+            )
+    return None
+
+
 def read_key(state_dir: Path, session: str) -> str:
     """Return what the owner of a session keeps secret; nothing where that cannot be read."""
     try:
@@ -301,15 +318,19 @@ def _read_identity(values: Mapping[str, Any]) -> ProcessIdentity:
 
 
 def _refusal(session: str, owner: Owner | None) -> SessionOwnedError:
+    return SessionOwnedError(
+        _owned_by(session, owner),
+        hint=f"follow it: prsm attach {session}; "
+        f"or end its run: prsm kill master --session {session}",
+    )
+
+
+def _owned_by(session: str, owner: Owner | None) -> str:
     who = "another process"
     if owner is not None:
         since = datetime.fromtimestamp(owner.since).astimezone()
         who = f"process {owner.process.pid} since {since.isoformat(sep=' ', timespec='seconds')}"
-    return SessionOwnedError(
-        f"session {session} is owned by {who}",
-        hint=f"follow it: prsm attach {session}; "
-        f"or end its run: prsm kill master --session {session}",
-    )
+    return f"session {session} is owned by {who}"
 
 
 def _private_runs(state_dir: Path) -> Path:

@@ -14,6 +14,7 @@ from prsm_core.engine.journal.views import ConversationStore, add_changes, build
 from prsm_core.engine.outcome import StartedRun
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.errors import ConfigError
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 CLOSING_SECONDS = 5.0  # for a run that is over to tell how it ended
 
 
+@takes_checked
 class LocalApp:
     """AppHandle over an engine in this process."""
 
@@ -177,22 +179,24 @@ class LocalApp:
         self, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]], *, since: int = 0
     ) -> RunHandle:
         run = StartedRun(self._session, since)
-        task = self._engine.start_soon(self._drive(run, begin), name="run")
+        task = self._engine.start_soon(run.drive(begin), name="run")
         self._runs[task] = run
         task.add_done_callback(self._runs.pop)
         task.add_done_callback(run.cancel)  # also of one that never begins: the engine is closed
-        await run.begun()
+        try:
+            await run.begun()
+        except asyncio.CancelledError:  # nobody has its handle
+            _ = self._engine.start_soon(self._withdraw(task, run), name="withdraw a run")
+            raise
         return run
 
-    async def _drive(
-        self, run: StartedRun, begin: Callable[[Callable[[str], None]], Awaitable[RunResult]]
-    ) -> None:
-        try:
-            result = await begin(run.begin)
-        except Exception as error:  # noqa: BLE001 - handed to the one who started the run
-            run.fail(error)
-        else:
-            run.end(result)
+    async def _withdraw(self, task: asyncio.Task[None], run: StartedRun) -> None:
+        """End a run whose starter has given up, however far it has come."""
+        if not run.run_id:
+            task.cancel()
+            await asyncio.wait({task})
+        if not self._runs or self._engine.journal.run_id == run.run_id:  # no other has begun since
+            await self._engine.interrupt_run()
 
     async def prompt_agent(
         self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()

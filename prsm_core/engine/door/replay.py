@@ -14,6 +14,7 @@ from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class ReplayRun:
         )
 
 
+@takes_checked
 class ReplayApp:
     """AppHandle over the log of a session, event by event."""
 

@@ -221,8 +221,8 @@ class HumanRequests:
         """Answer an open request; False when it is unknown, of another kind, or answered.
 
         A rule that the answer makes holds from now on. `via` says from where the answer came.
-        Raises ConfigError for a verdict that was not offered, and for what no ledger can keep
-        (code `unfit`).
+        Raises ConfigError for a verdict or a choice that was not offered, and for what no ledger
+        can keep (code `unfit`).
         """
         request = self._open.get(request_id)
         if request is None or request.kind != kind:
@@ -232,6 +232,10 @@ class HumanRequests:
                 f"{answer.get('verdict')!r} is no answer to this request",
                 hint=f"choose one of: {', '.join(request.options)}",
             )
+        if request.row is not None:  # what it offered is what was shown, which may be redacted
+            from prsm_core.engine.requests.offered import check_choices  # once a person answers
+
+            check_choices(answer.get("choices", ()), request.row.payload.get("options", ()))
         if sanitize(answer) != answer:  # else its end could not be written, and it would stay open
             raise ConfigError("the answer is no Unicode text", hint=UNFIT_CURE, code="unfit")
         if not request.settle(answer, by, via):

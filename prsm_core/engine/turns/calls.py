@@ -17,7 +17,7 @@ from prsm_core.domain.permissions import Deny
 from prsm_core.domain.sparing import NOTHING, put
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import RESULT_LIMIT
-from prsm_core.engine.guarded.failing import breaks_ledger, describe
+from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable
 from prsm_core.engine.turns.call import ENDED, Call, turn_over
 from prsm_core.errors import OrchestrationError, PrsmError
 from prsm_core.kit.outcomes import failure, success, within
@@ -316,7 +316,7 @@ class TurnCalls(Struct, eq=False):
         """Return the vendor's id of a call, or one like it that no call of the turn has."""
         if not call_id:
             return self.parts.ids.ulid()
-        wanted: str = self.parts.journal.redact(call_id)
+        wanted = keepable(call_id, self.parts.journal.redact)
         number, unique = 1, wanted
         # Some vendors use one twice in a turn.
         while unique in self.rows or self.opened(unique) is not None:

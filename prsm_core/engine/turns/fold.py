@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from prsm_core.domain.turns import (
     cut_result,
 )
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
-from prsm_core.engine.guarded.failing import describe
+from prsm_core.engine.guarded.failing import describe, keepable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -286,3 +286,9 @@ def plain_turn(error: BaseException, fold: TurnFold) -> TurnResult:
         duration_ms=fold.now_ms() - fold.started_at_ms,
         error=AgentError(kind=ErrorKind.UNKNOWN, message=why),
     )
+
+
+def plain_call(call: AgentToolCall, redact: Callable[[Any], Any]) -> AgentToolCall:
+    """Return a call of a turn that cannot be written, with nothing but what can be kept."""
+    name = keepable(call.tool_name, redact)
+    return replace(call, tool_name=name, params={}, result=None, error=None)

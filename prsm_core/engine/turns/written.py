@@ -12,12 +12,12 @@ from prsm_core.engine.context.tokens import count_tokens
 from prsm_core.engine.guarded.failing import is_unfit
 from prsm_core.engine.spending.prices import price_of
 from prsm_core.engine.turns.context import assemble_context, describe_window, window_of
-from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_turn
+from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_call, plain_turn
 from prsm_core.kit.quotation import encode_data
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.steps import Step
@@ -242,20 +242,22 @@ class TurnEnding:
 
     async def write(self) -> TurnResult:
         """Write the end; where that is not fit to be written, what the turn used, and why."""
+        cut_off: list[Told] = []
         try:
-            return await self._write()
+            cut_off = self._cut_off()
+            return await self._write(cut_off)
         except Exception as error:
             if not is_unfit(error):
                 raise
-            return await self._write(error)
+            ends = [told for told in cut_off if told.kind != "message_completed"]
+            return await self._write(ends, error)
 
-    async def _write(self, unfit: Exception | None = None) -> TurnResult:
+    async def _write(self, cut_off: Sequence[Told], unfit: Exception | None = None) -> TurnResult:
         record, parts, fold = self._record, self._parts, self._fold
-        cut_off = self._cut_off() if unfit is None else []
         result = fold.result() if unfit is None else plain_turn(unfit, fold)
         ours = list(self._calls.rows.values())
         if unfit is not None:
-            ours = [replace(call, params={}, result=None, error=None) for call in ours]
+            ours = [plain_call(call, parts.journal.redact) for call in ours]
         calls = sorted((*result.tool_calls, *ours), key=lambda c: c.sequence)
         result = replace(result, tool_calls=tuple(calls))
         parts.budgets.close_turn(fold.turn_id, result.spent)

@@ -28,7 +28,7 @@ class EngineScene(AppScene):
 
     async def _obey(self, agent):
         while True:
-            order, text, done = await self.orders.get()
+            order, text, done, *options = await self.orders.get()
             if order == "finish":
                 done.set_result(None)
                 if (await agent.outcome("task_complete", {"summary": text})).is_error:
@@ -37,14 +37,15 @@ class EngineScene(AppScene):
                 return
             if order == "ask":
                 done.set_result(None)
-                await agent.call("ask_user", question=text)
+                offered = {"options": options} if options else {}
+                await agent.call("ask_user", question=text, **offered)
             else:
                 await (agent.say if order == "say" else agent.begin_to_say)(text)
                 done.set_result(None)
 
-    async def _order(self, order, text):
+    async def _order(self, order, text, *options):
         done = asyncio.get_running_loop().create_future()
-        self.orders.put_nowait((order, text, done))
+        self.orders.put_nowait((order, text, done, *options))
         await done
 
     async def say(self, text):
@@ -54,8 +55,8 @@ class EngineScene(AppScene):
     async def begin_to_say(self, text):
         await self._order("begin", text)
 
-    async def ask(self, question):
-        await self._order("ask", question)
+    async def ask(self, question, *options):
+        await self._order("ask", question, *options)
         await self.team.seen("question_asked", question=question)
 
     async def finish(self, summary):
@@ -89,8 +90,9 @@ class DoubleScene(AppScene):
         self.app.say("text_delta", "m", live=True, text=text, **piece)
         self.at += len(text)
 
-    async def ask(self, question):
-        self.app.say("question_asked", "m", request="r1", question=question, options=[])
+    async def ask(self, question, *options):
+        asked: dict[str, Any] = {"request": "r1", "question": question, "options": list(options)}
+        self.app.say("question_asked", "m", **asked)
 
     async def finish(self, summary):
         self.app.finish()

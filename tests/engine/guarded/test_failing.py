@@ -230,6 +230,42 @@ async def test_a_call_that_cannot_be_redacted_hangs_nobody(fast_team, monkeypatc
     assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM events"))
 
 
+NAMED_UNKEEPABLY = {
+    "a tool": lambda agent: agent.host.call_tool("unkeepable", {}),
+    "a tool of an id": lambda agent: agent.host.call_tool("unkeepable", {}, call_id="c"),
+    "a call": lambda agent: agent.host.call_tool("report_progress", {}, call_id="unkeepable"),
+    "a tool of the vendor": lambda agent: agent.tell(ToolCallStarted("v", "unkeepable", {})),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED_UNKEEPABLY)
+@pytest.mark.parametrize("completes", [True, False])
+async def test_a_turn_with_a_name_that_cannot_be_redacted_is_closed_with_its_error(
+    fast_team, monkeypatch, kind, completes
+):
+    async def master(agent):
+        await agent.spawn(name="odd")
+        await agent.collect()
+        await agent.complete("the others go on")
+
+    async def odd(agent):
+        await NAMED_UNKEEPABLY[kind](agent)
+        if completes:
+            await agent.host.call_tool("task_complete", {"summary": "done all the same"})
+
+    monkeypatch.setattr(fast_team.engine.journal, "redactor", Spoiled(()))
+    result = await fast_team.run("do it", master=master, odd=odd)
+    assert (result.status, result.summary) == ("completed", "the others go on")
+    turns = fast_team.ledger.rows("SELECT completed_at, error FROM turns")
+    assert len(turns) >= 2
+    assert all(completed_at for completed_at, _ in turns), turns
+    errors = [error for _, error in turns if error]
+    assert len(errors) == (kind != "a call")
+    assert all("cannot be kept" in error for error in errors)
+    assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM events"))
+    assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM tool_calls"))
+
+
 async def test_a_life_that_cannot_be_written_leaves_its_agent_ended(fast_team, monkeypatch):
     async def master(agent):
         await agent.spawn(name="odd")

@@ -1,0 +1,21 @@
+"""What a question offers, and who chooses something else is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+def check_choices(choices: Iterable[Any], offered: Collection[str]) -> None:
+    """Raise ConfigError for a choice that a question does not offer."""
+    odd = [choice for choice in choices if choice not in offered]
+    if odd:
+        raise ConfigError(
+            f"{odd[0]!r} is none of what this question offers",
+            hint=f"choose of: {', '.join(offered)}" if offered else "it offers none: give a text",
+            code="not_offered",
+        )

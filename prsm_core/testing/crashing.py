@@ -96,9 +96,14 @@ class Ledger:
         elif isinstance(event, TurnEnded):
             self.end = event
 
-    def go_on(self, taken: frozenset[str]) -> AssembledContext:
-        """Return the context of a turn that goes on: a prompt tells what is not taken."""
+    def go_on(self, taken: frozenset[str] | None) -> AssembledContext:
+        """Return the context of a turn that goes on: a prompt tells what is not taken.
+
+        Where the session does not know that, it is what was not heard, as the engine has it.
+        """
         carried = self.carried()
+        if taken is None:
+            taken = carried.heard
         told = [text for key, text in carried.prompts.items() if key not in taken]
         for call in () if self._is_retold else carried.calls:
             if call.call_id not in taken:
@@ -250,7 +255,7 @@ class Crashes:
             ledger.token = session.resume_token
             if carried is not None:
                 taken.append(session.taken or frozenset())
-            start = context or ledger.go_on(session.taken or frozenset())
+            start = context or ledger.go_on(session.taken)
             async with asyncio.TaskGroup() as group:
                 turn = group.create_task(_read(session, host, start))
                 crash = group.create_task(host.crashed.wait())

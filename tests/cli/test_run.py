@@ -56,7 +56,10 @@ def test_json_prints_the_committed_events_and_run_finished_last(prsm_process):
 
 def test_a_frontend_of_a_plugin_runs_by_its_name_and_gives_the_exit_code(prsm_process):
     done = prsm_process("run", "say hello", "--ui", "plain")
-    assert (done.code, done.out) == (42, "plain: echo: say hello {'interactive': False}\n")
+    assert (done.code, done.out) == (
+        42,
+        "plain: echo: say hello {'interactive': False, 'replays': False}\n",
+    )
 
 
 def test_the_task_is_read_from_stdin(prsm_process):

@@ -468,6 +468,11 @@ class Call(Struct, eq=False):
         self.closed = False
         self.outcome = None
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether what opens it could not be written: the ledger knows nothing of it."""
+        return self.opening is not None and self.opening.refused is not None
+
     def cut_off(self) -> Told:
         """Return what tells of the end of a call that has no answer; its turn stores the rest."""
         data = {

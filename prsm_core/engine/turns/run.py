@@ -240,6 +240,7 @@ class TurnRun(RestingTurn):
                     self.fold.end = TurnEnded(StopReason.END_TURN)
                 if not (self.fold.end or self.stop.end()):  # asked to end while it was parked
                     going_on.outcomes = await self.calls.settle()
+                    await self.stop.hear()
             except asyncio.CancelledError:
                 if not self.stop.take_back():
                     raise

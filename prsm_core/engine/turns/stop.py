@@ -105,6 +105,15 @@ class TurnStop(Struct, eq=False):
             # In a task of its own: it closes the turn, which ends this one.
             self._background.launch(self._owner.give_up(), name=f"giving up {self._name}")
 
+    async def hear(self) -> None:
+        """Be cancelled now, where the turn was cut off by its own task and has not waited since.
+
+        A call that is made again runs there: what it has written may end the turn, as where it
+        uses a budget up. The cancellation would come with the next wait, whatever that is for.
+        """
+        if self._is_cut_off:
+            await asyncio.sleep(0)
+
     def take_back(self) -> bool:
         """Take the engine's own cancellation back; whether the turn was cancelled by it alone."""
         return self._is_cut_off and self._task is not None and self._task.uncancel() == 0

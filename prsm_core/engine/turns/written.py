@@ -242,15 +242,12 @@ class TurnEnding:
 
     async def write(self) -> TurnResult:
         """Write the end; where that is not fit to be written, what the turn used, and why."""
-        cut_off: list[Told] = []
         try:
-            cut_off = self._cut_off()
-            return await self._write(cut_off)
+            return await self._write([*self._cut_off_text(), *self._cut_off_calls()])
         except Exception as error:
             if not is_unfit(error):
                 raise
-            ends = [told for told in cut_off if told.kind != "message_completed"]
-            return await self._write(ends, error)
+            return await self._write(self._cut_off_calls(), error)
 
     async def _write(self, cut_off: Sequence[Told], unfit: Exception | None = None) -> TurnResult:
         record, parts, fold = self._record, self._parts, self._fold
@@ -289,13 +286,16 @@ class TurnEnding:
         """Return the size of the model's window in tokens, as far as it was known before."""
         return window_of(self._record, self._parts.window)
 
-    def _cut_off(self) -> list[Told]:
-        """Return what tells of the message and the calls that the turn's end has cut off."""
+    def _cut_off_text(self) -> list[Told]:
+        """Return what tells of the message that the turn's end has cut off."""
         if self._live is not None:
             self._live.end_all()
         partial = self._fold.end_partial()
-        told = [] if partial is None else [told_of(self._fold, partial)]
-        told += [call.cut_off() for call in self._calls.cut_off]
+        return [] if partial is None else [told_of(self._fold, partial)]
+
+    def _cut_off_calls(self) -> list[Told]:
+        """Return what tells of the calls that the turn's end has cut off, and the ledger has."""
+        told = [call.cut_off() for call in self._calls.cut_off if not call.is_refused]
         for call in self._fold.open_calls():
             data = {"call": call.id, "status": "failed", "error": TURN_ENDED}
             told.append(Told(kind="tool_call_finished", data=data))

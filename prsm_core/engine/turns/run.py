@@ -98,7 +98,7 @@ class TurnRun(RestingTurn):
         used, limits = record.reasoning_used, parts.settings.engine
         self.clock = clock_of(clock, limits, used=used, is_external=of.is_external)
         self._silence = Silence(clock, self.clock, self.fold, parts.journal, record.descriptor)
-        self.stop = TurnStop(parts.background, clock, provider, record.descriptor.name, of.owner)
+        self.stop = TurnStop(parts.background, clock, provider, of.life, of.owner)
         allowance = Allowance(clock) if parts.budgets.is_limited(record.agent_id) else None
         self.limits = TurnLimits(
             self, self.clock, self._silence, allowance, stop=self.stop, watch=parts.watch

@@ -13,6 +13,7 @@ from prsm_core.errors import AgentTimeoutError
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from prsm_core.engine.ports import Life
     from prsm_core.errors import BudgetExceededError
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderSession
@@ -48,7 +49,7 @@ class TurnStop(Struct, eq=False):
     _background: Background
     _clock: Clock
     _provider: ProviderSession
-    _name: str  # of the agent
+    _life: Life
     _owner: Owner
     expired: AgentTimeoutError | None = None
     is_by_person: bool = False
@@ -88,22 +89,26 @@ class TurnStop(Struct, eq=False):
         if self._late is not None or self._is_cut_off or self._task is None:
             return
         if self._is_alone:
-            self._is_cut_off = True
-            self._task.cancel()
+            self._cut_off(self._task)
             return
-        background = self._background
-        background.launch(self._provider.interrupt(), name=f"interrupt of {self._name}")
-        self._late = background.start(self._cut_off(), name=f"cutting off {self._name}")
+        background, name = self._background, self._life.record.descriptor.name
+        background.launch(self._provider.interrupt(), name=f"interrupt of {name}")
+        self._late = background.start(self._cut_off_late(name), name=f"cutting off {name}")
 
-    async def _cut_off(self) -> None:
+    def _cut_off(self, task: asyncio.Task[Any]) -> None:
+        """Cancel the turn; what it waited for, it waits for no more: that makes no knot."""
+        self._is_cut_off = True
+        self._life.moved()
+        task.cancel()
+
+    async def _cut_off_late(self, name: str) -> None:
         """Cancel the turn unless the interrupt ends it in time."""
         await self._clock.sleep(STUCK_SECONDS)
         if self._task is not None:
-            self._is_cut_off = True
-            self._task.cancel()
+            self._cut_off(self._task)
             await self._clock.sleep(LET_GO_SECONDS)
             # In a task of its own: it closes the turn, which ends this one.
-            self._background.launch(self._owner.give_up(), name=f"giving up {self._name}")
+            self._background.launch(self._owner.give_up(), name=f"giving up {name}")
 
     async def hear(self) -> None:
         """Be cancelled now, where the turn was cut off by its own task and has not waited since.

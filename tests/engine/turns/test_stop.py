@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,6 +50,12 @@ class Owner:
         pytest.fail("its turn has ended")
 
 
+def life(moved: list[str]) -> Any:
+    """Return the life of an agent that takes note of moving."""
+    record = SimpleNamespace(descriptor=SimpleNamespace(name="w1"))
+    return SimpleNamespace(record=record, moved=lambda: moved.append("w1"))
+
+
 @pytest.mark.requirement("E38")
 @pytest.mark.parametrize(
     ("which", "setting"),
@@ -62,7 +69,7 @@ async def test_a_clock_that_runs_out_is_an_error_that_names_what_allows_more(whi
     session = Interrupted()
     failed: list[tuple[str, Exception]] = []
     async with Background(lambda *error: failed.append(error), FakeClock()) as background:
-        stop = TurnStop(background, FakeClock(), session, "w1", Owner())
+        stop = TurnStop(background, FakeClock(), session, life([]), Owner())
         stop.begin(asyncio.current_task())
         assert stop.end() is None
         stop.expire(which)
@@ -77,3 +84,51 @@ async def test_a_clock_that_runs_out_is_an_error_that_names_what_allows_more(whi
     assert (end.stop_reason, end.error.kind) == (StopReason.TIMEOUT, ErrorKind.TIMEOUT)
     assert end.error.message == stop.expired.message
     assert not failed
+
+
+@pytest.fixture
+async def alone():
+    """Yield what stops a turn without a session, and who has moved."""
+    moved: list[str] = []
+    async with Background(lambda *error: pytest.fail(str(error)), FakeClock()) as background:
+        yield TurnStop(background, FakeClock(), Interrupted(), life(moved), Owner()), moved
+
+
+async def test_a_turn_that_is_cut_off_waits_for_nobody_from_then_on(alone):
+    """Before its task has heard of it: else others that end then find themselves in a knot."""
+    stop, moved = alone
+
+    async def turn() -> None:
+        stop.begin(asyncio.current_task(), is_alone=True)
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(turn())
+    await asyncio.sleep(0)
+    stop.expire("tool")
+    assert (moved, task.done()) == (["w1"], False)
+    await asyncio.wait({task})
+    assert task.cancelled()
+
+
+async def test_a_turn_that_its_own_task_cuts_off_hears_of_it_where_it_settles(alone):
+    """As where the answer to its last call uses a budget up: nothing is cancelled after that."""
+    stop, _ = alone
+
+    async def settled() -> str:
+        stop.begin(asyncio.current_task(), is_alone=True)
+        stop.expire("tool")
+        try:
+            await stop.hear()
+        except asyncio.CancelledError:
+            assert stop.take_back()
+        await asyncio.sleep(0)
+        return "closed"
+
+    assert await asyncio.create_task(settled()) == "closed"
+
+
+async def test_a_turn_that_nobody_cuts_off_hears_nothing(alone):
+    stop, _ = alone
+    stop.begin(asyncio.current_task(), is_alone=True)
+    await stop.hear()
+    assert not stop.take_back()

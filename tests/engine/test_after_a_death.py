@@ -9,7 +9,7 @@ import pytest
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.turns import ErrorKind, StopReason
-from prsm_core.domain.writes import AgentEnded, ModelSwitched, TurnOpened
+from prsm_core.domain.writes import AgentEnded, AgentsResumed, ModelSwitched, TurnOpened
 from prsm_core.errors import ProviderNotAvailableError, StoreError
 from prsm_core.store.codec import decode
 from prsm_core.testing.fake_clock import FakeClock
@@ -300,6 +300,39 @@ async def test_all_agents_are_taken_over_in_one_step(opened):
         "SELECT kind FROM steps WHERE kind LIKE '%AgentRestarted%' OR kind LIKE '%AgentsResumed%'"
     )
     assert again.ledger.rows(anew) == [("AgentsResumed",)]
+
+
+async def test_who_is_ended_while_all_are_taken_over_is_heard_of_and_lives_no_more(opened):
+    async def master(agent):
+        await agent.spawn(name="a")
+        await team.seen("agent_state_changed", "a", to="running")
+        await die(team)
+
+    async def mastered(agent):
+        (told,) = await agent.collect()
+        await agent.complete(told["error"])
+
+    def is_ended_then(again):
+        commit = again.store.commit
+
+        async def and_then(step):
+            done = await commit(step)
+            if step.find(AgentsResumed) is not None:
+                agent_id = again.manager.roster.resolve("a").agent_id
+                await again.manager.kill_agent(agent_id, "a person has ended it")
+            return done
+
+        vars(again.store)["commit"] = and_then
+
+    async with opened(check=False) as team:
+        await run_to_death(team, master=master, a=Actor.hang)
+    async with opened() as again:
+        is_ended_then(again)
+        result = await go_on(again, master=mastered, a=Actor.hang)
+        assert (result.status, result.summary) == ("completed", "a person has ended it")
+    assert again.ledger.rows("SELECT state, incarnation FROM agents WHERE name = 'a'") == [
+        ("killed", 2)
+    ]
 
 
 def count_ends(team, most):

@@ -179,6 +179,7 @@ class Resumption(Record, frozen=True, kw_only=True):
             )
             for one in living
         ]
+        self._deliver(living, state)  # at once: a person may end one of them from here on
         lives = {one.record.agent_id: one.record.incarnation for one in living}
         if lives:
             await self.steps.commit(self.steps.build_of_run(AgentsResumed(lives=lives)))
@@ -194,11 +195,10 @@ class Resumption(Record, frozen=True, kw_only=True):
             await asyncio.gather(*(self.steps.commit(step) for step in steps))
         for one in left if doomed else ():
             one.record.questions = _without(one.record.questions, doomed)
-        self._deliver(living, state)
         self._free(left, state)
         for one in sorted(living, key=lambda one: one.record.state not in _AT_WORK):
             one.record.started_at = self.clock.now()
-            if one.record.agent_id not in doomed:
+            if one.record.agent_id not in doomed and not one.record.has_ended:
                 self.lives.begin(one.record, self.begin(one.record, one.now))
         await self._end([one.record for one in living if one.record.notes.ending is not None])
 

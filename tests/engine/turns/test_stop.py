@@ -102,11 +102,11 @@ async def test_a_turn_that_is_cut_off_waits_for_nobody_from_then_on(alone):
         stop.begin(asyncio.current_task(), is_alone=True)
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(turn())
-    await asyncio.sleep(0)
-    stop.expire("tool")
-    assert (moved, task.done()) == (["w1"], False)
-    await asyncio.wait({task})
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(turn())
+        await asyncio.sleep(0)
+        stop.expire("tool")
+        assert (moved, task.done()) == (["w1"], False)
     assert task.cancelled()
 
 
@@ -124,7 +124,9 @@ async def test_a_turn_that_its_own_task_cuts_off_hears_of_it_where_it_settles(al
         await asyncio.sleep(0)
         return "closed"
 
-    assert await asyncio.create_task(settled()) == "closed"
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(settled())
+    assert task.result() == "closed"
 
 
 async def test_a_turn_that_nobody_cuts_off_hears_nothing(alone):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import random
 import shutil
 
 import pytest
 
-from tests.crash.trees import WORDS, Home, check_sound
+from tests.crash.trees import WORDS, AnyMoment, Home, check_sound
 
 KILL_AT = 20  # of the run that is deleted: with open turns, calls, mail, a question
 OWN, SHARED = (b"\x89PNG\r\n\x1a\n" + bytes([n] * 99) for n in (1, 2))
@@ -111,10 +110,12 @@ def test_a_deletion_is_killed_at_each_step_and_at_any_moment(home):
         if not was_killed:
             break
     assert number > 10
-    dice = random.Random(0)
-    alarms = [f"alarm:{dice.uniform(1e-6, 0.1):f}" for _ in range(ALARMS)]
-    found = [deleted_but_killed(home, fault, 1000 + n) for n, fault in enumerate(alarms)]
-    assert {went for _, went in found} == {False, True}
+    found, moments = [], AnyMoment()
+    for number in range(ALARMS):
+        was_killed, went = deleted_but_killed(home, moments.next(), 1000 + number)
+        moments.was(killed=was_killed)
+        found.append(went)
+    assert {*found} == {False, True}
 
 
 def test_a_renaming_that_is_killed_is_done_or_not(home):

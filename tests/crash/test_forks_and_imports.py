@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from prsm_core.store import SqliteStore
-from tests.crash.trees import AGENTS, Home, check_sound, check_whole
+from tests.crash.trees import AGENTS, AnyMoment, Home, check_sound, check_whole
 from tests.store.rewriting import rewritten
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 KILL_AT = 20  # of the run that is forked, or exported: with open turns, calls, mail, a question
 STEP = 1500  # bytes, less than half a page of the log
@@ -29,11 +24,6 @@ def home(tmp_path):
     home = Home(tmp_path / "home")
     assert home.run(f"kill:{KILL_AT}").was_killed
     return home
-
-
-def alarms() -> Iterable[str]:
-    dice = random.Random(0)
-    return [f"alarm:{dice.uniform(1e-6, 0.08):f}" for _ in range(ALARMS)]
 
 
 async def read(home: Home, session: str, at: int | None = None):
@@ -120,9 +110,11 @@ async def test_a_fork_is_killed_at_each_half_page_and_at_any_moment(home):
     while await forked_but_killed(home, f"torn:{number}"):
         number += STEP
     assert number > 4 * STEP
-    killed = [await forked_but_killed(home, fault) for fault in alarms()]
-    assert any(killed)
-    assert not all(killed)
+    killed, moments = [], AnyMoment()
+    for _ in range(ALARMS):
+        killed.append(await forked_but_killed(home, moments.next()))
+        moments.was(killed=killed[-1])
+    assert {*killed} == {True, False}
     await goes_on(home)
 
 
@@ -133,6 +125,8 @@ def test_an_import_is_killed_at_each_half_page_and_at_any_moment(home, tmp_path)
     while imported_but_killed(other, file, f"torn:{number}"):
         number += STEP
     assert number > 4 * STEP
-    killed = [imported_but_killed(other, file, fault) for fault in alarms()]
-    assert any(killed)
-    assert not all(killed)
+    killed, moments = [], AnyMoment()
+    for _ in range(ALARMS):
+        killed.append(imported_but_killed(other, file, moments.next()))
+        moments.was(killed=killed[-1])
+    assert {*killed} == {True, False}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -154,6 +155,26 @@ class Home:
         """Look into the ledger."""
         with sqlite3.connect(self.ledger) as ledger:
             return ledger.execute(sql).fetchall()
+
+
+class AnyMoment:
+    """Kills at moments over as much of a process as it takes here, however busy the machine is.
+
+    After one that came too late the next ones come sooner, and after one that did not, later: so
+    that some kill, and some do not.
+    """
+
+    def __init__(self) -> None:
+        self._dice = random.Random(0)
+        self._within = 0.1  # seconds
+
+    def next(self) -> str:
+        """Return the next fault."""
+        return f"alarm:{self._dice.uniform(1e-6, self._within):f}"
+
+    def was(self, *, killed: bool) -> None:
+        """Take note of what the last one did."""
+        self._within *= 1.1 if killed else 0.9
 
 
 def killed_and_resumed(home: Home, *kills: int, run: Callable[[str], Ended] | None = None) -> Ended:

@@ -18,9 +18,9 @@ def awaited(task) -> list[str]:
 
 
 @pytest.mark.parametrize("tool", ["wait_for_message", "ask_user", "ask_parent"])
-async def test_few_functions_stand_between_the_host_and_the_handler(team, report, tool):
+async def test_few_functions_stand_between_the_host_and_the_handler(opened, report, tool):
     """Each costs on every call; what they do is the call's life, and that of its task."""
-    seen = []
+    seen: list[str] = []
 
     async def call(agent):
         arguments = {} if tool == "wait_for_message" else {"question": "?"}
@@ -46,7 +46,8 @@ async def test_few_functions_stand_between_the_host_and_the_handler(team, report
         await team["a"].wait_ended()
         await agent.complete()
 
-    await team.run("do it", master=master, a=child)
+    async with opened(interactive=True) as team:  # a person is there, and says nothing
+        await team.run("do it", master=master, a=child)
     between = seen[seen.index("call") + 1 : seen.index(HANDLERS.get(tool, tool))]
     report(f"{tool}: between host and handler: {', '.join(between)}")
     assert len(between) <= MAX_BETWEEN

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from prsm_core.errors import StoreError
-from prsm_core.store.known import WritingConnection
+from prsm_core.store.known import BUSY_TIMEOUT_MS, WritingConnection
 from prsm_core.store.migrations import check_version, load_migrations, migrate, require_current
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=sqlite3.Connection)
 
 _LOCK_POLL_S = 0.0005  # a waiter that looks rarely starves beside a busy engine
-_BUSY_TIMEOUT_MS = 5000
 _STATEMENTS = 256
 STRANGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -64,10 +63,10 @@ class LedgerLock:
     def acquire(self) -> None:
         """Take the lock; raise StoreError when another process keeps it too long."""
         # Not a blocking flock: a stopped process that holds the lock must not hang this one.
-        if self._try():
+        if self.take_free():
             return
         deadline = time.monotonic() + self._timeout_s
-        while not self._try():
+        while not self.take_free():
             if time.monotonic() > deadline or self._abandoned.wait(_LOCK_POLL_S):
                 raise self._stuck()
 
@@ -75,7 +74,8 @@ class LedgerLock:
         """Give the lock back."""
         fcntl.flock(self._fd, fcntl.LOCK_UN)
 
-    def _try(self) -> bool:
+    def take_free(self) -> bool:
+        """Take the lock if nobody has it."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -138,10 +138,13 @@ def strange_rows(error: Exception, doing: str) -> StoreError:
 
 
 def open_writer(path: Path, lock: LedgerLock) -> WritingConnection:
-    """Open the ledger for writing, created or upgraded where needed."""
+    """Open the ledger for writing, created or upgraded where needed.
+
+    Any thread may use the connection, one at a time.
+    """
     with lock.held():
         _create(path)
-        conn = open_unlocked(path, "rw", WritingConnection)
+        conn = open_unlocked(path, "rw", WritingConnection, any_thread=True)
         try:
             # First of all: nothing may change in a file that is no ledger of ours.
             check_version(conn, len(load_migrations()))
@@ -207,7 +210,7 @@ def sqlite_version() -> str:
     return sqlite3.sqlite_version
 
 
-def open_unlocked(path: Path, mode: str, factory: type[C]) -> C:
+def open_unlocked(path: Path, mode: str, factory: type[C], *, any_thread: bool = False) -> C:
     """Open a file in a mode of SQLite's URIs; the caller holds the lock, or needs none."""
     sqlite_version()
     conn = sqlite3.connect(
@@ -215,8 +218,9 @@ def open_unlocked(path: Path, mode: str, factory: type[C]) -> C:
         uri=True,
         isolation_level=None,
         cached_statements=_STATEMENTS,
+        check_same_thread=not any_thread,
         factory=factory,
     )
-    conn.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    conn.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     conn.execute("PRAGMA wal_autocheckpoint = 0")
     return conn

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prsm_core.domain.rows import Fence
 
+BUSY_TIMEOUT_MS = 5000
 _MOST = 4096  # entries of each kind; beyond it they are all read again
 
 
@@ -42,14 +43,24 @@ class WritingConnection(sqlite3.Connection):
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # as `sqlite3.connect` calls it
         self.known = Known()
+        self._waits = True  # for the locks of others, as long as `open_unlocked` has said
         self.own_cursor = self.cursor()  # runs all statements of steps: one for each takes its time
 
-    def begin(self) -> None:
-        """Begin a transaction that may write."""
-        self.own_cursor.execute("BEGIN IMMEDIATE")
+    def begin(self, *, wait: bool = True) -> bool:
+        """Begin a transaction that may write; False where another one does, and `wait` is not."""
+        if wait != self._waits:
+            self.own_cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS if wait else 0}")
+            self._waits = wait
+        try:
+            self.own_cursor.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if wait or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            return False
         # Asked inside of it: from here on nobody else can commit.
         (version,) = self.own_cursor.execute("PRAGMA data_version").fetchone()
         self.known.refresh(version)
+        return True
 
     def take_back(self) -> None:
         """Roll back, if SQLite has not done so by itself as where the disk is full."""

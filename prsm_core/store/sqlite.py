@@ -198,7 +198,9 @@ class SqliteStore(Store):
         """
         from prsm_core.store.copies import write_copy  # no run needs it
 
-        return await (await self._writer()).submit(partial(write_copy, new_id=new_id), copy)
+        return await (await self._writer()).submit(
+            partial(write_copy, new_id=new_id), copy, is_short=False
+        )
 
     async def runs(self, session_id: str) -> Sequence[RunNow]:
         """Return the session's runs, oldest first."""

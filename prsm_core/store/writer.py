@@ -1,25 +1,25 @@
-"""The writer thread: the only writing connection of an open store, with group commit.
+"""The writer: the only writing connection of an open store, with group commit.
 
-While one group of jobs is written and synced, the next one gathers in the queue. A failing job
-raises at its own caller and leaves the others alone: the group is then written again, each job in
-a savepoint. A job may therefore run twice.
+What is submitted in one round of the event loop goes together. A step that is alone is written in
+the event loop's own thread, as long as that is done at once: two hand-overs would cost more than
+they spare anybody. All else goes to a thread; while it writes and syncs one group, the next one
+gathers in the queue. A failing job raises at its own caller and leaves the others alone: the group
+is then written again, each job in a savepoint. A job may therefore run twice.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import queue
-import sqlite3
 import threading
+import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from msgspec import Struct
-
-from prsm_core.errors import PrsmError, StoreError
+from prsm_core.errors import StoreError
 from prsm_core.store.connection import LedgerLock, open_writer, to_store_error
 from prsm_core.store.doorbell import Doorbell
+from prsm_core.store.group import Job, Pen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,18 +28,8 @@ if TYPE_CHECKING:
     from prsm_core.store.known import WritingConnection
     from prsm_core.store.limits import StoreLimits
 
-_log = logging.getLogger("prsm.store")
-
 T = TypeVar("T")
 W = TypeVar("W")
-
-
-class _Job(Struct):
-    apply: Callable[[WritingConnection, Any], Any]
-    what: Any
-    future: asyncio.Future[Any]
-    value: Any = None
-    error: Exception | None = None
 
 
 def closed_error() -> StoreError:
@@ -50,21 +40,29 @@ def closed_error() -> StoreError:
 class Writer:
     """Owns the thread; all public methods belong to the event loop that made it."""
 
-    def __init__(self, path: Path, limits: StoreLimits, on_commit: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        limits: StoreLimits,
+        on_commit: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._path = path
         self._limits = limits
         self._on_commit = on_commit
+        self._monotonic = monotonic
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()  # max_pending at most
-        self._queued = 0  # jobs in it, or just being written
-        self._in_line: deque[_Job] = deque()  # jobs that it has no room for, oldest first
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()  # max_pending at most
+        self._gathered: list[Job] = []  # those of this round of the loop
+        self._queued = 0  # jobs in either, or just being written
+        self._in_line: deque[Job] = deque()  # jobs that it has no room for, oldest first
         self._idle = asyncio.Event()  # closing, and all is settled
         self._closing = False
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._abandoned = threading.Event()
-        self._checkpointed = 0  # total_changes at the last checkpoint; the thread's
-        self._written: Doorbell[Sequence[_Job]] = Doorbell(self._loop, self._settle)
+        self._pen: Pen | None = None  # the thread's while it has jobs, else the loop's
+        self._written: Doorbell[Sequence[Job]] = Doorbell(self._loop, self._settle)
         self._thread = threading.Thread(target=self._run, name="prsm-ledger-write", daemon=True)
 
     async def start(self) -> None:
@@ -76,17 +74,20 @@ class Writer:
             self._abandoned.set()  # do not wait for the lock any more
             raise
 
-    def submit(self, apply: Callable[[WritingConnection, W], T], what: W) -> asyncio.Future[T]:
+    def submit(
+        self, apply: Callable[[WritingConnection, W], T], what: W, *, is_short: bool = True
+    ) -> asyncio.Future[T]:
         """Apply something in a transaction; its value comes once that is durable.
+
+        What is not short, as it may take long whatever the disk does, is never waited for.
 
         A caller that is cancelled after the job is queued does not take it back.
         """
         if self._closing:
             raise closed_error()
-        job = _Job(apply, what, self._loop.create_future())
+        job = Job(apply, what, self._loop.create_future(), is_short)
         if self._queued < self._limits.max_pending:
-            self._queued += 1
-            self._queue.put(job)
+            self._gather(job)
         else:
             self._in_line.append(job)
         return job.future
@@ -104,7 +105,37 @@ class Writer:
             self._queue.put(None)
             await asyncio.shield(self._ended)
 
-    def _settle(self, jobs: Sequence[_Job]) -> None:
+    def _gather(self, job: Job) -> None:
+        self._queued += 1
+        self._gathered.append(job)
+        if len(self._gathered) == 1:
+            self._loop.call_soon(self._go)
+
+    def _go(self) -> None:
+        """Write what has gathered, or have it written."""
+        jobs, self._gathered = self._gathered, []
+        if self._queued > 1 or not self._write_at_once(jobs[0]):
+            for job in jobs:
+                self._queue.put(job)
+
+    def _write_at_once(self, job: Job) -> bool:
+        """Write the only job that there is, if it need not wait for anybody.
+
+        The thread waits for the next job meanwhile, so that the pen is ours.
+        """
+        if not job.is_short or self._pen is None:
+            return False
+        try:
+            if not self._pen.write_at_once(job):
+                return False
+        except BaseException:  # Ctrl-C, where nobody handles it, interrupts the loop itself
+            job.error = StoreError("the step was interrupted; it may have been written")
+            self._settle((job,))
+            raise
+        self._settle((job,))
+        return True
+
+    def _settle(self, jobs: Sequence[Job]) -> None:
         self._queued -= len(jobs)
         for job in jobs:
             future = job.future
@@ -125,8 +156,11 @@ class Writer:
         while self._in_line and self._queued < self._limits.max_pending:
             job = self._in_line.popleft()
             if not job.future.done():
-                self._queued += 1
-                self._queue.put(job)
+                self._gather(job)
+
+    def _begin(self, pen: Pen) -> None:
+        self._pen = pen
+        _end(self._opened, None)
 
     def _finished(self, error: StoreError | None) -> None:
         """Hand the thread's last error to whoever opened or closes the store."""
@@ -156,16 +190,15 @@ class Writer:
 
     def _serve(self, lock: LedgerLock) -> None:
         conn = open_writer(self._path, lock)
-        self._post(_end, self._opened, None)
+        pen = Pen(self._path, conn, lock, self._limits, self._monotonic)
+        self._post(self._begin, pen)
         while jobs := self._take():
-            self._write(conn, lock, jobs)
+            pen.write(jobs)
             self._written.leave(jobs)
         self._abandoned.clear()  # opening was, if at all; closing takes its time
-        with lock.held():
-            self._checkpoint(conn)
-            conn.close()
+        pen.close()
 
-    def _take(self) -> list[_Job]:
+    def _take(self) -> list[Job]:
         """Return all that is queued; nothing at the end mark, which comes when all is settled."""
         jobs = []
         job = self._queue.get()
@@ -176,30 +209,6 @@ class Writer:
             job = self._queue.get()  # nobody else takes from it
         return jobs
 
-    def _write(self, conn: WritingConnection, lock: LedgerLock, jobs: Sequence[_Job]) -> None:
-        try:
-            with lock.held():
-                self._checkpoint_if_due(conn)
-                _commit(conn, jobs)
-        except Exception as exc:  # noqa: BLE001 - it is raised at every caller of the group
-            for job in jobs:
-                job.error = to_store_error(exc, "nothing was written")
-
-    def _checkpoint_if_due(self, conn: WritingConnection) -> None:
-        if conn.total_changes - self._checkpointed >= self._limits.checkpoint_rows:
-            self._checkpoint(conn)
-            self._checkpointed = conn.total_changes
-
-    def _checkpoint(self, conn: WritingConnection) -> None:
-        """Fold the log into the ledger; where the disk refuses, the log keeps what was committed.
-
-        So that is no failure of what was written, and the next checkpoint tries again.
-        """
-        try:
-            conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        except sqlite3.OperationalError as error:
-            _log.warning("the log of the ledger %s stays as it is: %s", self._path, error)
-
 
 def _end(future: asyncio.Future[None], error: Exception | None) -> None:
     if future.done():
@@ -208,44 +217,3 @@ def _end(future: asyncio.Future[None], error: Exception | None) -> None:
         future.set_result(None)
     else:
         future.set_exception(error)
-
-
-def _commit(conn: WritingConnection, jobs: Sequence[_Job]) -> None:
-    try:
-        conn.begin()
-        if not _apply_all(conn, jobs):
-            conn.take_back()
-            conn.begin()
-            for job in jobs:
-                _apply(conn, job)
-        conn.own_cursor.execute("COMMIT")
-    except BaseException:
-        conn.take_back()
-        raise
-
-
-def _apply_all(conn: WritingConnection, jobs: Sequence[_Job]) -> bool:
-    """Apply all jobs, as nearly always works; savepoints would cost each of them its pages."""
-    try:
-        for job in jobs:
-            job.value = job.apply(conn, job.what)
-    except Exception:  # noqa: BLE001 - whose it is, and what it means, the second time tells
-        return False
-    return True
-
-
-def _apply(conn: WritingConnection, job: _Job) -> None:
-    """Apply one job or nothing of it; its error is its own."""
-    conn.execute("SAVEPOINT job")
-    try:
-        job.value = job.apply(conn, job.what)
-    except PrsmError as exc:
-        job.error = exc
-    except Exception as exc:  # noqa: BLE001 - it is raised at the caller of this job
-        job.error = to_store_error(exc, "the step cannot be written")
-        job.error.__cause__ = exc
-    if job.error is not None:
-        conn.known.forget()
-        # Fails when SQLite has already rolled everything back (disk full): then all jobs fail.
-        conn.execute("ROLLBACK TO job")
-    conn.execute("RELEASE job")

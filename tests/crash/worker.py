@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.cli import main
-from prsm_core.store import SqliteStore, writer
+from prsm_core.store import SqliteStore, group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,8 +57,8 @@ class Doom:
         self._wrap_call("put_copy")
         if self._kind == "torn":  # which Python ignores, so that a write fails
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        inner = writer._commit
-        writer._commit = lambda conn, jobs: self._write(inner, conn, jobs)
+        inner = group._commit
+        group._commit = lambda *given, **options: self._write(inner, *given, **options)
 
     def _wrap_open(self) -> None:
         inner = SqliteStore._start
@@ -101,7 +101,7 @@ class Doom:
         done = {"commits": self._commits, "writes": self._writes, "seconds": seconds}
         self._mark.write_text(json.dumps(done))
 
-    def _write(self, inner: Callable[[Any, Any], None], conn: Any, jobs: Any) -> None:
+    def _write(self, inner: Callable[..., bool], conn: Any, jobs: Any, **options: Any) -> bool:
         """Write a group of steps, with no room left on the disk if it is that one's turn."""
         self._writes += 1
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -110,7 +110,7 @@ class Doom:
             size = Path(f"{path}-wal").stat().st_size
             resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
         try:
-            inner(conn, jobs)
+            return inner(conn, jobs, **options)
         finally:
             if room is not None and self._kind != "full":
                 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))

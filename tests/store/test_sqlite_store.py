@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.store import SqliteStore
+from prsm_core.store import SqliteStore, StoreLimits
 from prsm_core.testing.store_contract import StoreContract
 
 if TYPE_CHECKING:
@@ -11,4 +11,12 @@ if TYPE_CHECKING:
 
 class TestSqliteStore(StoreContract):
     async def open_store(self, tmp_path: Path) -> SqliteStore:
-        return await SqliteStore.open(tmp_path / "ledger.db")
+        limits = StoreLimits(at_once_s=3600)
+        return await SqliteStore.open(tmp_path / "ledger.db", limits=limits)
+
+
+class TestOnASlowDisk(StoreContract):
+    """The writer thread writes everything but the first step."""
+
+    async def open_store(self, tmp_path: Path) -> SqliteStore:
+        return await SqliteStore.open(tmp_path / "ledger.db", limits=StoreLimits(at_once_s=0))

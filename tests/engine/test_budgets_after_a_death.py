@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from prsm_core.testing.fake_clock import FakeClock
@@ -83,3 +85,38 @@ async def test_a_childs_limit_moves_with_that_of_the_run_unless_it_is_its_own(
         await run_to_death(team, master=master, a=Actor.hang)
     async with opened(**budgets(turns=later)) as again:
         assert (await go_on(again, master=mastered, a=a)).status == "completed"
+
+
+async def test_what_a_person_answers_is_kept_although_the_budget_is_used_up_meanwhile(opened):
+    """The question is asked again before its agent has a session: nothing there could end it."""
+
+    async def master(agent):
+        await agent.spawn(name="a")
+        await agent.call("ask_user", question="which?", options=["red", "blue"])
+
+    async def dies(_):
+        await team.seen("question_asked")
+        await die(team)
+
+    async def spends(agent):
+        await agent.use(total_tokens=1500)
+        await agent.complete()
+
+    async def mastered(agent):
+        await agent.use(total_tokens=1)
+        await agent.hang()
+
+    async with opened(check=False, interactive=True, **budgets(tokens=1000)) as team:
+        await run_to_death(team, master=master, a=dies)
+    async with (
+        opened(interactive=True, **budgets(tokens=1000)) as again,
+        asyncio.TaskGroup() as all_,
+    ):
+        running = all_.create_task(go_on(again, master=mastered, a=spends))
+        await again.seen("budget_exceeded")
+        [asked] = again.engine.requests.waiting()
+        red = {"choices": ["red"], "text": None}
+        assert again.engine.requests.resolve(asked.request_id, "question", red)
+        assert (await running).status == "failed"
+    asked_for = "SELECT status FROM tool_calls WHERE tool_name = 'ask_user'"
+    assert again.ledger.rows(asked_for) == [("completed",)]

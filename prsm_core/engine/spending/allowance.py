@@ -1,8 +1,8 @@
 """What one turn may still use: notes that a budget is used up, and says when the turn ends.
 
 It ends where the model would be asked once more: when a response is complete and has made calls,
-when the last call is answered, at the first sign of the next response. A response without a call
-is taken for the last one, and the turn has a moment to end by itself; what it says then counts.
+when the last call would be answered, at the first sign of the next response. A response without a
+call is taken for the last one, and the turn has a moment to end by itself; what it says counts.
 """
 
 from __future__ import annotations
@@ -87,11 +87,15 @@ class Allowance:
         """Heed the answer of a call; return whether the turn is to end now."""
         return self._is_between and not is_calling and self.error is not None
 
+    def settle(self) -> None:
+        """Have the turn end soon, if its response is not complete before."""
+        self._ends_by = min(self._ends_by, self._clock.now() + SETTLE_SECONDS)
+
     def _step(self, *, has_called: bool) -> bool:
         """Heed that the model may have taken a step."""
         if self.error is None:
             return False
-        self._ends_by = min(self._ends_by, self._clock.now() + SETTLE_SECONDS)
+        self.settle()
         return has_called
 
     def _goes_on(self) -> bool:

@@ -212,6 +212,8 @@ class TurnCalls(Struct, eq=False):
                     outcome = _outcome(call, reply)
                 if not call.closed:
                     await self._close(call, self.turn.answered(call, outcome))
+                if self._is_withheld(call):
+                    await asyncio.get_running_loop().create_future()  # the turn's end cancels it
             except asyncio.CancelledError:
                 self._unclaim(call)
                 raise
@@ -388,12 +390,20 @@ class TurnCalls(Struct, eq=False):
             return failure(error), ()
 
     def _may_answer_first(self, call: Call) -> bool:
-        """Whether an answer may be given before it is durable.
+        """Whether an answer may be given before it is durable."""
+        return not call.consumed and self.tools.is_repeatable(call.name)
 
-        Not in a turn that its budget ends: what the model says next must find it ended.
+    def _is_withheld(self, call: Call) -> bool:
+        """Whether an answer is not given, since the budget of its turn is used up.
+
+        What the model says next would be paid for, and cut off. The turn ends instead, and ends the
+        call. A program that gets an answer asks no model by that; nobody waits for what is made
+        again; other calls that are open keep the model from going on.
         """
-        has_effect = call.consumed or not self.tools.is_repeatable(call.name)
-        return not has_effect and not self.turn.limits.is_used_up
+        if not self.turn.limits.is_used_up or call.is_again or not self.turn.goes_on_with(call):
+            return False
+        is_program = self.parts.program_of(self.life.record.descriptor.provider) is not None
+        return not is_program and self.turn.limits.withholds()
 
     def _finish_row(self, call: Call) -> None:
         outcome = call.outcome

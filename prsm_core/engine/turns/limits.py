@@ -135,6 +135,20 @@ class TurnLimits:
         if self._allowance is not None and self._allowance.answered(is_calling=False):
             self._end_over_budget(self._allowance)
 
+    def withholds(self) -> bool:
+        """Whether an answer, with which the model would go on, is not to be given; then it ends.
+
+        The turn does: now, or as soon as the response is complete that has made the call.
+        """
+        if self._allowance is None or self._allowance.error is None or self._turn.is_completing:
+            return False
+        if self._allowance.answered(is_calling=False):
+            self._end_over_budget(self._allowance)
+        else:
+            self._allowance.settle()
+            self.hurry()
+        return True
+
     def look_in(self) -> float:
         """Return the seconds until a clock may have run out, or silence means something."""
         left = self._clock.remaining()

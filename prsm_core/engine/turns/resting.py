@@ -101,6 +101,11 @@ class RestingTurn:
             return bool(self.calls.open)
         return any(call.completed_at is None for call in self.fold.calls.values())
 
+    def goes_on_with(self, call: Call) -> bool:
+        """Whether the model goes on once this call is answered: no other one is open."""
+        vendors = self.fold.calls.values()
+        return self.calls.open == (call,) and all(one.completed_at is not None for one in vendors)
+
     async def model_speaks(self) -> None:
         """Take note that the model streams, although a call may still wait."""
         if self._phase is RESTING:

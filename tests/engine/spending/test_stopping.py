@@ -40,6 +40,12 @@ async def lead_on(agent, responses, tokens):
         await agent.call("get_budget")
 
 
+async def spend_all(agent):
+    """Use more than a budget of a thousand tokens allows, and be done."""
+    await agent.use(total_tokens=1500)
+    await agent.complete("all spent")
+
+
 async def test_a_turn_that_would_go_on_for_ever_ends_at_the_models_next_step(opened):
     responses: Counter[str] = Counter()
 
@@ -115,6 +121,76 @@ async def test_a_turn_ends_although_its_calls_were_answered_before_the_step_ende
         result = await team.run(master=master)
     assert result.status == "failed"
     assert responses["master"] <= 3
+
+
+async def test_an_answer_with_which_the_model_would_go_on_is_not_given(opened):
+    """Not even one that comes at once, before the provider has told that its step has ended."""
+    answers = []
+
+    async def master(agent):
+        await agent.use(total_tokens=1500)
+        answers.append(await agent.outcome("get_budget", {}, step=False))
+
+    async with opened(**budget(tokens=1000)) as team:
+        result = await team.run(master=master)
+    assert (result.status, answers) == ("failed", [])
+    assert team.ledger.rows("SELECT status FROM tool_calls") == [("completed",)]
+
+
+async def test_a_turn_whose_answer_is_not_given_ends_although_its_provider_tells_no_step(opened):
+    answers = []
+
+    async def master(agent):
+        await agent.outcome("spawn_child", {"name": "spender", "prompt": "work"}, step=False)
+        await team.seen("budget_exceeded")
+        answers.append(await agent.outcome("get_budget", {}, step=False))
+
+    async with opened(**budget(tokens=1000)) as team:
+        result = await team.run(master=master, spender=spend_all)
+    assert (result.status, answers) == ("failed", [])
+
+
+async def test_an_answer_beside_which_others_are_awaited_is_given(opened):
+    answers = []
+
+    async def master(agent):
+        await agent.spawn(name="spender")
+        await agent.start_tool("v", command="make")
+        await team.seen("budget_exceeded")
+        answers.append(await agent.outcome("get_budget", {}, step=False))
+        await agent.end_tool("v")
+        await agent.hang()
+
+    async with opened(**budget(tokens=1000)) as team:
+        result = await team.run(master=master, spender=spend_all)
+    assert result.status == "failed"
+    assert len(answers) == 1
+
+
+async def test_a_result_is_taken_although_the_budget_is_used_up(opened):
+    async def master(agent):
+        await agent.use(total_tokens=1500)
+        answer = await agent.outcome("task_complete", {"summary": " "}, step=False)
+        assert answer.is_error
+        await agent.complete("done after all")
+
+    async with opened(**budget(tokens=1000)) as team:
+        result = await team.run(master=master)
+    assert (result.status, result.summary) == ("completed", "done after all")
+
+
+async def test_a_program_that_is_answered_asks_no_model(opened):
+    async def master(agent):
+        child = {"name": "spender", "prompt": "work"}
+        await agent.outcome("spawn_child", child, step=False)
+        await team.seen("budget_exceeded")
+        for _ in range(3):
+            assert not (await agent.outcome("get_budget", {}, step=False)).is_error
+        await agent.complete("counted")
+
+    async with opened(is_program=True, **budget(tokens=1000)) as team:
+        result = await team.run(master=master, spender=spend_all)
+    assert (result.status, result.summary) == ("completed", "counted"), result
 
 
 async def test_usage_that_is_told_after_the_step_ends_the_turn_too(opened):

@@ -13,6 +13,7 @@ import pytest
 
 from prsm_core.domain.permissions import Deny, PermissionRequest
 from prsm_core.engine.turns.stop import STUCK_SECONDS
+from prsm_core.testing.fake_clock import FakeClock
 
 pytestmark = pytest.mark.requirement("U14")
 
@@ -288,6 +289,65 @@ async def test_nothing_is_begun_while_the_turn_ends(opened):
     assert result.status == "failed"
     assert list(team.manager.roster.names().values()) == ["master"]
     assert not answers or isinstance(answers[0], Deny)
+
+
+async def test_the_answer_of_a_call_that_runs_while_the_turn_ends_leads_to_no_response(opened):
+    """The vendor has not heard of its interrupt by the time its call is answered."""
+    responses: Counter[str] = Counter()
+
+    async def master(agent):
+        await lead_on(agent, responses, 600)
+
+    async with opened(clock=FakeClock(), **budget(tokens=1000)) as team:
+        team.provider.obeys = False
+        result = await team.run(master=master)
+    assert (result.status, result.summary) == ("failed", "response 1\nresponse 2")
+    assert responses["master"] == 2
+    [turn] = team.ledger.events("turn_finished")
+    assert turn["usage"]["total_tokens"] == 1200
+    calls = [one["status"] for one in team.ledger.events("tool_call_finished")]
+    assert calls == ["completed", "completed"], "what was done is told, though nobody hears of it"
+
+
+async def test_an_answer_that_comes_after_a_sibling_has_used_up_the_budget_is_not_given(opened):
+    answers = []
+
+    async def master(agent):
+        await agent.spawn(name="asker")
+        await agent.spawn(name="spender")
+        await agent.collect(2)
+
+    async def asker(agent):
+        answers.append(await agent.call("ask_user", question="which?"))
+
+    async def spender(agent):
+        await team.seen("question_asked")
+        await work_on(agent, Counter(), 1500)
+
+    async with opened(interactive=True, **budget(tokens=1000)) as team:
+        running = team.start(master=master, asker=asker, spender=spender)
+        asked = await team.seen("question_asked")
+        await team.seen("budget_exceeded")
+        because = {"choices": [], "text": "because"}
+        assert team.engine.requests.resolve(asked.data["request"], "question", because)
+        result = await running
+    assert result.status == "failed"
+    assert team["asker"].result.error_kind == "budget_exceeded"
+    assert answers == []
+
+
+async def test_no_client_is_told_to_wait_longer_for_a_call_of_a_turn_that_ends(opened):
+    answers = []
+
+    async def master(agent):
+        await agent.use(total_tokens=1500)
+        answers.append(await agent.call_within(STUCK_SECONDS / 2, "ask_user", question="which?"))
+
+    async with opened(clock=FakeClock(), interactive=True, **budget(tokens=1000)) as team:
+        team.provider.obeys = False
+        result = await team.run(master=master)
+    assert result.status == "failed"
+    assert answers == []
 
 
 async def test_a_run_that_spent_all_exits_with_one_although_a_person_was_missing(opened):

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from prsm_core.domain.permissions import Deny, PermissionRequest
+from prsm_core.domain.permissions import Deny, PermissionRequest, Question
 from prsm_core.engine.turns.stop import STUCK_SECONDS
 from prsm_core.testing.fake_clock import FakeClock
 
@@ -347,6 +347,44 @@ async def test_no_client_is_told_to_wait_longer_for_a_call_of_a_turn_that_ends(o
         team.provider.obeys = False
         result = await team.run(master=master)
     assert result.status == "failed"
+    assert answers == []
+
+
+async def test_what_a_person_answers_while_the_turn_ends_is_not_told_to_the_vendor(opened):
+    sessions, answers = [], []
+
+    async def master(agent):
+        sessions.append(agent.session)
+        request = PermissionRequest(
+            agent_id=agent.id, tool="Bash", arguments={}, cwd="/", command="make"
+        )
+
+        async def tell(answer):
+            answers.append(await answer)
+
+        await agent.start_tool("v", command="make")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(tell(agent.host.authorize(request)))
+            group.create_task(tell(agent.host.ask_user(Question(text="which?"))))
+            permission = await team.seen("permission_requested")
+            question = await team.seen("question_asked")
+            await agent.use(total_tokens=1500)
+            await agent.step_ended()  # the budget ends the turn here at the latest
+            resolve = team.engine.requests.resolve
+            assert resolve(permission.data["request"], "permission", {"verdict": "once"})
+            because = {"choices": [], "text": "because"}
+            assert resolve(question.data["request"], "question", because)
+
+    async with opened(interactive=True, **budget(tokens=1000)) as team:
+        team.provider.obeys = False
+        running = team.start(master=master)
+        await team.seen("permission_resolved", by="user")
+        await team.seen("question_answered", by="user")
+        await team.settled()
+        assert answers == []
+        team.provider.obeys = True
+        await sessions[0].interrupt()
+        assert (await running).status == "failed"
     assert answers == []
 
 

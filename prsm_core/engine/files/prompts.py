@@ -77,6 +77,7 @@ class PromptSnapshots:
         self._settings = settings
         self._seq: int | None = None  # of the newest event; None: nothing was committed here
         self._known: set[str] | None = None  # snapshots that the ledger names; None: not read yet
+        self._naming = asyncio.Lock()  # one at a time, as they were taken
         # Of those that wait for the first turn: that it has begun, and that nobody is to wait.
         self._due: dict[asyncio.Event, asyncio.Event] = {}
         self._told = 0  # how often something was
@@ -131,6 +132,7 @@ class PromptSnapshots:
 
     async def _newest_commit(self) -> int:
         """Return the position of the session's newest commit that told something; 0: none has."""
+        await self._journal.spoken.writing.past()  # what is in the ledger is then heard of
         session = self._journal.session_id
         if self._seq is None:
             known = {info.session_id: info.last_seq for info in await self._store.sessions()}
@@ -155,8 +157,13 @@ class PromptSnapshots:
             return
         securing = self._keeper.secure(wanted.folder)
         self._background.launch(securing, name="what snapshots borrow")
-        if not self._journal.is_over:
-            await self._note(wanted, hold, *taken)
+        async with self._naming:
+            if self._journal.is_over:
+                return
+            is_first = self._known is None
+            await self._note(wanted, *taken)
+        if is_first:
+            await self._retire(wanted.folder)
 
     async def _until_due(self, hold: Hold) -> None:
         """Wait until the model is asked and nothing else is told, or a call wants to write."""
@@ -200,13 +207,10 @@ class PromptSnapshots:
         kept = () if self._known is not None else shadow.snapshots()
         return taken, [one for one in kept if one.session == session]
 
-    async def _note(
-        self, wanted: _Wanted, hold: Hold, taken: Snapshot, kept: Sequence[Snapshot]
-    ) -> None:
+    async def _note(self, wanted: _Wanted, taken: Snapshot, kept: Sequence[Snapshot]) -> None:
         """Have the ledger name a snapshot, and those that a dead engine took and never named."""
         from prsm_core.engine.files.naming import naming, session_snapshot  # once one is taken
 
-        is_first = self._known is None
         if self._known is None:
             state = await self._store.state(self._journal.session_id)
             self._known = {one.snapshot_id for one in state.snapshots}
@@ -228,8 +232,6 @@ class PromptSnapshots:
             at=self._clock.time(),
         )
         await journal.commit(step)
-        if is_first:
-            await self._retire(wanted.folder)
 
     async def _retire(self, folder: Path) -> None:
         """Drop old snapshots, but none of this session, and none that a fork begins at."""

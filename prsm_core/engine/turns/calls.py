@@ -3,7 +3,8 @@
 A call is durable before it acts outside, or in the step by which it acts, with the messages that
 it sends. Its answer is durable before the provider gets it, unless the call is repeatable: it has
 no effect, so that it may be made again after a crash. The engine ends every call of a turn when the
-turn ends; what a provider says about them later is ignored.
+turn ends; what a provider says about them later is ignored. While a budget ends the turn nobody is
+given an answer.
 """
 
 from __future__ import annotations
@@ -220,6 +221,8 @@ class TurnCalls(Struct, eq=False):
             finally:
                 self._ended(call)
             self.turn.calls_changed()
+            if self.turn.is_held and not self.has_completed:
+                await self.turn.hold()  # stored, but not given: the model would be asked once more
         except asyncio.CancelledError:
             if call.id not in self._cut or task.uncancel() > cancels_before:
                 raise

@@ -134,6 +134,8 @@ class SessionHost(Struct, eq=False):
             return turn_over()
         outcome = await turn.earlier.run(name, arguments, call_id, patience_s)
         is_pending = not outcome.is_error and outcome.data.get("type") == "pending"
+        if is_pending and await turn.hold():
+            return turn_over()
         if is_pending and turn.is_running:
             await turn.model_speaks()  # it goes on, while the call still waits
         return outcome

@@ -94,9 +94,10 @@ class Permits:
             return await self._let_in(life, sanitize(request), sandboxed=sandboxed)
         turn.pause()
         try:
-            return await self._let_in(life, sanitize(request), sandboxed=sandboxed)
+            verdict = await self._let_in(life, sanitize(request), sandboxed=sandboxed)
         finally:
             turn.go_on()
+        return Deny(_WHY_NOT["turn_ended"]) if await turn.hold() else verdict
 
     async def _let_in(
         self, life: Life, request: PermissionRequest, *, sandboxed: bool
@@ -141,7 +142,7 @@ class Permits:
     async def ask_user(self, life: Life, question: Question) -> Answer:
         """Ask a person, or what stands in for one; without an answer its text says so."""
         record, turn = life.record, life.turn
-        if life.is_over:
+        if life.is_over or (turn is not None and await turn.hold()):
             return Answer(text=ENDED)
         if turn is not None:
             turn.pause()
@@ -152,6 +153,8 @@ class Permits:
         finally:
             if turn is not None:
                 turn.go_on()
+        if turn is not None:
+            await turn.hold()
         if answer is None:
             return Answer(text=WHY_UNANSWERED.get(by, NO_ANSWER))
         if by != ON_ASK:

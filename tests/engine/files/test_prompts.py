@@ -180,6 +180,7 @@ async def test_a_prompt_to_an_agent_is_kept_with_the_commit_before_it(kept):
     async with kept() as team:
         running = team.start("begin", master=master)
         await team.seen("tool_call_finished")
+        await team.seen("snapshot_taken")  # it is named beside what the call does, or after it
         record = team.manager.roster.resolve("master")
         await team.engine.prompting.prompt(record.agent_id, "go on", "queue")
         said.set()
@@ -200,6 +201,86 @@ async def test_a_prompt_to_an_agent_is_kept_with_the_commit_before_it(kept):
     )
     # What the call has changed may be found just then.
     assert {event.type for event in after[:place]} <= {"file_changed"}
+
+
+async def test_a_prompt_is_kept_with_what_is_being_written_as_it_comes(kept, monkeypatch):
+    """The ledger has it, and whoever reads there may have read it; the engine hears of it later."""
+    told, said = asyncio.Event(), asyncio.Event()
+
+    async def master(agent):
+        await agent.say("what the person has read")
+        await said.wait()
+        await write(agent, str(team.workspace / "a"), "one")
+        await agent.call("wait_for_message")
+        await agent.complete()
+
+    async with kept() as team:
+        append = team.store.append
+
+        async def tell_late(events):
+            written = await append(events)
+            if any(event.data.get("role") == "assistant" for event in written):
+                await told.wait()
+            return written
+
+        monkeypatch.setattr(team.store, "append", tell_late)
+        running = team.start("begin", master=master)
+        read = await team.seen("message_completed", role="assistant")
+        record = team.manager.roster.resolve("master")
+        prompt = team.engine.prompting.prompt(record.agent_id, "go on", "queue")
+        prompting = asyncio.ensure_future(prompt)
+        await asyncio.sleep(0)  # it goes as far as it can
+        told.set()
+        await prompting
+        said.set()
+        assert (await running).exit_code == 0
+        [kept_with] = [one for one in (await state_of(team)).snapshots if one.kind == "prompt"]
+    async with await SqliteStore.open(team.ledger.path, read_only=True) as store:
+        assert (await store.state(SESSION, kept_with.last_commit)).seq == read.seq
+
+
+async def test_a_snapshot_is_named_once_although_the_next_one_is_taken_meanwhile(kept, monkeypatch):
+    said, both_taken, known = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def master(agent):
+        await write(agent, str(team.workspace / "a"), "one")
+        await said.wait()
+        await write(agent, str(team.workspace / "a"), "two")
+        await agent.call("wait_for_message")
+        await agent.complete()
+
+    async with kept() as team:
+        read, secure, reads, taken = team.store.state, team.engine.files.secure, [], []
+
+        async def read_late(*given):
+            reads.append(given)
+            state = await read(*given)
+            if len(reads) == 1:
+                await known.wait()
+            return state
+
+        def secured(folder):
+            taken.append(folder)
+            if len(taken) == 2:
+                both_taken.set()
+            return secure(folder)
+
+        monkeypatch.setattr(team.store, "state", read_late)
+        monkeypatch.setattr(team.engine.files, "secure", secured)
+        running = team.start("begin", master=master)
+        await team.seen("tool_call_finished")
+        record = team.manager.roster.resolve("master")
+        await team.engine.prompting.prompt(record.agent_id, "go on", "queue")
+        said.set()
+        async with asyncio.timeout(DEADLINE):
+            await both_taken.wait()
+        await team.settled()
+        known.set()
+        assert (await running).exit_code == 0
+        state = await state_of(team)
+    assert [one.kind for one in state.snapshots] == ["run", "prompt"]
+    named = [one["snapshot"] for one in team.ledger.events("snapshot_taken")]
+    assert named == [one.snapshot_id for one in state.snapshots]
 
 
 async def test_where_nothing_changed_the_same_snapshot_is_named_again(kept):

@@ -206,6 +206,7 @@ async def test_siblings_end_at_their_next_step_and_a_waiting_parent_at_once(open
             responses["runner"] += 1
             await agent.use(total_tokens=4000)
             await agent.step_ended()
+            await team.settled()  # no model is asked sooner than an interrupt takes
 
     async with opened(**budget(tokens=10_000)) as team:
         watching = asyncio.ensure_future(watch())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ async def spend_all(agent):
 
 async def test_an_answer_with_which_the_model_would_go_on_is_not_given(opened):
     """Not even one that comes at once, before the provider has told that its step has ended."""
-    answers = []
+    answers: list[Any] = []
 
     async def master(agent):
         await agent.use(total_tokens=1500)
@@ -39,7 +40,7 @@ async def test_an_answer_with_which_the_model_would_go_on_is_not_given(opened):
 
 
 async def test_a_turn_whose_answer_is_not_given_ends_although_its_provider_tells_no_step(opened):
-    answers = []
+    answers: list[Any] = []
 
     async def master(agent):
         await agent.outcome("spawn_child", {"name": "spender", "prompt": "work"}, step=False)
@@ -52,7 +53,7 @@ async def test_a_turn_whose_answer_is_not_given_ends_although_its_provider_tells
 
 
 async def test_an_answer_beside_which_others_are_awaited_is_given(opened):
-    answers = []
+    answers: list[Any] = []
 
     async def master(agent):
         await agent.spawn(name="spender")
@@ -96,7 +97,7 @@ async def test_a_program_that_is_answered_asks_no_model(opened):
 
 async def test_nothing_is_begun_while_the_turn_ends(opened):
     """The vendor asks for a command, and for a child, before it has heard of its interrupt."""
-    answers = []
+    answers: list[Any] = []
 
     async def master(agent):
         await agent.use(total_tokens=1500)
@@ -136,7 +137,7 @@ async def test_the_answer_of_a_call_that_runs_while_the_turn_ends_leads_to_no_re
 
 
 async def test_an_answer_that_comes_after_a_sibling_has_used_up_the_budget_is_not_given(opened):
-    answers = []
+    answers: list[Any] = []
 
     async def master(agent):
         await agent.spawn(name="asker")
@@ -163,7 +164,7 @@ async def test_an_answer_that_comes_after_a_sibling_has_used_up_the_budget_is_no
 
 
 async def test_no_client_is_told_to_wait_longer_for_a_call_of_a_turn_that_ends(opened):
-    answers = []
+    answers: list[Any] = []
 
     async def master(agent):
         await agent.use(total_tokens=1500)

@@ -288,6 +288,20 @@ class AppContract(AppFileRules):
             assert not await scene.app.answer(asked["request"], late), "it was answered already"
             await scene.finish("done")
 
+    async def test_several_choices_where_one_is_asked_for_are_refused(self, tmp_path: Path) -> None:
+        """And the question waits on, for one of them."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            await scene.ask("which?", "left", "right")
+            [asked] = await scene.app.requests()
+            with pytest.raises(ConfigError) as refused:
+                await scene.app.answer(asked["request"], Answer(choices=("left", "right")))
+            assert refused.value.code == "one_choice"
+            assert "left, right" in (refused.value.hint or "")
+            assert [row["request"] for row in await scene.app.requests()] == [asked["request"]]
+            assert await scene.app.answer(asked["request"], Answer(choices=("left",)))
+            await scene.finish("done")
+
     async def test_where_nothing_is_offered_there_is_no_choice(self, tmp_path: Path) -> None:
         """Such a question is answered by a text, or by nothing."""
         async with self.open_scene(tmp_path) as scene:

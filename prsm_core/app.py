@@ -147,7 +147,7 @@ def _own(
         clock=clock,
         leaders=leaders,
         external=external,
-        plugins_off=plugins.switched_off,
+        absent=plugins.absent(ProviderSpec),
     )
 
 
@@ -234,7 +234,7 @@ def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:
         "scorers": tuple(plugins.collect(ModelScorerSpec).values()),
         "checks": tuple(plugins.collect(PermissionCheckSpec).values()),
         "providers": plugins.collect(ProviderSpec),
-        "plugins_off": plugins.switched_off,
+        "absent": plugins.absent(ProviderSpec),
         "sinks": tuple(plugins.collect(EventSinkSpec).values()),
         "sink_settings": settings.sinks,
         "told_at_start": [
@@ -300,7 +300,7 @@ async def _open_registry(
             background=background,
             clock=clock,
             state_dir=private_dir(paths.state),
-            plugins_off=plugins.switched_off,
+            absent=plugins.absent(ProviderSpec),
         )
         try:
             yield registry

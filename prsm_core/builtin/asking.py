@@ -32,6 +32,7 @@ _WORDS = {"y": "once", "yes": "once", "allow": "once", "n": "deny", "no": "deny"
 _FOR_ALL = {"oo": "once", "allow all": "once", "dd": "deny", "deny all": "deny"}
 _AGAIN = frozenset({"v", "view"})
 _AGAIN_HINT = "[v] shows it again"
+_ONE = "this question takes one choice."
 PERMISSION = "permission_requested"
 _REQUESTS = frozenset({PERMISSION, "question_asked"})
 _ENDS = frozenset({"permission_resolved", "question_answered"})
@@ -188,8 +189,13 @@ class Desk:
 
     async def _ask_question(self, asked: Event) -> None:
         options = _options(asked)
-        prompt = "number or text: " if options else "answer: "
-        answer = await self._read(prompt, lambda typed: parse_answer(typed, options))
+        several = bool(asked.data.get("multiple"))
+        prompt = f"{'numbers' if several else 'number'} or text: " if options else "answer: "
+
+        def odd(answer: Answer) -> str:
+            return "" if several or len(answer.choices) <= 1 else _ONE
+
+        answer = await self._read(prompt, lambda typed: parse_answer(typed, options), odd)
         self._close(asked)
         await self._app.answer(asked.data["request"], answer or Answer())
 
@@ -215,15 +221,23 @@ class Desk:
             self._open.pop(event.data["request"], None)
             self._screen.forget(event.data["request"])
 
-    async def _read(self, prompt: str, parse: Callable[[str], T | None]) -> T | None:
-        """Prompt until the answer is clear; None at the end of input."""
+    async def _read(
+        self,
+        prompt: str,
+        parse: Callable[[str], T | None],
+        odd: Callable[[T], str] = lambda _: "",
+    ) -> T | None:
+        """Prompt until the answer is clear and nothing is odd with it; None at the end of input."""
         while (typed := await self._read_line(prompt)) is not None:
             if self._is_prompt(typed):
                 continue
             answer = parse(typed)
-            if answer is not None:
+            if answer is None:
+                self._tell_unclear(typed)
+            elif why := odd(answer):
+                self._screen.print_lines([f"{first_line(typed)}: {why}"])
+            else:
                 return answer
-            self._tell_unclear(typed)
         return None
 
     def _is_prompt(self, typed: str) -> bool:

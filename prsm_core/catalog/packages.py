@@ -10,7 +10,6 @@ from pathlib import Path
 
 import prsm_core
 from prsm_core.domain.record import Record
-from prsm_core.plugins.records import SWITCHED_OFF
 
 PUBLISHED = False  # whether the names below are this project's on the public index
 _PREFIX = "prsm-"
@@ -91,13 +90,8 @@ OWN_PROVIDERS = tuple(name for name, package in OWN_PACKAGES.items() if package.
 EXAMPLE = "prsm install codex"  # of a command that leads to a provider
 
 
-def how_to_get(kind: str, *, plugins_off: bool = False) -> str:
-    """Return what to do about a provider that is not there, as the end of a hint.
-
-    With `plugins_off` nobody knows whether it is installed.
-    """
-    if plugins_off:
-        return f"; {SWITCHED_OFF}"
+def how_to_get(kind: str) -> str:
+    """Return what to do about a provider that is not there, as the end of a hint."""
     if kind in OWN_PROVIDERS:
         return f"; prsm install {kind}"
     from difflib import get_close_matches

@@ -283,7 +283,7 @@ async def _opened(
         setup.plugins.collect(ProviderSpec),
         session=options.session or Ids(clock.time).ulid(),
         clock=clock,
-        plugins_off=setup.plugins.switched_off,
+        absent=setup.plugins.absent(ProviderSpec),
     ) as owned:
         if options.task is not None and options.session is None:  # else the ledger knows whose
             model = options.model or defaults.master_model or defaults.model

@@ -8,6 +8,7 @@ from msgspec import field
 
 from prsm_core.domain.record import Record
 from prsm_core.permissions import Redactor
+from prsm_core.plugins.absent import PRESENT, Absent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,8 +38,8 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     """What an engine is made of; everything is given, nothing is looked up.
 
     With `external` the masters of its runs are driven by somebody else, through that provider;
-    the provider and model of a run are then those of the master's children. With `plugins_off`
-    plugins were not looked for, which is told to whoever misses one.
+    the provider and model of a run are then those of the master's children. What is
+    `absent` of the providers, and why, is told to whoever names it.
     """
 
     settings: Settings
@@ -64,7 +65,7 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     told_at_start: Sequence[tuple[str, Mapping[str, Any]]] = ()  # events of each run: type, fields
     shell_env: Mapping[str, str] = field(default_factory=dict)
     open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
-    plugins_off: bool = False
+    absent: Absent = PRESENT
     made: Made | None = None  # of `providers`, where that is done already
     retry: RetryPolicy | None = None  # pauses of another kind than the settings'
     own_rules: OwnRules | None = None  # where the rules of a person's answers go

@@ -60,7 +60,7 @@ def make_providers(config: EngineConfig, background: Background) -> ProviderRegi
         clock=config.clock,
         state_dir=config.state_dir,
         external=config.external,
-        plugins_off=config.plugins_off,
+        absent=config.absent,
         redactor=config.redactor,
     )
 

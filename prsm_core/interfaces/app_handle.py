@@ -128,8 +128,9 @@ class AppHandle(Protocol):
         """Answer a question; False when it was already answered.
 
         Its choices are some of the question's `options`; a text may say anything beside them, or
-        without. Raises ConfigError for a choice that is not offered (code `not_offered`), and for a
-        text that no ledger can keep (`unfit`): the question waits on.
+        without. Raises ConfigError for a choice that is not offered (code `not_offered`), for
+        several where the question is not `multiple` (`one_choice`), and for a text that no ledger
+        can keep (`unfit`): the question waits on.
         """
         ...
 

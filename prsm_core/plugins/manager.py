@@ -12,6 +12,7 @@ from prsm_core.domain.tools import ORCHESTRATION_TOOLS
 from prsm_core.errors import ConfigError, PluginError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.tool import ToolContribution
+from prsm_core.plugins.absent import Absent
 from prsm_core.plugins.candidate import Candidate
 from prsm_core.plugins.discovery import apply_lists, builtin, installed
 from prsm_core.plugins.objects import load_object
@@ -147,6 +148,22 @@ class PluginManager:
         if name not in self._specs[kind] and owner in self._refused:
             record, failure = self._refused[owner]
             raise not_active(record, WORDS[kind], name) from failure
+
+    def absent(self, kind: type[S]) -> Absent:
+        """Return why a record of this kind may not be there."""
+        named = {name: record for name, (record, _) in self._refused.items()}
+        had = {name: named[owner] for (of, name), owner in self._lost.items() if of is kind}
+        owners = {
+            name: record
+            for name, record in {**named, **had}.items()
+            if name not in self._specs[kind]
+        }
+        return Absent(
+            word=WORDS[kind],
+            owners=owners,
+            lost=self.quarantined,
+            switched_off=self.switched_off,
+        )
 
     def owner_of(self, spec: Spec) -> PluginRecord:
         """Return the plugin that contributed a record."""

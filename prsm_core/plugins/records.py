@@ -96,7 +96,7 @@ def not_active(record: PluginRecord, word: str, name: str) -> PluginError:
     hint = (
         "leave out that option, or take it off that list"
         if record.state is PluginState.DISABLED
-        else "`prsm plugins` lists all plugins; --debug shows the traceback"
+        else "`prsm doctor` tells what to do; --debug shows the traceback"
     )
     return PluginError(
         f"{word} {name!r}: plugin {record.name} ({record}) is {record.state}: {record.error}",

@@ -13,6 +13,7 @@ import prsm_core
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import ProcessError
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.kit.temporary import temporary_folder
 from prsm_core.loop.run import run_to_end
 from prsm_core.sim.outcome import Outcome
 from prsm_core.sim.world import simulate
@@ -30,31 +31,37 @@ def play_all(plans: Sequence[Plan], jobs: int, on_outcome: OnOutcome) -> None:
     """Play all plans, at most `jobs` at a time, and tell each outcome in the order of plans.
 
     Plans that are played at a time must differ in their seeds only. Raises ProcessError when
-    one of the processes ends by itself.
+    one of the processes ends by itself, ConfigError where no temporary folder can be made.
     """
     if jobs > 1 and len(plans) > 1:
-        run_to_end(_spread(plans, min(jobs, len(plans)), on_outcome))
+        # Made here: what is wrong with it is told once, and what a killed process leaves goes.
+        with temporary_folder("prsm-sim-") as place:
+            run_to_end(_spread(plans, min(jobs, len(plans)), on_outcome, place))
         return
     for plan in plans:
         if not on_outcome(simulate(plan)):
             return
 
 
-async def _spread(plans: Sequence[Plan], jobs: int, on_outcome: OnOutcome) -> None:
-    row = _Row(plans, on_outcome)
+async def _spread(plans: Sequence[Plan], jobs: int, on_outcome: OnOutcome, place: str) -> None:
+    row = _Row(plans, on_outcome, place)
     async with ProcessLauncher(SystemClock()) as launcher, asyncio.TaskGroup() as group:
         for number in range(jobs):
             _ = group.create_task(row.work(launcher, f"sim {number + 1}"))
 
 
 class _Row:
-    """Owns what is still to do, and the outcomes that came before their turn."""
+    """Owns what is still to do, and the outcomes that came before their turn.
 
-    def __init__(self, plans: Sequence[Plan], on_outcome: OnOutcome) -> None:
+    What processes write to disk lies in `place`.
+    """
+
+    def __init__(self, plans: Sequence[Plan], on_outcome: OnOutcome, place: str) -> None:
         self._todo: Iterator[Plan] = iter(plans)
         self._told: Iterator[Plan] = iter(plans)
         self._next = next(self._told)
         self._on_outcome = on_outcome
+        self._place = place
         self._early: dict[int, Outcome] = {}
         self._is_over = False
 
@@ -63,7 +70,7 @@ class _Row:
         plan = next(self._todo, None)
         if plan is None:
             return
-        async with _worker(launcher, plan, name) as process:
+        async with _worker(launcher, plan, name, self._place) as process:
             lines = process.lines()
             while plan is not None and not self._is_over:
                 await process.write(f"{plan.seed}\n".encode())
@@ -84,7 +91,9 @@ class _Row:
 
 
 @asynccontextmanager
-async def _worker(launcher: ProcessLauncher, plan: Plan, name: str) -> AsyncIterator[ChildProcess]:
+async def _worker(
+    launcher: ProcessLauncher, plan: Plan, name: str, place: str
+) -> AsyncIterator[ChildProcess]:
     """Start this very program again, to play the seeds that it reads."""
     faults = ",".join(sorted(plan.faults)) or "none"
     options = (faults, str(plan.agents), repr(plan.minutes))
@@ -92,7 +101,7 @@ async def _worker(launcher: ProcessLauncher, plan: Plan, name: str) -> AsyncIter
     process = await launcher.start(
         (sys.executable, "-m", "prsm_core.sim", *options),
         name=name,
-        env={"PYTHONPATH": str(home)},
+        env={"PYTHONPATH": str(home), "TMPDIR": place},
     )
     try:
         yield process

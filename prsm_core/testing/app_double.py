@@ -313,7 +313,8 @@ class ScriptedApp(ScriptedChanges):
         event = self._open_request(request, "question")
         if event is None:
             return False
-        check_choices(answer.choices, event.data.get("options") or ())
+        several = bool(event.data.get("multiple"))
+        check_choices(answer.choices, event.data.get("options") or (), multiple=several)
         self.answers.append((request, answer))
         said = {"choices": list(answer.choices), "text": answer.text}
         ended: dict[str, Any] = {"request": request, "answer": said, "by": "user", "via": via}

@@ -112,6 +112,21 @@ async def test_the_prompt_of_a_question_that_is_answered_elsewhere_is_not_shown_
     assert err.getvalue().count("answer: ") == 1
 
 
+async def test_several_choices_where_one_is_asked_for_are_asked_again(app, console):
+    err, type_ = console
+    asked = {"question": "Which?", "options": ["red", "blue"]}
+    app.say("question_asked", "m", request="q", multiple=False, **asked)
+    await err.shows("number or text: ")
+    type_("1 2\n")
+    await err.shows("1 2: this question takes one choice.\nnumber or text: ")
+    type_("2\n")
+    assert await app.answered("q") == Answer(choices=("blue",))
+    app.say("question_asked", "m", request="q2", multiple=True, **asked)
+    await err.shows("numbers or text: ")
+    type_("1 2\n")
+    assert await app.answered("q2") == Answer(choices=("red", "blue"))
+
+
 @pytest.mark.requirement("D9")
 async def test_the_whole_command_is_shown_and_nothing_in_it_can_pass_for_something_else(
     app, ask, console

@@ -45,4 +45,3 @@ def test_what_is_not_there_is_told_with_the_way_to_it():
     assert how_to_get("codex") == "; prsm install codex"
     assert how_to_get("codx") == "; did you mean codex?"
     assert how_to_get("zzz") == ""
-    assert "install" not in how_to_get("codex", plugins_off=True)

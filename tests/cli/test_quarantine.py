@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -102,6 +103,54 @@ def test_the_provider_of_the_configuration_counts_as_asked_for_by_name(site, prs
     done = prsm_process("run", "say hello", "--set", "defaults.provider=exits")
     assert (done.code, done.out) == (2, "")
     assert "plugin exits (prsm-exits 1.0) is broken: SystemExit: 7" in done.err
+
+
+KINDS = {
+    "own model": ("--model", "exits/big"),
+    "its name as a model": ("--model", "exits"),
+    "an alias": ("--model", "best", "--set", "models.best={provider: exits, model_id: big}"),
+    "default model": ("--set", "defaults.model=exits/big"),
+    "a kind": ("--provider", "mine", "--set", "providers.mine.kind=exits"),
+    "a model of a kind": ("--model", "mine/big", "--set", "providers.mine.kind=exits"),
+}
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_however_a_provider_is_named_the_plugin_that_has_it_is_told_with_the_cure(
+    how, site, prsm_process
+):
+    site.add("exits", FAULTS["exits"][0])
+    done = prsm_process("run", "say hello", *KINDS[how])
+    assert (done.code, done.out) in {(2, ""), (3, "")}
+    *_, said, hint = done.err.splitlines()
+    assert said.startswith("prsm: ")
+    assert "plugin exits (prsm-exits 1.0) is broken: SystemExit: 7" in said
+    assert hint == "hint: `prsm doctor` tells what to do; --debug shows the traceback"
+
+
+def test_a_plugin_that_is_switched_off_is_told_to_whoever_names_its_model(site, prsm_process):
+    site.add("exits", provider("exits"))
+    done = prsm_process("run", "say hello", "--model", "exits/big", "--without-plugin", "exits")
+    assert "plugin exits (prsm-exits 1.0) is disabled: disabled by --without-plugin" in done.err
+    assert "hint: leave out that option, or take it off that list" in done.err
+
+
+def test_a_plugin_that_could_not_say_what_it_has_is_told_with_a_provider_that_is_missing(
+    site, prsm_process
+):
+    site.add("exits", FAULTS["exits"][0])
+    done = prsm_process("run", "say hello", "--provider", "other")
+    assert "provider 'other' is not installed" in done.err
+    assert "; plugin exits (prsm-exits 1.0) is broken: SystemExit: 7; `prsm doctor`" in done.err
+
+
+def test_doctor_names_the_plugin_that_has_the_default_provider(site, prsm_process):
+    site.add("exits", FAULTS["exits"][0])
+    home = Path(os.environ["PRSM_HOME"])
+    home.mkdir(exist_ok=True)
+    (home / "config.yaml").write_text("defaults: {provider: exits}\n")
+    done = prsm_process("doctor")
+    assert "names exits: plugin exits, which has it, is broken: SystemExit: 7" in done.out
 
 
 POLICY = """

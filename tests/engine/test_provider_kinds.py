@@ -11,6 +11,7 @@ from prsm_core.errors import ConfigError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSpec, ProviderStatus
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.plugins.absent import Absent
 
 
 class Plain(Provider):
@@ -91,10 +92,10 @@ async def test_only_a_package_of_this_project_is_one_to_install(registry_of, nam
 async def test_where_plugins_are_switched_off_nobody_is_told_to_install_one(registry_of):
     off = "plugins are switched off: leave out --no-plugins"
     with pytest.raises(ProviderNotAvailableError, match="'codex' is not loaded") as told:
-        await registry_of({}, plugins_off=True).get("codex")
+        await registry_of({}, absent=Absent(switched_off=True)).get("codex")
     assert told.value.hint == f"loaded: plain; {off}"
     with pytest.raises(ProviderNotAvailableError, match="no provider is loaded") as told:
-        await registry_of({}, plugins_off=True).choose(None)
+        await registry_of({}, absent=Absent(switched_off=True)).choose(None)
     assert str(told.value.hint).startswith(off)
 
 

@@ -34,12 +34,13 @@ def test_two_processes_print_what_one_does_in_the_same_order(capsys):
     assert [json.loads(line).get("seed") for line in alone.splitlines()] == [4, 5, 6, 7, None]
 
 
-def test_where_no_temporary_folder_can_be_made_the_cure_is_told(capsys, monkeypatch):
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_where_no_temporary_folder_can_be_made_the_cure_is_told(capsys, monkeypatch, jobs):
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at-all")
-    assert main(["sim", "--seed", "1..2", "--agents", "4"]) == 2
-    err = capsys.readouterr().err
-    assert "no temporary folder can be made: No such file or directory" in err
-    assert "hint: TMPDIR names another folder" in err
+    assert main(["sim", "--seed", "1..2", "--agents", "4", "--jobs", jobs]) == 2
+    said, cure = capsys.readouterr().err.splitlines()
+    assert said.startswith("prsm: no temporary folder can be made: No such file or directory")
+    assert cure == "hint: TMPDIR names another folder for temporary files"
 
 
 @pytest.mark.requirement("F3")

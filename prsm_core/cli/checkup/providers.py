@@ -30,11 +30,18 @@ def check_providers(
 ) -> Iterator[Finding]:
     """Ask every provider whether it can be used, all at once."""
     settings, plugins = setup.settings, setup.plugins
+    absent = plugins.absent(ProviderSpec)
     named = {name for name in (*settings.providers, settings.defaults.provider) if name}
     for name in sorted(named - configured_specs(plugins.collect(ProviderSpec), settings).keys()):
         cure = f"name another{how_to_get(kind_of(name, settings))}"
-        where = _place(name, settings)
-        yield broken("providers", f"{where}names {name}, which is not installed", cure)
+        where, kind = _place(name, settings), kind_of(name, settings)
+        if kind in absent.owners:
+            owner = absent.owners[kind]
+            text = f"plugin {owner.name}, which has it, is {owner.state}: {owner.error}"
+            cure = f"see to plugin {owner.name}, or name another"
+            yield broken("providers", f"{where}names {name}: {text}", cure)
+        else:
+            yield broken("providers", f"{where}names {name}, which is not installed", cure)
     found = _probe(settings, plugins, paths)
     if not found:
         cure = f"install one, for example `{EXAMPLE}`; `prsm plugins` shows what keeps one off"

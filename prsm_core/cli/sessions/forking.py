@@ -96,7 +96,11 @@ def _models(launch: Launch, request: Fork) -> Mapping[str, tuple[str, str]]:
     from prsm_core.interfaces.provider import ProviderSpec
 
     setup = load_setup(launch, request.workspace)
-    names = ModelNames(settings=setup.settings, providers=setup.plugins.collect(ProviderSpec))
+    names = ModelNames(
+        settings=setup.settings,
+        providers=setup.plugins.collect(ProviderSpec),
+        absent=setup.plugins.absent(ProviderSpec),
+    )
     found = {}
     for text in request.models:
         agent, sign, wanted = text.partition("=")

@@ -169,9 +169,10 @@ class View:
     @cached_property
     def _covered_late(self) -> tuple[str, ...]:
         gone = (*self._temps, *self._emptied, *self._covered_early)
+        there = (*self._kept, *self._shown)  # shown all the same, with what is hidden in it
         covered: list[str] = []
         for path in self._hidden_there:
-            is_gone = is_below_any(path, gone) and not is_below_any(path, self._kept)
+            is_gone = is_below_any(path, gone) and not is_below_any(path, there)
             if is_gone or path in (*self._kept, *gone) or is_below_any(path, covered):
                 continue
             covered.append(path)
@@ -182,12 +183,14 @@ class View:
             yield from ("--tmpfs", path)
         for path in self._temps:
             yield from ("--bind", os.path.join(self.base, "tmp"), path)  # noqa: PTH118
-        # Programs, and the names of hosts, may lie in what was covered.
+        yield from _over_itself("--ro-bind-try", self._shown)
+
+    @cached_property
+    def _shown(self) -> tuple[str, ...]:
+        """Programs, and the names of hosts, that lie in what is covered."""
         shown = (*self.path, os.path.realpath("/etc/resolv.conf"))
         hidden = (*self._emptied, *self._covered_early, *self._temps)
-        yield from _over_itself(
-            "--ro-bind-try", [path for path in shown if is_below_any(path, hidden)]
-        )
+        return tuple(path for path in shown if is_below_any(path, hidden))
 
 
 def _over_itself(option: str, paths: Sequence[str]) -> Iterator[str]:

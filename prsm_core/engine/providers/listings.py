@@ -55,7 +55,10 @@ class Listings:
         self._turns: dict[str, asyncio.Lock] = {}
         self._is_read = False
         self.names = ModelNames(
-            settings=settings, providers=registry.names, listed=self._heard
+            settings=settings,
+            providers=registry.names,
+            listed=self._heard,
+            absent=registry.absent,
         )  # with all that is heard meanwhile
 
     async def check(

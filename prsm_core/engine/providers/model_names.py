@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from prsm_core.catalog.packages import OWN_PROVIDERS
 from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
+from prsm_core.plugins.absent import PRESENT, Absent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,11 +71,13 @@ class ModelNames(Record, frozen=True, kw_only=True):
         settings: Their aliases and registry; what those say is taken.
         providers: The installed ones.
         listed: What providers have listed so far.
+        absent: Why a provider may not be installed.
     """
 
     settings: Settings
     providers: Collection[str]
     listed: Listed = field(default_factory=dict)
+    absent: Absent = PRESENT
 
     def place(self, text: str, base: str) -> tuple[str, str]:
         """Return the provider and the model that a name means; `base` has the bare models.
@@ -119,6 +122,8 @@ class ModelNames(Record, frozen=True, kw_only=True):
     def check_provider(self, text: str) -> None:
         """Raise ModelNotAvailableError, with the nearest, for the name of no installed provider."""
         if text not in self.providers:
+            if (why := self.absent.why(self._kind(text))) is not None:
+                raise ModelNotAvailableError(why.message, hint=why.hint)
             near = _slips(text, (*self.providers, *OWN_PROVIDERS))
             meant = f"did you mean {near[0]}? " if near and near[0] != text else ""
             raise ModelNotAvailableError(
@@ -151,7 +156,12 @@ class ModelNames(Record, frozen=True, kw_only=True):
 
     @property
     def _installed(self) -> str:
-        return f"installed providers: {', '.join(sorted(self.providers)) or 'none'}"
+        there = ", ".join(sorted(self.providers)) or "none"
+        return f"installed providers: {there}{self.absent.hint}"
+
+    def _kind(self, provider: str) -> str:
+        section = self.settings.providers.get(provider)
+        return provider if section is None or section.kind is None else section.kind
 
     def _told_nearest(self, text: str, base: str) -> str:
         return ", ".join(self.nearest(text, base)) or "none is known"
@@ -216,6 +226,9 @@ class ModelNames(Record, frozen=True, kw_only=True):
         """
         if provider in self.providers:
             return None
+        if (why := self.absent.why(self._kind(provider))) is not None:
+            what = f"model {text!r} needs {why.message}"
+            return _Wrong(what, text, hint=why.hint, code=ModelNotAvailableError.code)
         installed = self._installed
         near = _slips(provider, self.providers)
         if (

@@ -19,6 +19,7 @@ from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.engine.providers.registry import build_provider_registry
 from prsm_core.kit.background import Background
 from prsm_core.permissions import Redactor
+from prsm_core.plugins.absent import PRESENT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.plugins.absent import Absent
 
     OnError = Callable[[str, Exception], None]
 
@@ -71,7 +73,7 @@ async def open_owned(
     clock: Clock,
     leaders: tuple[ProcessIdentity, ...] = (),
     external: ProviderSpec | None = None,
-    plugins_off: bool = False,
+    absent: Absent = PRESENT,
 ) -> AsyncIterator[Owned]:
     """Become the owner of a session; raises SessionOwnedError when another process is."""
     surprises = _Surprises()
@@ -93,7 +95,7 @@ async def open_owned(
                 clock=clock,
                 state_dir=state_dir,
                 external=external,
-                plugins_off=plugins_off,
+                absent=absent,
                 redactor=redactor,
             )
             try:

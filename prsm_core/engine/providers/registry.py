@@ -22,8 +22,8 @@ from prsm_core.errors import (
 )
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.permissions import Redactor
+from prsm_core.plugins.absent import PRESENT
 from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError
-from prsm_core.plugins.records import SWITCHED_OFF
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ProviderStatus,
     )
     from prsm_core.kit.background import Background
+    from prsm_core.plugins.absent import Absent
 
 _log = logging.getLogger("prsm.engine")
 
@@ -140,11 +141,11 @@ class ProviderRegistry:
         external: ProviderSpec | None = None,
         *,
         boxes: LateBoxes,
-        plugins_off: bool = False,
+        absent: Absent = PRESENT,
     ) -> None:
         self.residents = residents
         self._boxes = boxes
-        self._plugins_off = plugins_off
+        self.absent = absent  # why a provider may not be there
         self._specs = dict(specs)
         self._names = frozenset(specs)
         self._external = external
@@ -255,16 +256,22 @@ class ProviderRegistry:
 
     def _not_installed(self, name: str) -> ProviderNotAvailableError:
         kind = kind_of(name, self._settings)
+        if (why := self.absent.why(kind)) is not None:
+            of = "" if kind == name else f"provider {name!r} is of the kind {kind!r}: "
+            return ProviderNotAvailableError(f"{of}{why.message}", hint=why.hint)
         needs = "" if kind == name else f": it is of the kind {kind!r}, which no plugin has"
         there = ", ".join(sorted(self._specs)) or "none"
         return ProviderNotAvailableError(
             f"provider {name!r} is not {self._present}{needs}",
-            hint=f"{self._present}: {there}{how_to_get(kind, plugins_off=self._plugins_off)}",
+            hint=f"{self._present}: {there}{self._cure(kind)}",
         )
+
+    def _cure(self, kind: str) -> str:
+        return self.absent.hint or how_to_get(kind)
 
     @property
     def _present(self) -> str:
-        return "loaded" if self._plugins_off else "installed"
+        return "loaded" if self.absent.switched_off else "installed"
 
     def _under_its_name(self, error: ConfigError, name: str) -> ConfigError:
         """Return a plugin's error about a section: the plugin knows it by its own name only."""
@@ -345,10 +352,10 @@ class ProviderRegistry:
             why = f"provider {name} cannot be used: {status.reason or 'no reason given'}"
             reasons.append(ProviderNotAvailableError(why, hint=status.hint))
         if not reasons:
-            cure = f"install one, for example: {EXAMPLE}"
+            cure = self.absent.hint.removeprefix("; ") or f"install one, for example: {EXAMPLE}"
             raise ProviderNotAvailableError(
                 f"no provider is {self._present}",
-                hint=f"{SWITCHED_OFF if self._plugins_off else cure}; prsm demo needs none",
+                hint=f"{cure}; prsm demo needs none",
             )
         raise reasons[0]
 
@@ -427,13 +434,12 @@ def build_provider_registry(
     clock: Clock,
     state_dir: Path,
     external: ProviderSpec | None = None,
-    plugins_off: bool = False,
+    absent: Absent = PRESENT,
     redactor: Redactor | None = None,
 ) -> ProviderRegistry:
     """Return the registry of the installed and configured providers under the given settings.
 
-    With `plugins_off` those that plugins bring were not looked for, which errors then tell. What
-    providers keep on disk goes through the `redactor`.
+    What is `absent`, and why, errors tell. What providers keep on disk goes through the `redactor`.
     """
     redactor = redactor or Redactor(())
 
@@ -456,5 +462,5 @@ def build_provider_registry(
         residents,
         external,
         boxes=boxes,
-        plugins_off=plugins_off,
+        absent=absent,
     )

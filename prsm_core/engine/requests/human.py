@@ -235,7 +235,9 @@ class HumanRequests:
         if request.row is not None:  # what it offered is what was shown, which may be redacted
             from prsm_core.engine.requests.offered import check_choices  # once a person answers
 
-            check_choices(answer.get("choices", ()), request.row.payload.get("options", ()))
+            asked = request.row.payload
+            several = bool(asked.get("multiple"))
+            check_choices(answer.get("choices", ()), asked.get("options", ()), multiple=several)
         if sanitize(answer) != answer:  # else its end could not be written, and it would stay open
             raise ConfigError("the answer is no Unicode text", hint=UNFIT_CURE, code="unfit")
         if not request.settle(answer, by, via):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -24,8 +26,16 @@ def outside_temp():
 
 
 @pytest.fixture
-def home(outside_temp):
-    folder = outside_temp / "home"
+def home(outside_temp, request):
+    """The home of a person; outside the temp folder unless a test wants it there ("temp")."""
+    if getattr(request, "param", None) != "temp":
+        yield _with_secrets(outside_temp / "home")
+        return
+    with tempfile.TemporaryDirectory(prefix="prsm-tests-") as place:
+        yield _with_secrets(Path(place, "home"))
+
+
+def _with_secrets(folder):
     (folder / ".ssh").mkdir(parents=True)
     (folder / ".ssh" / "id_rsa").write_text("private")
     (folder / ".netrc").write_text("password")

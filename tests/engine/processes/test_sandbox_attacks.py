@@ -22,6 +22,7 @@ import pytest
 from prsm_core.engine.processes.view import STAND_INS
 from prsm_core.shell.words import word_set
 from tests.engine.sandboxes import is_there, needs_bwrap, output_of, text_of
+from tests.person import home_outside
 
 pytestmark = [needs_bwrap, pytest.mark.requirement("U23")]
 REPOSITORY = Path(__file__).parents[3]
@@ -299,6 +300,22 @@ async def test_secrets_of_the_workspace_and_folders_of_prsm_cannot_be_read(
     assert (workspace / "deep" / ".env").read_text() == "in one that came later"
 
 
+@pytest.mark.parametrize("home", ["temp"], indirect=True)
+async def test_a_home_in_the_temp_folder_hides_its_secrets_whatever_of_it_is_shown(
+    opened, home, monkeypatch
+):
+    work = home / "work"
+    work.mkdir()
+    (home / ".netrc").write_text("secret home")
+    steal = f"grep -rs -e secret -e private {home}; cat {home}/.netrc {home}/.ssh/id_rsa"
+    assert (await opened(work=work)(steal)).stdout == ""
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{home}")  # so that its programs are found
+    assert (await opened(work=work)(steal)).stdout == ""
+    assert (await opened(work=home)(steal)).stdout == ""
+    opening = opened(work=work, writable=(str(home),))
+    assert (await opening(steal)).stdout == ""
+
+
 async def test_a_workspace_that_is_the_home_hides_its_secrets_all_the_same(opened, home):
     run = opened(work=home)
     done = await run("cat .ssh/id_rsa .netrc; echo x > new; echo x > .bashrc; cat notes")
@@ -341,7 +358,7 @@ def plain_user_argv(test_file):
 
     In mounts of its own, so that an interpreter below root's home can be started all the same.
     """
-    home = Path.home()
+    home = home_outside()
     needed = sorted({Path(path).resolve() for path in (sys.prefix, sys.base_prefix, REPOSITORY)})
     closed = {home, *filter(None, map(closed_folder, needed))}
     inside = [path for path in needed if any(path.is_relative_to(folder) for folder in closed)]

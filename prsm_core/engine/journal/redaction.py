@@ -64,6 +64,9 @@ WRITTEN: Mapping[type, tuple[str, ...]] = {
     SessionSnapshot: ("description", "branch", "unquiet"),
     TurnResult: ("messages", "tool_calls", "error", "compaction", "permissions_used"),
 }
+# An id of the record that what was written tells again, as the result of an agent does whose it is.
+# It stands beside it as it is, so that there is nothing to hide.
+_TOLD_AGAIN: Mapping[type, str] = {RoutedMessage: "source"}
 # Fields of an event that stands for itself which hold ids that the engine made, in each event.
 _IDS = frozenset({"turn", "id"})
 _RECORDS = {record.__name__: record for record in WRITTEN}
@@ -167,6 +170,7 @@ _JSON = (
     *(f"  {line}" for line in _ANY),
     "elif held: rest.append(held)",
 )
+_CLEAN = "held not in clean"
 
 
 def _lines(kind: type, place: str) -> Iterator[str]:
@@ -175,7 +179,8 @@ def _lines(kind: type, place: str) -> Iterator[str]:
     Where a field always holds a record, these are the fields of that. Only a text of the very type
     is told by itself to be clean: one of another type may equal what it is not.
     """
-    hints = get_annotations(kind)
+    hints, told = get_annotations(kind), _TOLD_AGAIN.get(kind)
+    clean = _CLEAN if told is None else f"{_CLEAN} and held != {place}.{told}"
     for name in kind.texts if issubclass(kind, Write) else WRITTEN[kind]:
         hint = hints[name]
         if hint in _RECORDS:
@@ -187,7 +192,8 @@ def _lines(kind: type, place: str) -> Iterator[str]:
         if record is not None:
             yield from _each(record, f"{name}_one")
         else:
-            yield from _JSON if hint.startswith("Mapping") else _ANY
+            lines = _JSON if hint.startswith("Mapping") else _ANY
+            yield from (line.replace(_CLEAN, clean) for line in lines)
 
 
 def _each(record: type, one: str) -> Iterator[str]:

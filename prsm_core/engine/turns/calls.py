@@ -221,8 +221,6 @@ class TurnCalls(Struct, eq=False):
             finally:
                 self._ended(call)
             self.turn.calls_changed()
-            if self.turn.is_held and not self.has_completed:
-                await self.turn.hold()  # stored, but not given: the model would be asked once more
         except asyncio.CancelledError:
             if call.id not in self._cut or task.uncancel() > cancels_before:
                 raise
@@ -397,12 +395,14 @@ class TurnCalls(Struct, eq=False):
         return not call.consumed and self.tools.is_repeatable(call.name)
 
     def _is_withheld(self, call: Call) -> bool:
-        """Whether an answer is not given, since the budget of its turn is used up.
+        """Whether an answer is stored and not given, since the budget of its turn is used up.
 
         What the model says next would be paid for, and cut off. The turn ends instead, and ends the
-        call. A program that gets an answer asks no model by that; nobody waits for what is made
-        again; other calls that are open keep the model from going on.
+        call. If it does not end yet: a program that gets an answer asks no model by that; nobody
+        waits for what is made again; other calls that are open keep the model from going on.
         """
+        if self.turn.is_held:
+            return not self.has_completed
         if not self.turn.limits.is_used_up or call.is_again or not self.turn.goes_on_with(call):
             return False
         is_program = self.parts.program_of(self.life.record.descriptor.provider) is not None

@@ -353,6 +353,20 @@ def test_each_field_of_each_write_is_looked_at(name, path, held):
     assert may_hold_secret([_with(WRITES[name], path, value)], REDACTOR)
 
 
+def test_an_id_that_a_message_tells_again_hides_nothing_but_itself():
+    message = Steps().message("worker-one", "master")
+    source = message.source or ""
+    redactor = Redactor([source, SECRET])  # as if an id were a secret: it would be found
+    for payload, expected in (
+        ({"agent_id": source}, False),
+        ({"agent_id": f"{source}."}, True),
+        ({"agent_id": source, "summary": SAID}, True),
+        ({source: "x"}, True),
+    ):
+        [sent] = Steps().sent(replace(message, payload=payload))
+        assert may_hold_secret([sent], redactor) is expected, payload
+
+
 def test_fields_of_events_that_are_named_like_ids_hold_ids():
     """The one of a message is PRSM's own; a field of another event needs a look at this."""
     assert [kind for kind, names in EVENT_FIELDS.items() if "id" in names] == ["message_completed"]

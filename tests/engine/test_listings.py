@@ -11,6 +11,7 @@ import pytest
 from prsm_core.config.schema import Settings
 from prsm_core.domain.models import ModelInfo
 from prsm_core.engine.providers.listings import KEPT_SECONDS, Listings
+from prsm_core.plugins.absent import PRESENT
 from prsm_core.testing.fake_clock import FakeClock
 
 FULL = ModelInfo(
@@ -43,6 +44,7 @@ class Registry:
     def __init__(self, **providers):
         self.providers = providers
         self.names = frozenset(providers)
+        self.absent = PRESENT
 
     async def get(self, name):
         return self.providers[name]

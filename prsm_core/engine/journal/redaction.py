@@ -67,6 +67,9 @@ WRITTEN: Mapping[type, tuple[str, ...]] = {
 # An id of the record that what was written tells again, as the result of an agent does whose it is.
 # It stands beside it as it is, so that there is nothing to hide.
 _TOLD_AGAIN: Mapping[type, str] = {RoutedMessage: "source"}
+# An id that its reader tells again, as whoever answers a question: it is looked at with the rest of
+# its step, for less than by itself when it comes back.
+_COMES_BACK: Mapping[type, tuple[str, ...]] = {RoutedMessage: ("correlation_id",)}
 # Fields of an event that stands for itself which hold ids that the engine made, in each event.
 _IDS = frozenset({"turn", "id"})
 _RECORDS = {record.__name__: record for record in WRITTEN}
@@ -181,7 +184,8 @@ def _lines(kind: type, place: str) -> Iterator[str]:
     """
     hints, told = get_annotations(kind), _TOLD_AGAIN.get(kind)
     clean = _CLEAN if told is None else f"{_CLEAN} and held != {place}.{told}"
-    for name in kind.texts if issubclass(kind, Write) else WRITTEN[kind]:
+    texts = kind.texts if issubclass(kind, Write) else WRITTEN[kind]
+    for name in (*texts, *_COMES_BACK.get(kind, ())):
         hint = hints[name]
         if hint in _RECORDS:
             yield f"{name} = {place}.{name}"

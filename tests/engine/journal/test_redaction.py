@@ -365,6 +365,8 @@ def test_an_id_that_a_message_tells_again_hides_nothing_but_itself():
     ):
         [sent] = Steps().sent(replace(message, payload=payload))
         assert may_hold_secret([sent], redactor) is expected, payload
+    [sent] = Steps().sent(replace(message, correlation_id=SAID))
+    assert may_hold_secret([sent], redactor), "it is looked at with the rest: it comes back"
 
 
 def test_fields_of_events_that_are_named_like_ids_hold_ids():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -35,6 +37,23 @@ async def team():
 
 def states(app):
     return {one.change.id: one.state for one in app.change_rows}
+
+
+@asynccontextmanager
+async def held_lines(app):
+    """Let the lines of changes come once the event is set that is yielded."""
+    told, come = app.show_change, asyncio.Event()
+
+    async def tell_later(change):
+        await come.wait()
+        return await told(change)
+
+    app.show_change = tell_later
+    try:
+        yield come
+    finally:
+        come.set()
+        app.show_change = told
 
 
 async def open_changes(eyes):
@@ -144,6 +163,82 @@ async def test_a_comment_begun_in_the_list_is_on_the_first_line_that_differs():
         await eyes.type("a and x decide nothing\n")
         await eyes.until(lambda: bool(app.prompts))
         assert app.prompts[0][1].endswith("a and x decide nothing")
+        assert set(states(app).values()) == {"pending"}
+
+
+@pytest.mark.parametrize("keys", [(), ("enter", "down", "end")], ids=["list", "lines"])
+async def test_a_comment_begun_before_the_lines_came_is_on_them(keys):
+    app = await team()
+    async with watching(app) as eyes, held_lines(app) as come:
+        await open_changes(eyes)
+        await eyes.press(*keys, "c")
+        await eyes.sees("a comment on all of the change to fixer, who made it")
+        await eyes.type("a and x ")
+        come.set()
+        await eyes.sees("a comment on line 5 to fixer")
+        await eyes.type("decide nothing\n")
+        await eyes.until(lambda: bool(app.prompts))
+        assert app.prompts[0][1].split("\n")[-1] == "a and x decide nothing"
+        assert "line 5, which was removed:" in app.prompts[0][1]
+        assert set(states(app).values()) == {"pending"}
+
+
+async def test_a_comment_begun_early_goes_on_with_what_is_kept_on_the_line():
+    app = await team()
+    async with watching(app) as eyes:
+        await open_changes(eyes)
+        await eyes.press("enter", "c")
+        await eyes.sees("a comment on line 5")
+        await eyes.type("kept")
+        await eyes.press("escape", "escape")
+        await eyes.sees("kept, not sent: line 5: kept")
+        del eyes.session.review.details["c2"]
+        await eyes.press("escape")  # as if this screen were opened for the first time
+        async with held_lines(app) as come:
+            await open_changes(eyes)
+            await eyes.press("c")
+            await eyes.sees("a comment on all of the change")
+            await eyes.type("typed")
+            come.set()
+            await eyes.until(lambda: eyes.tui.screen.comment.prompt.text == "kept\ntyped")
+
+
+async def test_a_change_without_lines_is_commented_on_as_a_whole():
+    app = await team()
+    app.find_change("c3", "0.png", "f", diff="", beside=("w",))
+    async with watching(app) as eyes:
+        await open_changes(eyes)
+        await eyes.press("down", "enter")
+        await eyes.sees("0.png", "it has no lines to show")
+        await eyes.press("down", "up", "end", "c")
+        await eyes.sees("a comment on all of the change to fixer, who made it")
+        await eyes.type("a")
+        await eyes.press("escape", "escape")
+        await eyes.sees("kept, not sent: all of the change: a")
+        await eyes.press("c")
+        await eyes.until(lambda: eyes.tui.screen.comment.prompt.text == "a")
+        await eyes.type(" bigger one\n")
+        await eyes.until(lambda: bool(app.prompts))
+        assert app.prompts[0][1] == "A comment on your change of `0.png`:\na bigger one"
+        assert eyes.session.review.kept == {}
+
+
+async def test_keys_that_decide_say_so_where_the_changes_are_on_their_way():
+    app = await team()
+    told, come = app.changes, asyncio.Event()
+
+    async def tell_later():
+        await come.wait()
+        return await told()
+
+    app.changes = tell_later
+    async with watching(app) as eyes:
+        await eyes.press("f3", "c")
+        await eyes.sees("the changes are on their way")
+        await eyes.press("a", "x")
+        assert "nothing here" not in eyes.text
+        come.set()
+        await eyes.sees("a.py", "b.md")
         assert set(states(app).values()) == {"pending"}
 
 

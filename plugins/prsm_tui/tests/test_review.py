@@ -188,11 +188,11 @@ def test_a_place_has_one_comment_and_a_blank_one_drops_it():
     review.keep(Comment("c", (line,), "one"))
     review.keep(Comment("c", (line,), "another"))
     assert [one.text for one in review.kept.values()] == ["another"]
-    kept = review.kept_at("c", line)
+    kept = review.kept_at("c", [line])
     assert kept is not None
     assert kept.short == "line 3: another"
     review.keep(Comment("c", (line,), " "))
-    assert review.kept_at("c", line) is None
+    assert review.kept_at("c", [line]) is None
 
 
 def test_a_snapshot_stands_once_and_the_newest_first():

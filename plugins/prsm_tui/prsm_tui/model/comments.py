@@ -23,21 +23,21 @@ _SHORT = 60  # characters of a comment that stand for it
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """What is said about some lines of a change, of which there is at least one."""
+    """What is said about some lines of a change, or, where there are none, about all of it."""
 
     change: str
     lines: tuple[PatchLine, ...]
     text: str
 
     @property
-    def place(self) -> tuple[str, PatchLine, PatchLine]:
+    def place(self) -> tuple[object, ...]:
         """What tells it from others: one place has one comment."""
-        return self.change, self.lines[0], self.lines[-1]
+        return self.change, *self.lines[:1], *self.lines[-1:]
 
     @property
     def short(self) -> str:
         """Where it is, and how it begins."""
-        return f"{numbers_of(self.lines)}: {first_line(self.text, _SHORT)}"
+        return f"{subject_of(self.lines)}: {first_line(self.text, _SHORT)}"
 
 
 class Addressee(NamedTuple):
@@ -119,11 +119,13 @@ def _letter(parts: Sequence[tuple[Comment, Addressee, str]]) -> Letter:
 
 
 def comment_text(change: Change, lines: Sequence[PatchLine], said: str, *, to_author: bool) -> str:
-    """Return what is said to an agent: file, lines, their text, and the comment.
+    """Return what is said to an agent: file, lines if any, their text, and the comment.
 
     The text stands in a fence, in which `@` refers to no file.
     """
     whose = "your change" if to_author else f"the change of {change.who}"
+    if not lines:
+        return f"A comment on {whose} of `{change.path}`:\n{said}"
     runs = (len(run) + 1 for line in lines for run in _FENCES.findall(line.text))
     fence = "`" * max(3, *runs, 0)
     return "\n".join(
@@ -142,6 +144,11 @@ def where(lines: Sequence[PatchLine]) -> str:
     if any(line.kind != REMOVED for line in lines):
         return numbers_of(lines)
     return f"{numbers_of(lines)}, which {'was' if len(lines) == 1 else 'were'} removed"
+
+
+def subject_of(lines: Sequence[PatchLine]) -> str:
+    """Return what a comment is on: its lines by number, or all of the change."""
+    return numbers_of(lines) if lines else "all of the change"
 
 
 def numbers_of(lines: Sequence[PatchLine]) -> str:

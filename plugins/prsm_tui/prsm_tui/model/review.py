@@ -135,10 +135,15 @@ class Review:
             self.kept.pop(comment.place, None)
         self.version += 1
 
-    def kept_at(self, change: str, line: PatchLine) -> Comment | None:
-        """Return the comment that is kept on a line of a change, the newest of several."""
-        kept = reversed(self.kept.values())
-        return next((one for one in kept if one.change == change and line in one.lines), None)
+    def kept_at(self, change: str, lines: Sequence[PatchLine]) -> Comment | None:
+        """Return the comment that typing is to go on with, the newest of several.
+
+        On one line it is any that has the line among its own; on none, or several, the one there.
+        """
+        if len(lines) == 1:
+            kept = reversed(self.kept.values())
+            return next((c for c in kept if c.change == change and lines[0] in c.lines), None)
+        return self.kept.get((change, *lines[:1], *lines[-1:]))
 
     def find(self, change: str | None) -> Change | None:
         """Return the change of an id."""

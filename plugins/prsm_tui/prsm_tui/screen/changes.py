@@ -13,9 +13,9 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from prsm_tui.keys import CHANGES, DIFF
-from prsm_tui.model.comments import Comment, addressee, numbers_of, sending
+from prsm_tui.model.comments import Comment, addressee, sending, subject_of
 from prsm_tui.model.patches import REMOVED
-from prsm_tui.model.review import WAYS, Change, Group, size_of
+from prsm_tui.model.review import WAYS, Change, Detail, Group, size_of
 from prsm_tui.screen.change_rows import (
     Row,
     about,
@@ -200,7 +200,7 @@ class Changes(Place):
         """Accept the change, or all of its group."""
         meant = self._meant(which)
         if not meant:
-            self.say("there is nothing here to decide")
+            self.say(self._none("there is nothing here to decide"))
             return
         question = "" if which == "one" else f"Accept {counted(meant)}?"
         self.post_message(ChangesAccepted([one.id for one in meant], question))
@@ -209,7 +209,7 @@ class Changes(Place):
         """Take the change back, or all of its group; asks first."""
         meant = self._meant(which)
         if not meant:
-            self.say("there is nothing here to decide")
+            self.say(self._none("there is nothing here to decide"))
             return
         question = f"Take back {counted(meant)}? What came later in the same files stays."
         self.post_message(ChangesRejected([one.id for one in meant], question))
@@ -218,10 +218,12 @@ class Changes(Place):
         """Begin a comment on the lines that are chosen, from the list on the first that differs.
 
         Who wants to write is let write: letters that were meant for it would decide about changes.
+        So it is begun where no line is to be seen, too. It is on all of the change then, until
+        lines come that are on their way (`_show_lines`).
         """
         change, lines = self._change, self._diff.chosen
-        if change is None or not lines:
-            self.say("this change shows no line to comment on")
+        if change is None:
+            self.say(self._none("there is no change here to comment on"))
             return
         to = addressee(self.session, change)
         if isinstance(to, str):
@@ -229,7 +231,7 @@ class Changes(Place):
             return
         self.say("")
         self.action_open()
-        kept = self.session.review.kept_at(change.id, lines[0]) if len(lines) == 1 else None
+        kept = self.session.review.kept_at(change.id, lines)
         self.comment.begin(kept or Comment(change.id, lines, ""))
         self.hint.display = False  # its letters are of the comment now
         self._tell_to_whom()
@@ -301,7 +303,7 @@ class Changes(Place):
             key = self.keymap.shown("prompt.delivery")
             told = to.told if to.agent is None else f"{to.told} · {self._delivery()} ({key})"
         keeps = f"{self.keymap.first('prompt.leave')} keeps it"
-        self.comment.tell(f"a comment on {numbers_of(self.comment.lines)} {told} · {keeps}")
+        self.comment.tell(f"a comment on {subject_of(self.comment.lines)} {told} · {keeps}")
 
     @property
     def _change(self) -> Change | None:
@@ -322,6 +324,10 @@ class Changes(Place):
     def _known(self) -> Sequence[Change]:
         """The changes of the list, in its order."""
         return [row for row in self._rows if isinstance(row, Change)]
+
+    def _none(self, why: str) -> str:
+        """Return why there is nothing to act on: nobody knows yet, or `why`."""
+        return why if self.session.review.is_known else nothing(False, "")
 
     def _choose(self, change: Change) -> None:
         self._chosen = change.id
@@ -377,7 +383,16 @@ class Changes(Place):
                 self._asked.add(change.id)
                 self.post_message(ChangeOpened(change.id))
             return
+        self._show_lines(change, detail)
+
+    def _show_lines(self, change: Change, detail: Detail) -> None:
+        """Show the lines of a change; a comment that was begun before they came is on them."""
+        is_early = change.id in self._asked and self.comment.change == change.id
+        self._asked.discard(change.id)
         self._diff.show(detail.lines, detail.error or change.note or "it has no lines to show")
+        lines = self._diff.chosen
+        if is_early and lines and not self.comment.lines:
+            self.comment.put_on(lines, self.session.review.kept_at(change.id, lines))
 
     def _line_of(self, index: int, width: int) -> Line:
         row = self._rows[index]

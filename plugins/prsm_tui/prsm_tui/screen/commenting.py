@@ -87,6 +87,15 @@ class CommentBox(Vertical):
         self.prompt.take_over(None, comment.text)
         self.prompt.focus()
 
+    def put_on(self, lines: tuple[PatchLine, ...], kept: Comment | None) -> None:
+        """Have what is typed be on these lines, below what is `kept` there already."""
+        if self._on is None:
+            return
+        self._on = self._on[0], lines
+        if kept is not None:
+            texts = kept.text, self.prompt.text
+            self.prompt.take_over(None, "\n".join(text for text in texts if text.strip()))
+
     def tell(self, label: str) -> None:
         """Say to whom it goes, and how."""
         self._label.update(label)

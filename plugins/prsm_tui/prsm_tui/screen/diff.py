@@ -190,7 +190,7 @@ class Diff(ScrollView, can_focus=True):
 
     def _go(self, place: int) -> None:
         self._anchor = None
-        self.cursor = min(len(self._items) - 1, max(0, place))
+        self.cursor = max(0, min(len(self._items) - 1, place))
         self._reveal()
 
     def _lay_out(self) -> None:

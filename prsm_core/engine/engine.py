@@ -24,7 +24,6 @@ from prsm_core.engine.journal.unit import Journal
 from prsm_core.engine.outcome import FINISHED, INTERRUPTED, check_wanted, outcome_of, result_of
 from prsm_core.engine.starting import Starting, notices, own_process
 from prsm_core.errors import ConfigError, FencedError
-from prsm_core.interfaces.frontend import RunResult
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import first_of
 
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.turns import AbortSignal
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.interfaces.frontend import RunResult
 
 _log = logging.getLogger("prsm.engine")
-
-CLOSING_SECONDS = 2.0  # how long run_finished waits for the last turn's usage
 
 
 class OrchestrationEngine:
@@ -80,13 +78,10 @@ class OrchestrationEngine:
         self.manager = parts.manager
         self.prompting, self.saying = parts.prompting, parts.saying
         self.router, self.slots, self.peers = parts.router, parts.slots, parts.peers
-        self.requests = parts.requests
+        self.requests, self.trees = parts.requests, parts.trees
         self.quiet, self.files, self.changes = parts.quiet, parts.files, parts.changes
-        self.trees = parts.trees
-        self.budgets = parts.budgets
-        self.providers = parts.providers
-        self.enforcement = parts.enforcement
-        self.conversations = parts.conversations
+        self.budgets, self.conversations = parts.budgets, parts.conversations
+        self.providers, self.enforcement = parts.providers, parts.enforcement
         self.clock, self.ids = config.clock, config.ids
         self.listings = parts.listings
         self.settings, self.workspace = config.settings, config.workspace
@@ -277,16 +272,21 @@ class OrchestrationEngine:
         Returns once `run_finished` is committed; False when no run was open. A run that comes to
         its own end meanwhile keeps that. Raises what broke the ledger, if that was broken.
         """
-        broken, asked = self._broken, self._interrupted
-        if self._started is None or broken is None or asked is None:
+        broken, asked, outcome = self._broken, self._interrupted, self._outcome
+        if self._started is None or broken is None or asked is None or outcome is None:
             return False
         if not asked.done():
             asked.set_result(None)
-        ends = {each for each in (broken, self._outcome, self._left) if each is not None}
+        ends = {each for each in (broken, outcome, self._left) if each is not None}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if broken.done():
             broken.result()
-        await self._finish(INTERRUPTED)  # whoever drove it may have given up before its end
+        if not outcome.done():  # whoever drove it has given up before its end
+            from prsm_core.engine.agents.ending import end_masters  # few are
+
+            await self.journal.flush()  # what it began is there, or comes before what follows
+            await end_masters(self.manager, INTERRUPTED.error or "")
+        await self._finish(outcome, INTERRUPTED)
         return True
 
     async def fork(self, at: int | None = None) -> str:
@@ -298,9 +298,8 @@ class OrchestrationEngine:
 
         config, request = self._config, ForkRequest(at=None if at is None else str(at))
         await self.journal.flush()
-        state = await fork_session(
-            config.store, config.session_id, request, config.ids, config.clock.time()
-        )
+        now = config.clock.time()
+        state = await fork_session(config.store, config.session_id, request, config.ids, now)
         return state.session_id
 
     def _check_task(self, task: str) -> None:
@@ -316,12 +315,15 @@ class OrchestrationEngine:
         self, master: AgentRecord, limit: float | None, spent: float = 0.0
     ) -> RunResult:
         """Wait for the master's end, kill it at the time limit, and close the run."""
+        outcome = self._outcome
+        if outcome is None:
+            raise RuntimeError("no run was started")
         left = None if limit is None else limit - spent
         if not await first_of(self._config.clock, left, lambda: self._until_over(master)):
             await self.manager.kill_tree(master, f"the run's time limit of {limit:g} s is over")
         elif self._interrupted is not None and self._interrupted.done():
             await self.manager.kill_tree(master, INTERRUPTED.error or "")
-        return await self._close_run(master)
+        return await self._close_run(master, outcome)
 
     async def _reserve_names(self) -> int:
         """Keep aliases and ids of earlier agents from being given again; return their number."""
@@ -383,38 +385,39 @@ class OrchestrationEngine:
         ends: set[asyncio.Future[Any]] = {master.ended(), broken, outcome, interrupted}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _close_run(self, master: AgentRecord) -> RunResult:
+    async def _close_run(
+        self, master: AgentRecord, outcome: asyncio.Future[RunResult]
+    ) -> RunResult:
+        from prsm_core.engine.agents.ending import end_agents  # once a run ends
+
         if self._broken is not None and self._broken.done():
             self._broken.result()
-        if self._started is None:  # it was interrupted meanwhile
-            return await self._finish(RunResult(status="", summary="", exit_code=0))
-        for child in list(master.live_children.values()):
-            await self.manager.kill_tree(child, "the run has ended")
-        agents = self.manager.roster.records()
-        await self.manager.lives.drain(agents, CLOSING_SECONDS)
+        if outcome.done():  # it was interrupted meanwhile
+            return await self._finish(outcome, INTERRUPTED)
+        await end_agents(self.manager, [*master.live_children.values()], "the run has ended")
         asked = self._interrupted is not None and self._interrupted.done()
         refused, is_left = self.requests.refused, self.journal.is_suspended
         end = outcome_of(master, refused=refused, interrupted=asked, is_left=is_left)
-        return await self._finish(end)
+        return await self._finish(outcome, end)
 
-    async def _finish(self, end: RunResult) -> RunResult:
-        """Write run_finished, once and last, and close the run's sinks.
+    async def _finish(self, outcome: asyncio.Future[RunResult], end: RunResult) -> RunResult:
+        """Write run_finished, once and last, and close the run's sinks; the outcome tells which.
 
-        A run that is finished already keeps its outcome, which is returned.
+        A run that is finished already keeps its outcome, which is returned: the next one may have
+        begun meanwhile, and goes on.
         """
         async with self._finish_lock:
-            if self._outcome is None:
-                raise RuntimeError("no run was started")
-            if not self._outcome.done():
+            if not outcome.done():
                 self._starting.leave_naming()
                 if self.changes is not None:
                     await self.changes.finish()
                 await self._sinks.settle()
                 redact = self.journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))
-                await self._write_end(self._outcome, said)
-            await self._sinks.aclose()
-            return self._outcome.result()
+                await self._write_end(outcome, said)
+            if outcome is self._outcome:
+                await self._sinks.aclose()
+            return outcome.result()
 
     async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
         await self._parts.settle()
@@ -456,9 +459,9 @@ class OrchestrationEngine:
                     await self.journal.suspend()
                 self._config.launcher.kill_all()
             await self.manager.stop_all()
-            if self._started is not None and not self._is_broken:
+            if self._started is not None and self._outcome is not None and not self._is_broken:
                 why = f"the run was {status}"
-                await self._finish(replace(INTERRUPTED, status=status, error=why))
+                await self._finish(self._outcome, replace(INTERRUPTED, status=status, error=why))
             await self._sinks.aclose()
             await self._parts.aclose()
 

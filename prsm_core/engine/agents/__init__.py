@@ -20,6 +20,7 @@ peers      what agents write to each other that need be no kin, and who may writ
 steering   what is said to a model within its turn
 prompting  a person's prompt to an agent that runs
 saying     what a person says, as the text that is kept of it
+ending     none of a run outlives it, whatever ends it
 labelling  what is said of agents, and by whom
 adoption   those that ended in an earlier process, taken over from the ledger
 resuming   those that an earlier engine has left, let live on

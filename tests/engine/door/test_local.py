@@ -30,7 +30,6 @@ from tests.engine.control_peers import serving
 from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.door.scenes import local_scene, remote_scene
 from tests.engine.harness import SESSION
-from tests.engine.hostile import until
 
 PIECE = "The next message begins with a few words, and goes on. "
 
@@ -474,23 +473,3 @@ async def test_a_word_becomes_paths_of_the_workspace_alone(tmp_path):
         assert await words(outside) == []
     assert await words("tell w") == ["w1", "w2"]
     assert await words("tell ") == await words("") == []
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89])
-async def test_who_gives_up_a_start_leaves_no_run_behind(tmp_path, steps):
-    """At whatever moment: what has begun by then is interrupted, and the next one begins."""
-    async with asyncio.timeout(control_peers.DEADLINE), local_scene(tmp_path) as scene:
-        starting = asyncio.ensure_future(scene.app.start_run("count"))
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        starting.cancel()
-        await asyncio.wait({starting})
-        if not starting.cancelled():  # it had begun before
-            await scene.app.interrupt_run()
-        await until(lambda: not scene.team.engine.is_running, "no run is open")
-        left = (await scene.app.view())["run"]
-        assert left is None or left["status"] == "interrupted"
-        run = await scene.app.start_run("count again")
-        await scene.say("here")
-        await scene.finish("counted")
-        assert (await run.result()).status == "completed"

@@ -85,7 +85,8 @@ BUGS = {
     ),
     "an interrupted run has no end": Bug(
         "engine/engine.py",
-        "            if self._started is not None and not self._is_broken:\n",
+        "            if self._started is not None and self._outcome is not None and"
+        " not self._is_broken:\n",
         "            if False:\n",
         frozenset({"ends", "log"}),
     ),

@@ -107,3 +107,78 @@ async def test_an_image_is_shown_once_also_after_a_kill(prsm, configured, screen
     assert code == 0, err
     told = [(one.lane, json.dumps(one.body)[-2000:]) for one in server.requests]
     assert "a red square" in out, f"{out}\n{told}"
+    assert PIXELS not in out
+
+
+def lane(*steps):
+    return {"lanes": {"master": {"marker": "What is on it?", "steps": list(steps)}}}
+
+
+COMPLETE = {"tool": "task_complete", "arguments": {"summary": "a red square"}}
+WAIT = {"tool": "wait_for_message", "arguments": {}}
+
+
+async def prompted(prsm, screen, delivery):
+    words = ("prompt", "--delivery", delivery, "--image", str(screen), "master", "Look at this.")
+    code, out, err = await prsm.run_async(*words)
+    assert code == 0, err
+    screen.unlink()  # what is shown is kept
+    return out
+
+
+def times_shown(server):
+    """Return how often each request of the master has the image."""
+    of_master = [one for one in server.requests if one.lane == "master"]
+    return [json.dumps(one.body).count(PIXELS) for one in of_master]
+
+
+@pytest.mark.parametrize("configured", ["codex", "claude"], indirect=True)
+async def test_an_image_goes_with_a_prompt_into_the_turn_that_runs(prsm, configured, screen):
+    steps = ({"call": ASK}, {"expect": ["no", "Look at this."], "call": COMPLETE})
+    async with ModelServer(lane(*steps)) as server:
+        configured(server)
+        session, _ = await detached(prsm, "run", "What is on it?")
+        request = await asked(prsm, session)
+        assert await prompted(prsm, screen, "inject") == "injected\n"
+        assert (await prsm.run_async("answer", request, "no"))[0] == 0
+        await prsm.until_gone()
+        assert server.failures == []
+        assert server.unplayed == {}
+    shown = times_shown(server)
+    assert (shown[0], shown[-1], max(shown)) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("configured", "kills"),
+    [("codex", False), ("codex", True), ("claude", True)],
+    indirect=["configured"],
+)
+async def test_a_call_that_takes_a_prompt_is_answered_with_its_image(
+    prsm, configured, screen, kills
+):
+    """The prompt waits for it, also while its engine is dead."""
+    steps = (
+        {"call": ASK},
+        {"expect": ["no"], "call": WAIT},
+        {"expect": ["Look at this."], "call": COMPLETE},
+    )
+    async with ModelServer(lane(*steps)) as server:
+        configured(server)
+        session, pid = await detached(prsm, "run", "What is on it?")
+        request = await asked(prsm, session)
+        assert await prompted(prsm, screen, "queue") == "queued\n"
+        if kills:
+            os.kill(pid, signal.SIGKILL)
+            await prsm.until_gone()
+            await detached(prsm, "resume")
+            assert await asked(prsm, session) == request
+        assert (await prsm.run_async("answer", request, "no"))[0] == 0
+        await prsm.until_gone()
+        assert server.failures == []
+        assert server.unplayed == {}
+    shown = times_shown(server)
+    assert (shown[0], shown[-1], max(shown)) == (0, 1, 1)
+    code, out, err = await prsm.run_async("events", session)
+    assert code == 0, err
+    assert "prsm-image:" in out
+    assert PIXELS not in out

@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 
 _LOGIN = ".credentials.json"
 _BLOCK = 2**20  # bytes
-# What Claude Code says to the model of a call that has no answer.
-_CUT_OFF = ("[Tool call interrupted", "The user doesn't want to proceed")
+# What Claude Code says to the model of a call that has no answer: its kind, and in older entries
+# the words alone.
+_NO_ANSWER = frozenset({"cancelled", "interrupted"})
+_CUT_OFF = (
+    "[Tool call interrupted",
+    "The tool call was interrupted",
+    "The user doesn't want to proceed",
+    "The user doesn't want to take this action",
+)
 _PROMPTS = (b'"user"', b'"queued_command"')  # in the lines of what the model was told
 _TOOL_RESULT = b'"tool_result"'
 LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
@@ -128,6 +135,8 @@ def _held(entry: Mapping[str, Any]) -> Iterator[str]:
     if entry.get("type") != "user":
         return
     yield str(entry.get("uuid"))
+    if str(entry.get("toolDenialKind")) in _NO_ANSWER:
+        return
     content = as_object(entry.get("message")).get("content")
     for block in map(as_object, content if isinstance(content, list) else ()):
         if block.get("type") == "tool_result" and not _is_cut_off(block):

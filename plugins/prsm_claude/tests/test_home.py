@@ -124,6 +124,8 @@ def result(call_id, content, **fields):
 
 
 CUT_OFF = "[Tool call interrupted: the session ended before this call's result was recorded]"
+NOT_NOW = "The user doesn't want to take this action right now. STOP what you are doing and wait."
+NO_RESULT = "The tool call was interrupted before a result was received."
 
 
 @pytest.mark.parametrize(
@@ -136,6 +138,11 @@ CUT_OFF = "[Tool call interrupted: the session ended before this call's result w
         ([result("c1", [{"type": "text", "text": "no such child"}], is_error=True)], {"c1"}),
         ([result("c1", CUT_OFF, is_error=True)], set()),
         ([result("c1", [{"type": "text", "text": CUT_OFF}], is_error=True)], set()),
+        ([result("c1", NOT_NOW, is_error=True)], set()),
+        ([result("c1", NO_RESULT, is_error=True)], set()),
+        ([{**result("c1", "new", is_error=True), "toolDenialKind": "cancelled"}], set()),
+        ([{**result("c1", "new", is_error=True), "toolDenialKind": "interrupted"}], set()),
+        ([{**result("c1", "no", is_error=True), "toolDenialKind": "permission-rule"}], {"c1"}),
         ([result("c2", "c1")], set()),
         ([{"type": "assistant", "uuid": "c1", "message": {"content": [{"id": "c1"}]}}], set()),
         (['{"type": "user", "uuid": "m1", "mess', result("c1", "yes")], {"c1"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
-from signal import SIGCONT, SIGTERM, SIGUSR1
+from signal import SIGCONT, SIGTERM, SIGUSR1, SIGUSR2
 from typing import TYPE_CHECKING
 
 from prsm_core.engine.processes.io import ByteHead, ByteTail, LineBuffer, ProcessWire, StdinPipe
@@ -112,7 +112,7 @@ class ChildProcess(RunningProcess):
         on_exit: OnExit,
         on_end: Callable[[ChildProcess], None] | None = None,
     ) -> None:
-        self.stdin = StdinPipe(name)
+        self.stdin = StdinPipe(name, self._end_input)
         self.told = ""  # how it came to its end, by who knows that; the last line of stderr
         self._on_end = on_end
         self._stdout = LineBuffer(name)
@@ -139,6 +139,10 @@ class ChildProcess(RunningProcess):
     def close_stdin(self) -> None:
         """Close stdin once it has read what was written; closing it twice is fine."""
         self.stdin.close()
+
+    def _end_input(self) -> None:
+        if self.identity is not None:  # it was started
+            self._signal(SIGUSR2)  # the shim has kept it open, too
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield stdout lines without their end, 16 MiB at most, else LineTooLongError.

@@ -173,11 +173,13 @@ class StdinPipe(asyncio.BaseProtocol):
     """Writes to a child's standard input, no faster than the child reads.
 
     A pipe and not asyncio's socket pair: bash takes a socket for a remote shell and then reads
-    start-up files, and no program can open /dev/stdin on one.
+    start-up files, and no program can open /dev/stdin on one. `on_closed` is called once it is
+    closed here, however that came.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, on_closed: Callable[[], None]) -> None:
         self._name = name
+        self._on_closed = on_closed
         self._transport: asyncio.WriteTransport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -201,6 +203,7 @@ class StdinPipe(asyncio.BaseProtocol):
         self._broken = exc is not None or not self._finishing
         self._transport = None
         self._writable.set()
+        self._on_closed()
 
     async def write(self, data: bytes) -> None:
         """Write and wait until the child has room for more; ProcessError when it is closed."""

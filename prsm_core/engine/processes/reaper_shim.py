@@ -5,7 +5,10 @@
 A script of the standard library only, started by path in a session of its own. It is a subreaper,
 so whatever the program leaves behind, daemons included, comes to it and is killed. TERM and INT go
 to the program's process group; TERM is followed by KILL after GRACE seconds. USR1 kills at once;
-the kernel sends it when the engine dies. The exit code is the program's, 128+n for signal n, 127
+the kernel sends it when the engine dies. USR2 says that the engine has closed the program's input:
+until then the input stays open, also when the engine dies. A program that learned of that before it
+is killed would act on it, as a vendor's does that refuses the call it waits for, writes that down,
+and asks its model what to do. The exit code is the program's, 128+n for signal n, 127
 or 126 with the reason on stderr for a program that cannot be started. STATUS_FD (or -) is closed
 once the program runs; before that the error number of a failed start is written to it.
 
@@ -39,7 +42,7 @@ else:
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR1)
+HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
 ENDED_BY_TERM = 128 + signal.SIGTERM
 MARK = "PRSM_ENGINE"  # variable: pid and start time of the engine
 DEFAULT_PATH = b"/bin:/usr/bin"
@@ -79,9 +82,10 @@ def prctl(option: int, value: object) -> None:
 class Family:
     """The program and every process that descends from it."""
 
-    def __init__(self, head: int, grace: float) -> None:
+    def __init__(self, head: int, grace: float, kept_input: int | None) -> None:
         self._head = head
         self._grace = grace
+        self._kept_input = kept_input
         self._head_lives = True
         self._is_killed = False
         self._is_asked = False  # by TERM, and its group with it
@@ -104,6 +108,12 @@ class Family:
         if self._head_lives:
             _send(self._head, signal.SIGKILL)
             _send(-self._head, signal.SIGKILL)
+
+    def end_input(self, _signum: int, _frame: FrameType | None) -> None:
+        """Let go of the program's input, which the engine has closed."""
+        kept, self._kept_input = self._kept_input, None
+        if kept is not None:
+            posix.close(kept)
 
     def wait(self) -> int:
         """Reap every child until the program itself ends; return its exit code."""
@@ -258,6 +268,11 @@ def _release_pipes(status_fd: int | None) -> None:
     posix.close(null)
 
 
+def _keep_input() -> int:
+    """Open the other end of the program's input, which the program itself does not get."""
+    return posix.open("/proc/self/fd/0", posix.O_WRONLY | posix.O_NONBLOCK)
+
+
 def main(argv: list[str]) -> NoReturn:
     """Run the program named on the command line and exit as it does, its family gone."""
     engine, grace = int(argv[1]), float(argv[2])
@@ -268,6 +283,7 @@ def main(argv: list[str]) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     _die_with_parent(engine, signal.SIGUSR1)
+    kept_input = None if status_fd is None else _keep_input()  # a vendor's SDK says no USR2
     shim, brand = posix.getpid(), _own_brand()
     posix.environ[MARK.encode()] = _mark(engine).encode()
     head = posix.fork()
@@ -276,8 +292,9 @@ def main(argv: list[str]) -> NoReturn:
         _die_with_parent(shim, signal.SIGKILL)
         _carry(brand)
         _run_program(argv[4:], status_fd)
-    family = Family(head, grace)
-    for signum, handler in zip(HANDLED, (family.forward,) * 2 + (family.kill,) * 2, strict=True):
+    family = Family(head, grace, kept_input)
+    handlers = (family.forward,) * 2 + (family.kill,) * 2 + (family.end_input,)
+    for signum, handler in zip(HANDLED, handlers, strict=True):
         signal.signal(signum, handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _release_pipes(status_fd)

@@ -1,0 +1,74 @@
+"""What a dead engine has left running for a while does nothing by itself, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from prsm_core.testing.model_server import ModelServer
+from tests.engine.hostile import until
+from tests.live.test_images import asked
+from tests.live.test_resume import detached
+
+pytestmark = pytest.mark.live
+
+TASK = "Paint the house"
+ANSWER = "ultramarine-7431"
+ASK = {"tool": "ask_user", "arguments": {"question": "Which colour?", "options": [ANSWER, "red"]}}
+COMPLETE = {"tool": "task_complete", "arguments": {"summary": "painted"}}
+LANE = {"marker": TASK, "steps": [{"call": ASK}, {"expect": [ANSWER], "call": COMPLETE}]}
+
+
+@pytest.fixture(params=["codex", "claude"])
+def configured(request, prsm):
+    """Configure the provider of the test's parameter."""
+
+    def configure(server):
+        if request.param == "codex":
+            prsm.configure(server.base_url)
+            return
+        pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
+        section = {"base_url": server.root_url, "api_key_env": "LIVE_TEST_KEY"}
+        defaults = {"provider": "claude", "model": "claude-scripted-1"}
+        prsm.write({"defaults": defaults, "providers": {"claude": section}})
+
+    return configure
+
+
+def shims(prsm):
+    """Return the processes that end the vendor's once their engine is dead."""
+    return [
+        pid
+        for pid in prsm.processes()
+        if b"reaper_shim" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+def is_stopped(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.requirement("F2", "N4")
+async def test_a_program_whose_engine_is_dead_asks_its_model_nothing_until_it_is_killed(
+    prsm, configured
+):
+    async with ModelServer({"lanes": {"master": LANE}}) as server:
+        configured(server)
+        session, pid = await detached(prsm, "run", TASK)
+        request = await asked(prsm, session)
+        for shim in shims(prsm):  # as on a machine that is too busy to run them
+            os.kill(shim, signal.SIGSTOP)
+            await until(lambda shim=shim: is_stopped(shim), "the shim has stopped")
+        os.kill(pid, signal.SIGKILL)
+        await detached(prsm, "resume")  # it kills what is left
+        assert await asked(prsm, session) == request
+        assert len(server.requests) == 1
+        assert (await prsm.run_async("answer", request, ANSWER))[0] == 0
+        await prsm.until_gone()
+        assert (server.failures, server.unplayed) == ([], {})
+        assert len(server.requests) == 2
+    [done] = [event for event in await prsm.ledger() if event["type"] == "run_finished"]
+    assert done["summary"] == "painted"

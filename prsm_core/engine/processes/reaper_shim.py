@@ -35,14 +35,13 @@ from _ctypes import FUNCFLAG_CDECL, CFuncPtr, dlopen, dlsym
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from types import FrameType
     from typing import NoReturn
 else:
     import _signal as signal
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
+HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
 ENDED_BY_TERM = 128 + signal.SIGTERM
 MARK = "PRSM_ENGINE"  # variable: pid and start time of the engine
 DEFAULT_PATH = b"/bin:/usr/bin"
@@ -80,7 +79,11 @@ def prctl(option: int, value: object) -> None:
 
 
 class Family:
-    """The program and every process that descends from it."""
+    """The program and every process that descends from it.
+
+    Signals are taken one by one, where this process waits for them. One that interrupted it, by a
+    handler, would be lost for as long as the program lives if it came just before the wait.
+    """
 
     def __init__(self, head: int, grace: float, kept_input: int | None) -> None:
         self._head = head
@@ -90,7 +93,24 @@ class Family:
         self._is_killed = False
         self._is_asked = False  # by TERM, and its group with it
 
-    def forward(self, signum: int, _frame: FrameType | None) -> None:
+    def wait(self) -> int:
+        """Do as told until the program itself ends; return its exit code."""
+        while True:
+            signum = signal.sigwait((signal.SIGCHLD, *HEARD))
+            if signum != signal.SIGCHLD:
+                self._heed(signum)
+            elif (code := self._reap()) is not None:
+                return code
+
+    def _heed(self, signum: int) -> None:
+        if signum in (signal.SIGTERM, signal.SIGINT):
+            self._forward(signum)
+        elif signum == signal.SIGUSR2:
+            self._end_input()
+        else:
+            self._kill()
+
+    def _forward(self, signum: int) -> None:
         """Pass a signal on to the program's group; after TERM the grace begins."""
         if not self._head_lives:
             return
@@ -102,23 +122,25 @@ class Family:
             self._is_asked = True
             signal.setitimer(signal.ITIMER_REAL, self._grace)
 
-    def kill(self, _signum: int, _frame: FrameType | None) -> None:
+    def _kill(self) -> None:
         """Kill the program and its group; the sweep then takes the rest."""
         self._is_killed = True
         if self._head_lives:
             _send(self._head, signal.SIGKILL)
             _send(-self._head, signal.SIGKILL)
 
-    def end_input(self, _signum: int, _frame: FrameType | None) -> None:
+    def _end_input(self) -> None:
         """Let go of the program's input, which the engine has closed."""
         kept, self._kept_input = self._kept_input, None
         if kept is not None:
             posix.close(kept)
 
-    def wait(self) -> int:
-        """Reap every child until the program itself ends; return its exit code."""
+    def _reap(self) -> int | None:
+        """Reap the children that have ended; return the program's exit code once it is one."""
         while True:
-            pid, status = posix.waitpid(-1, 0)
+            pid, status = posix.waitpid(-1, posix.WNOHANG)
+            if pid == 0:
+                return None
             if pid == self._head:
                 self._head_lives = False
                 signal.setitimer(signal.ITIMER_REAL, 0)
@@ -146,7 +168,9 @@ class Family:
                         _send(pid, signal.SIGTERM)
             if not _reap_ended():
                 return
-            time.sleep(SWEEP_PAUSE)
+            heard = signal.sigtimedwait(HEARD, SWEEP_PAUSE)
+            if heard is not None:
+                self._heed(heard.si_signo)
 
 
 def _send(pid: int, signum: int) -> None:
@@ -279,8 +303,9 @@ def main(argv: list[str]) -> NoReturn:
     status_fd = None if argv[3] == "-" else int(argv[3])
     if status_fd is not None:
         posix.set_inheritable(status_fd, False)  # exec closes it: the sign that the program runs
-    # Held back until the program's pid is known; the engine's death is then still seen.
-    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    # Held back until they are waited for; ignored, no child's end would be told.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, *HEARD))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     _die_with_parent(engine, signal.SIGUSR1)
     kept_input = None if status_fd is None else _keep_input()  # a vendor's SDK says no USR2
@@ -293,10 +318,6 @@ def main(argv: list[str]) -> NoReturn:
         _carry(brand)
         _run_program(argv[4:], status_fd)
     family = Family(head, grace, kept_input)
-    handlers = (family.forward,) * 2 + (family.kill,) * 2 + (family.end_input,)
-    for signum, handler in zip(HANDLED, handlers, strict=True):
-        signal.signal(signum, handler)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _release_pipes(status_fd)
     code = family.wait()
     family.sweep()

@@ -120,6 +120,17 @@ async def test_input_may_be_closed_and_aborted_in_any_order(launcher):
     assert surprises == []
 
 
+async def test_input_that_is_closed_as_the_program_starts_ends(launcher):
+    async def read(number):
+        process = await launcher.start(["cat"], name=f"reader {number}")
+        process.close_stdin()
+        return await process.wait()
+
+    async with asyncio.timeout(DEADLINE):
+        for _ in range(4):  # many at once, so that some are held up where they begin to wait
+            assert set(await asyncio.gather(*map(read, range(60)))) == {0}
+
+
 async def _write_error(process):
     with pytest.raises(ProcessError) as caught:
         await process.write(b"x" * 1_000_000)

@@ -120,3 +120,34 @@ async def test_what_a_person_answers_is_kept_although_the_budget_is_used_up_mean
         assert (await running).status == "failed"
     asked_for = "SELECT status FROM tool_calls WHERE tool_name = 'ask_user'"
     assert again.ledger.rows(asked_for) == [("completed",)]
+
+
+@pytest.mark.requirement("F2", "U16")
+@pytest.mark.parametrize("whose", ["the vendor's", "ours"])
+async def test_what_a_response_has_used_is_kept_while_its_call_waits(opened, whose):
+    """A vendor tells it behind the call, which may wait for hours: no step would carry it."""
+    waiting = []
+
+    async def master(agent):
+        if whose == "ours":
+            await agent.spawn(name="a")
+            waiting.append(agent)
+            await agent.collect()
+        await agent.start_tool()
+        await agent.use(total_tokens=70)
+        await die(team)
+
+    async def a(_):
+        await team.seen("agent_state_changed", "master", to="waiting_for_child")
+        await waiting[0].use(total_tokens=70)
+        await die(team)
+
+    async def mastered(agent):
+        await agent.use(total_tokens=5)
+        await agent.complete()
+
+    async with opened(check=False) as team:
+        await run_to_death(team, master=master, a=a)
+    async with opened() as again:
+        result = await go_on(again, master=mastered)
+    assert (result.status, result.usage.total_tokens) == ("completed", 75)

@@ -382,12 +382,17 @@ class TurnRun(RestingTurn):
                 await self._vendor_call_end(event)
             case UsageReported():
                 self._parts.budgets.meter(self.turn_id, self.fold.spent)
-                keep_used(self._record, self._provider, self.fold, self.clock)
+                self._keep_used()
             case Notice(level, text):
                 await journal.fact("notice", agent, level=level, text=text)
             case PlanUpdated():
                 await self._vendors.planned(event)
         self.limits.heed(event)
+
+    def _keep_used(self) -> None:
+        keep_used(self._record, self._provider, self.fold, self.clock)
+        if self.has_open_call:  # it may wait for hours, and until then no step would carry this
+            self._parts.steps.stage(self._record)
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""

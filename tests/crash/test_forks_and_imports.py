@@ -113,7 +113,7 @@ async def test_a_fork_is_killed_at_each_half_page_and_at_any_moment(home):
     killed, moments = [], AnyMoment()
     for _ in range(ALARMS):
         killed.append(await forked_but_killed(home, moments.next()))
-        moments.was(killed=killed[-1])
+        moments.was(early=killed[-1])
     assert {*killed} == {True, False}
     await goes_on(home)
 
@@ -128,5 +128,5 @@ def test_an_import_is_killed_at_each_half_page_and_at_any_moment(home, tmp_path)
     killed, moments = [], AnyMoment()
     for _ in range(ALARMS):
         killed.append(imported_but_killed(other, file, moments.next()))
-        moments.was(killed=killed[-1])
+        moments.was(early=killed[-1])
     assert {*killed} == {True, False}

@@ -158,10 +158,10 @@ class Home:
 
 
 class AnyMoment:
-    """Kills at moments over as much of a process as it takes here, however busy the machine is.
+    """Kills at moments around one that counts, wherever it lies, however busy the machine is.
 
     After one that came too late the next ones come sooner, and after one that did not, later: so
-    that some kill, and some do not.
+    that there are some of both.
     """
 
     def __init__(self) -> None:
@@ -172,9 +172,9 @@ class AnyMoment:
         """Return the next fault."""
         return f"alarm:{self._dice.uniform(1e-6, self._within):f}"
 
-    def was(self, *, killed: bool) -> None:
-        """Take note of what the last one did."""
-        self._within *= 1.1 if killed else 0.9
+    def was(self, *, early: bool) -> None:
+        """Take note of whether the last one came before what counts."""
+        self._within *= 1.4 if early else 0.7
 
 
 def killed_and_resumed(home: Home, *kills: int, run: Callable[[str], Ended] | None = None) -> Ended:

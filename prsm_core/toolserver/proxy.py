@@ -9,6 +9,9 @@ that works sends a beat now and then, which goes no further; how long it is sile
 as it answers. After that the connection is given up, unless its process is stopped: nothing of that
 is lost, and it goes on.
 
+A command line whose engine is gone is killed next. Until then it is told nothing, for it would act
+on that: it would tell its model that the call has failed, and ask it what to do.
+
 Exit codes: 0 the command line has closed its side · 2 the environment is not set · 3 the engine
 refused · 4 the engine cannot be reached, has gone, or says nothing any more.
 """
@@ -20,6 +23,7 @@ import sys
 from time import monotonic
 
 TCP_PREFIX = "tcp:"
+LAST_SECONDS = 2.0  # for a command line to be ended; one that is not has to be told in the end
 HELLO_SECONDS = 30.0  # an engine that works does not keep anybody waiting
 ANSWER_LIMIT = 4096
 BEAT = b"\0"  # comes between two lines; no JSON has it
@@ -146,7 +150,16 @@ def pump(connection: socket.socket, most_silent: float | None) -> int:
             hang_up(connection)
     if (has_hung_up and outward.is_heard) or not inward.is_heard:
         return 0
+    connection.close()
+    wait_for_the_end()
     return fail(4, "the engine has closed the connection")
+
+
+def wait_for_the_end() -> None:
+    """Wait until the command line is ended, or closes its side, but not for long."""
+    poll = select.poll()
+    poll.register(0, 0)  # of that alone it tells
+    poll.poll(LAST_SECONDS * 1000)
 
 
 def move_once(pumps: list[Pump], seconds: float | None) -> None:

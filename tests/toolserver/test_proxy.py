@@ -9,7 +9,7 @@ import re
 import signal
 import socket
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,30 @@ async def test_an_engine_that_goes_ends_the_proxy_with_a_word(tmp_path, host):
     code, said = await left.ended()
     assert (code, said) == (4, "prsm: the engine has closed the connection\n")
     await opened.__aexit__(None, None, None)
+
+
+def sockets(pid):
+    return sum("socket" in str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def sleeps(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+async def test_a_command_line_is_told_nothing_before_it_is_killed_with_its_engine(tmp_path, host):
+    """It would tell its model that the call has failed, and ask it what to do."""
+    async with AsyncExitStack() as stack:
+        async with (
+            Bridge(tmp_path / "s", SystemClock()) as bridge,
+            bridge.endpoint(host, "a1") as endpoint,
+        ):
+            left = await stack.enter_async_context(proxy(endpoint))
+            await left.shake_hands()
+            left.begin_call("wait")
+            await host.began.get()
+            pid, before = left.process.pid, sockets(left.process.pid)
+        await until(lambda: sockets(pid) < before and sleeps(pid))
+        assert (await left.end())[0] == 4
 
 
 @asynccontextmanager

@@ -3,12 +3,17 @@
 The event arrives on stdin and goes to the engine's socket as it is, behind the token. The engine
 answers with a length and as many bytes, which are for the vendor and go to stdout. Every other end
 is a failure with one line on stderr: the command line around this refuses then.
+
+A vendor's program whose engine is gone is killed next, and this with it. Until then it is not told
+of a refusal, for it would act on that: it would tell its model, and ask it what to do.
 """
 
 import os
 import socket
 import sys
+import time
 
+LAST_SECONDS = 2.0  # to be killed in
 ADDRESS_LIMIT = 100  # bytes; a socket's address holds 107, and 103 on some systems
 CHUNK = 1 << 16
 VARIABLES = ("PRSM_HOOK_SOCKET", "PRSM_HOOK_TOKEN", "PRSM_HOOK_SECONDS")
@@ -34,8 +39,10 @@ def ask(path: str, token: str, seconds: float) -> bytes:
         while chunk := connection.recv(CHUNK):
             told += chunk
     length, _, answer = told.partition(b"\n")
-    if length != b"%d" % len(answer):
+    if not told:
         raise ConnectionError("it closed the connection without an answer")
+    if length != b"%d" % len(answer):
+        raise ValueError("its answer is not whole")
     return answer
 
 
@@ -45,10 +52,18 @@ def main() -> int:
         path, token, seconds = (os.environ[name] for name in VARIABLES)
         sys.stdout.buffer.write(ask(path, token, float(seconds)))
         sys.stdout.buffer.flush()
+    except ConnectionError as error:
+        time.sleep(LAST_SECONDS)
+        return fail(error)
     except (OSError, LookupError, ValueError) as error:
-        sys.stderr.write(f"prsm: the engine could not be asked: {error!r}\n")
-        return 1
+        return fail(error)
     return 0
+
+
+def fail(error: Exception) -> int:
+    """Say in one line why it ends; return the exit code."""
+    sys.stderr.write(f"prsm: the engine could not be asked: {error!r}\n")
+    return 1
 
 
 if __name__ == "__main__":

@@ -71,6 +71,16 @@ async def until(condition, what):
         await asyncio.sleep(POLL)
 
 
+def state_of(pid):
+    """Return the state of a process as the kernel's letter: S sleeps, T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def sockets_of(pid):
+    """Return how many sockets a process has open."""
+    return sum("socket" in str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir())
+
+
 async def gone(*pids):
     for pid in pids:
         identity = process_identity(pid)

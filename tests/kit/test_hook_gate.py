@@ -16,6 +16,7 @@ from prsm_core.kit.hook_gate import HOOK_COMMAND, MAX_ASKED, MAX_READ, HookGate
 from prsm_core.kit.local_socket import short_name
 from prsm_core.testing.doubles import open_services, until
 from prsm_core.testing.fake_clock import FakeClock
+from tests.engine.hostile import sockets_of, state_of
 from tests.foreign_user import needs_root, said_to_nobody
 
 CALL = {"session_id": "t1", "tool_name": "Bash", "tool_input": {"command": "rm x"}}
@@ -166,6 +167,10 @@ async def test_an_engine_that_goes_away_while_it_is_asked_refuses(tmp_path):
     async with opened(tmp_path, person) as (_, env):
         hook = await Hook.start(env)
         await until(lambda: person.asked)
+        client = client_of(hook.process.pid)
+        before = sockets_of(client)
+    # The vendor's program is killed next: a refusal would be told to its model before.
+    await until(lambda: sockets_of(client) < before and state_of(client) == "S")
     assert not (await hook.outcome()).allows
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from prsm_core.testing.model_server import ModelServer
-from tests.engine.hostile import until
+from tests.engine.hostile import state_of, until
 from tests.live.test_images import asked
 from tests.live.test_resume import detached
 
@@ -47,10 +47,6 @@ def shims(prsm):
     ]
 
 
-def is_stopped(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
 @pytest.mark.requirement("F2", "N4")
 async def test_a_program_whose_engine_is_dead_asks_its_model_nothing_until_it_is_killed(
     prsm, configured
@@ -61,7 +57,7 @@ async def test_a_program_whose_engine_is_dead_asks_its_model_nothing_until_it_is
         request = await asked(prsm, session)
         for shim in shims(prsm):  # as on a machine that is too busy to run them
             os.kill(shim, signal.SIGSTOP)
-            await until(lambda shim=shim: is_stopped(shim), "the shim has stopped")
+            await until(lambda shim=shim: state_of(shim) == "T", "the shim has stopped")
         os.kill(pid, signal.SIGKILL)
         await detached(prsm, "resume")  # it kills what is left
         assert await asked(prsm, session) == request

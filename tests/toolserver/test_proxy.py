@@ -22,6 +22,7 @@ from prsm_core.testing.doubles import answers, until
 from prsm_core.toolserver.bridge import PROXY, Bridge
 from prsm_core.toolserver.proxy import Pump, Silence
 from prsm_core.toolserver.wire import BEAT
+from tests.engine.hostile import sockets_of, state_of
 from tests.toolserver.peers import DEADLINE, LINE_LIMIT, WaitingHost, proxy
 
 RSS_LIMIT_KB = 12 * 1024
@@ -98,14 +99,6 @@ async def test_an_engine_that_goes_ends_the_proxy_with_a_word(tmp_path, host):
     await opened.__aexit__(None, None, None)
 
 
-def sockets(pid):
-    return sum("socket" in str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir())
-
-
-def sleeps(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
-
-
 async def test_a_command_line_is_told_nothing_before_it_is_killed_with_its_engine(tmp_path, host):
     """It would tell its model that the call has failed, and ask it what to do."""
     async with AsyncExitStack() as stack:
@@ -117,8 +110,8 @@ async def test_a_command_line_is_told_nothing_before_it_is_killed_with_its_engin
             await left.shake_hands()
             left.begin_call("wait")
             await host.began.get()
-            pid, before = left.process.pid, sockets(left.process.pid)
-        await until(lambda: sockets(pid) < before and sleeps(pid))
+            pid, before = left.process.pid, sockets_of(left.process.pid)
+        await until(lambda: sockets_of(pid) < before and state_of(pid) == "S")
         assert (await left.end())[0] == 4
 
 

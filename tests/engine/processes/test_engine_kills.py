@@ -14,7 +14,16 @@ from pathlib import Path
 import pytest
 
 from prsm_core.engine.processes.launcher import process_identity
-from tests.engine.hostile import DAEMON, DEADLINE, IGNORES_TERM, LEAVES, STAYS, gone, until
+from tests.engine.hostile import (
+    DAEMON,
+    DEADLINE,
+    IGNORES_TERM,
+    LEAVES,
+    STAYS,
+    gone,
+    state_of,
+    until,
+)
 
 # A grandchild in a session of its own that ignores TERM, drops its environment and holds the pipe
 # of a program that has ended.
@@ -62,10 +71,6 @@ async def engine_of(*programs):
         await engine.wait()
 
 
-def is_stopped(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
 def stdin_of(pid):
     return Path(f"/proc/{pid}/fd/0").open("rb", buffering=0)
 
@@ -76,7 +81,7 @@ async def test_a_program_is_not_told_that_its_engine_is_gone_before_it_is_killed
     async with engine_of(READS) as (engine, (shim, program)):
         os.kill(shim, signal.SIGSTOP)
         try:
-            await until(lambda: is_stopped(shim), "the shim has stopped")
+            await until(lambda: state_of(shim) == "T", "the shim has stopped")
             with stdin_of(program) as stdin:
                 engine.kill()
                 await engine.wait()

@@ -10,32 +10,18 @@ import pytest
 
 from prsm_core.testing.model_server import ModelServer
 from tests.engine.hostile import state_of, until
-from tests.live.test_images import asked
+from tests.live.test_images import asked, configured
 from tests.live.test_resume import detached
 
 pytestmark = pytest.mark.live
+
+__all__ = ["configured"]  # a fixture
 
 TASK = "Paint the house"
 ANSWER = "ultramarine-7431"
 ASK = {"tool": "ask_user", "arguments": {"question": "Which colour?", "options": [ANSWER, "red"]}}
 COMPLETE = {"tool": "task_complete", "arguments": {"summary": "painted"}}
 LANE = {"marker": TASK, "steps": [{"call": ASK}, {"expect": [ANSWER], "call": COMPLETE}]}
-
-
-@pytest.fixture(params=["codex", "claude"])
-def configured(request, prsm):
-    """Configure the provider of the test's parameter."""
-
-    def configure(server):
-        if request.param == "codex":
-            prsm.configure(server.base_url)
-            return
-        pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
-        section = {"base_url": server.root_url, "api_key_env": "LIVE_TEST_KEY"}
-        defaults = {"provider": "claude", "model": "claude-scripted-1"}
-        prsm.write({"defaults": defaults, "providers": {"claude": section}})
-
-    return configure
 
 
 def shims(prsm):
@@ -48,6 +34,7 @@ def shims(prsm):
 
 
 @pytest.mark.requirement("F2", "N4")
+@pytest.mark.parametrize("configured", ["codex", "claude"], indirect=True)
 async def test_a_program_whose_engine_is_dead_asks_its_model_nothing_until_it_is_killed(
     prsm, configured
 ):

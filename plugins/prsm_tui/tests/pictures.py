@@ -346,7 +346,6 @@ async def _opened(scene: Scene | HubScene, variant: Variant) -> AsyncIterator[Ey
     async with watching(app, size=variant.size, clock=lambda: NOW) as eyes:
         scene.tell(app)
         await eyes.until(lambda: eyes.session.seq == app._seq, "all events")
-        await eyes.pilot.pause(0.1)
         yield eyes
 
 

@@ -132,11 +132,22 @@ class Eyes:
             async with asyncio.timeout(SEEN_SECONDS):
                 while not is_so():
                     await self.pilot.pause(0.01)
+                await self._settle()
         except TimeoutError:
             raise AssertionError(f"not seen: {what}, but\n{self.text}") from None
 
+    async def _settle(self):
+        """Have what has begun to change put in its place.
+
+        A widget that changes its text asks its screen to arrange all of them, which tells each of
+        its new size: until then the new text stands among rows in their old places.
+        """
+        for _ in range(_ARRANGING):
+            await self.pilot.pause(0)
+
 
 SEEN_SECONDS = 30.0
+_ARRANGING = 3  # rounds of messages: from the widget to the screen, and to all widgets
 _NAMES = {" ": "space", "\n": "enter", "/": "slash", "@": "at", "?": "question_mark"}
 
 

@@ -302,7 +302,7 @@ async def test_what_takes_long_to_look_up_keeps_no_answer_waiting():
 
 async def test_what_changes_while_changes_are_read_is_read_too():
     app = ScriptedApp(HERE)
-    read = []
+    read, told_of = [], asyncio.Event()
     async with watching(app) as eyes:
         app.spawn()
         kept = app.changes
@@ -310,13 +310,15 @@ async def test_what_changes_while_changes_are_read_is_read_too():
         async def slowly() -> Any:
             told = await kept()
             read.append(len(told))
-            if len(read) == 1:
-                app.find_change("c9", "late.py", "m")
-                await eyes.pilot.pause(0.3)
+            await told_of.wait()
             return told
 
         app.changes = slowly  # type: ignore[method-assign]
         await eyes.press("f3")
+        await eyes.until(lambda: read == [0], "the first reading")
+        app.find_change("c9", "late.py", "m")
+        await eyes.until(lambda: eyes.session.seq == app._seq, "the change")
+        told_of.set()
         await eyes.sees("late.py", "pending: 1")
         assert read == [0, 1]
 

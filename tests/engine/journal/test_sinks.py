@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from prsm_core.interfaces.sink import EventSink, EventSinkSpec
+from prsm_core.domain.events import Event
+from prsm_core.engine.journal.sinks import SinkGroup
+from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
+from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.testing.fake_clock import FakeClock
 
 
@@ -81,6 +85,43 @@ async def test_a_raising_sink_loses_its_batches_which_are_counted(opened):
     counted = sum(event["count"] for event in dropped)
     assert 0 < counted <= len(team.ledger.events())
     assert [event.seq for event in good.events] == sorted(event.seq for event in good.events)
+
+
+@pytest.mark.requirement("D4")
+@pytest.mark.parametrize("late", range(3))
+async def test_a_sink_that_gets_more_just_as_its_last_write_ends_loses_nothing(late):
+    """`late`: how many turns of the loop after that write."""
+    gate, lost = asyncio.Event(), []
+
+    async def wait(batch):
+        await gate.wait()
+
+    sink, loop = ListSink(wait), asyncio.get_running_loop()
+    first, second = (
+        Event(type="notice", session="s", run="r", ts=1.0, agent=None, data={}, seq=seq)
+        for seq in (1, 2)
+    )
+    async with Background(lambda *failure: lost.append(failure)) as background:
+        group = SinkGroup(background, SystemClock(), lambda *of: lost.append(of), lost.append)
+        run = RunInfo(run_id="r", session="s", task="do it", workspace="/work")
+        assert not group.open([spec(sink)], run, {})
+        group.publish((first,))
+
+        def publish(turns):
+            if turns:
+                loop.call_soon(publish, turns - 1)
+            else:
+                group.publish((second,))
+
+        async def go_on():
+            gate.set()
+            publish(late)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(group.settle())
+            tasks.create_task(go_on())
+        await group.aclose()
+    assert (lost, sink.events) == ([], [first, second])
 
 
 @pytest.mark.parametrize("overflow", ["drop_oldest", "drop_newest"])

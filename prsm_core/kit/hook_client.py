@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 
-LAST_SECONDS = 2.0  # to be killed in
+LAST_SECONDS = 10.0  # to be killed in
 ADDRESS_LIMIT = 100  # bytes; a socket's address holds 107, and 103 on some systems
 CHUNK = 1 << 16
 VARIABLES = ("PRSM_HOOK_SOCKET", "PRSM_HOOK_TOKEN", "PRSM_HOOK_SECONDS")

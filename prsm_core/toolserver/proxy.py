@@ -23,7 +23,7 @@ import sys
 from time import monotonic
 
 TCP_PREFIX = "tcp:"
-LAST_SECONDS = 2.0  # for a command line to be ended; one that is not has to be told in the end
+LAST_SECONDS = 10.0  # for a command line to be ended; one that is not has to be told in the end
 HELLO_SECONDS = 30.0  # an engine that works does not keep anybody waiting
 ANSWER_LIMIT = 4096
 BEAT = b"\0"  # comes between two lines; no JSON has it

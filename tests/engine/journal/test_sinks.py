@@ -91,7 +91,8 @@ async def test_a_raising_sink_loses_its_batches_which_are_counted(opened):
 @pytest.mark.parametrize("late", range(3))
 async def test_a_sink_that_gets_more_just_as_its_last_write_ends_loses_nothing(late):
     """`late`: how many turns of the loop after that write."""
-    gate, lost = asyncio.Event(), []
+    lost: list[Any] = []
+    gate = asyncio.Event()
 
     async def wait(batch):
         await gate.wait()

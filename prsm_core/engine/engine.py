@@ -269,12 +269,14 @@ class OrchestrationEngine:
     async def interrupt_run(self) -> bool:
         """End the open run as interrupted, by killing its agents; the engine stays open.
 
-        Returns once `run_finished` is committed; False when no run was open. A run that comes to
-        its own end meanwhile keeps that. Raises what broke the ledger, if that was broken.
+        Returns once `run_finished` is committed; False when no run was open, or its end was being
+        written already. A run that comes to its own end meanwhile keeps that. Raises what broke
+        the ledger, if that was broken.
         """
         broken, asked, outcome = self._broken, self._interrupted, self._outcome
         if self._started is None or broken is None or asked is None or outcome is None:
-            return False
+            async with self._finish_lock:  # held until that end is written
+                return False
         if not asked.done():
             asked.set_result(None)
         ends = {each for each in (broken, outcome, self._left) if each is not None}

@@ -61,7 +61,8 @@ class AppHandle(Protocol):
     async def interrupt_run(self) -> bool:
         """End the open run as `interrupted`: its agents are killed, and the session stays open.
 
-        Returns once `run_finished` is committed; False when no run was open.
+        Returns once `run_finished` is committed; False when no run was open, or its end was
+        being written already.
         """
         ...
 

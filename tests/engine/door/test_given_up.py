@@ -4,10 +4,13 @@ import asyncio
 
 import pytest
 
+from prsm_core.domain.writes import RunFinished
+from prsm_core.kit.clocks import SystemClock
 from tests.engine import control_peers
 from tests.engine.door.scenes import local_scene
-from tests.engine.harness import SESSION, open_team
+from tests.engine.harness import SESSION, HeldStore, open_team
 from tests.engine.hostile import until
+from tests.engine.ledger import Ledger
 
 
 async def events_of(team):
@@ -28,6 +31,7 @@ async def give_up_after(steps, starting, scene):
     if not starting.cancelled():  # it had begun before
         await scene.app.interrupt_run()
     await until(lambda: not scene.team.engine.is_running, "no run is open")
+    assert not await scene.app.interrupt_run()  # its end is written
 
 
 async def check_ended(team):
@@ -79,6 +83,41 @@ async def test_a_run_whose_driver_was_cancelled_is_interrupted_with_all_its_agen
         assert team.engine.is_running
         assert await team.engine.interrupt_run()
         await check_ended(team)
+
+
+class SlowToEnd(HeldStore):
+    """Writes no end of a run before it may."""
+
+    asked: asyncio.Event
+    may: asyncio.Event
+
+    async def commit(self, step):
+        if any(isinstance(write, RunFinished) for write in step.writes):
+            self.asked.set()
+            await self.may.wait()
+        return await super().commit(step)
+
+
+async def test_who_interrupts_a_run_that_ends_goes_on_once_its_end_is_written(tmp_path):
+    clock = SystemClock()
+    store = await SlowToEnd.on(Ledger(tmp_path / "ledger.db").path, clock)
+    store.asked, store.may = asyncio.Event(), asyncio.Event()
+    async with (
+        asyncio.timeout(control_peers.DEADLINE),
+        local_scene(tmp_path, store=store, clock=clock) as scene,
+    ):
+        run = await scene.app.start_run("count")
+        await scene.finish("counted")
+        await store.asked.wait()
+        assert not scene.team.engine.is_running
+        asked = asyncio.ensure_future(scene.app.interrupt_run())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        is_early = asked.done()
+        store.may.set()
+        assert (is_early, await asked) == (False, False)
+        assert (await events_of(scene.team))[-1].type == "run_finished"
+        assert (await run.result()).status == "completed"
 
 
 @pytest.mark.parametrize("steps", range(12))

@@ -10,7 +10,7 @@ import asyncio
 from collections import defaultdict
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from prsm_core.config.schema import Settings
 from prsm_core.domain.ids import Ids
@@ -317,7 +317,7 @@ class HeldStore(SqliteStore):
     broken: Exception | None = None  # raised by every write
 
     @classmethod
-    async def on(cls, path: Path, clock: Any) -> HeldStore:
+    async def on(cls, path: Path, clock: Any) -> Self:
         """Open the ledger of a team with this clock."""
         store = await cls.open(path)
         store.stop_time(clock)

@@ -155,6 +155,7 @@ class Assembly:
     async def settle(self) -> None:
         """Have done what belongs to a run that is about to end."""
         await self.trees.settled()
+        await self.requests.settle()
         if self._snapshots is not None:
             await self._snapshots.settle()
 

@@ -92,7 +92,7 @@ def make_requests(
     config: EngineConfig, journal: Journal, steps: Steps, background: Background
 ) -> HumanRequests:
     """Return what asks a person, and keeps the rules that they answer with."""
-    rules = RuleKeeper(config.own_rules, config.broker, background, journal)
+    rules = RuleKeeper(config.own_rules, config.broker, background, journal, config.clock)
     return HumanRequests(config.human, config.clock, journal, steps.write, rules, config.workspace)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from prsm_core.config import resolve_paths, trust
@@ -11,6 +13,7 @@ from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.permissions import Redactor, build_broker
+from tests.engine.harness import DEADLINE
 
 BUILD = "npm run build -- --prod"
 
@@ -237,6 +240,33 @@ async def test_a_rule_that_cannot_be_written_holds_for_this_run_and_that_is_said
         assert str(paths.data) in notice.data["text"]
         assert (await running).status == "completed"
     assert len(team.ledger.events("permission_requested")) == 1
+
+
+class SlowRules(OwnRules, frozen=True, kw_only=True):
+    """Writes no rule before it may."""
+
+    may: threading.Event
+
+    def add(self, verdict, rules, *, project):
+        assert self.may.wait(DEADLINE)
+        return super().add(verdict, rules, project=project)
+
+
+@pytest.mark.requirement("U9")
+async def test_what_became_of_a_rule_is_told_before_its_run_ends(ruled, paths):
+    async def a(agent):
+        assert isinstance(await agent.host.authorize(bash(agent)), Allow)
+        await agent.complete()
+
+    own = SlowRules(paths=paths, may_allow_for_project=True, may=threading.Event())
+    async with ruled(own_rules=own) as team:
+        running = team.start("do it", master=lambda agent: spawning(agent, "a"), a=a)
+        await answer(team, "allow_global")
+        await team.seen("agent_state_changed", "master", to="completed")
+        await team.settled()
+        own.may.set()
+        assert (await running).status == "completed"
+        await told(team, "added allow")
 
 
 @pytest.mark.requirement("U9")

@@ -136,6 +136,10 @@ class HumanRequests:
         self.refused = False  # something was refused for lack of a person
         self._attended_at = -math.inf  # when somebody last said that they are there
 
+    async def settle(self) -> None:
+        """Have told what became of the rules that answers made: their run is about to end."""
+        await self._rules.settle()
+
     def attend(self) -> None:
         """Note that a person is there."""
         self._attended_at = self._clock.now()

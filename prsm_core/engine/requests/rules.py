@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import RULE_ANSWERS
 from prsm_core.errors import ConfigError
+from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.domain.permissions import Ask
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
     from prsm_core.permissions import PermissionBroker
 
     Words = tuple[str, ...]
 
 ANSWERS = ("once", "always", "allow_project", "allow_global", "deny", "deny_project", "deny_global")
+SETTLE_SECONDS = 2.0  # how long the end of a run waits for its rules
 
 
 class RuleKeeper:
@@ -31,6 +34,7 @@ class RuleKeeper:
         broker: Is told of each new rule before anything else is decided.
         background: Runs what writes to disk.
         journal: Tells what was written, or why not; and whether a rule would hold a secret.
+        clock: Bounds how long the end of a run waits for that.
     """
 
     def __init__(
@@ -39,11 +43,14 @@ class RuleKeeper:
         broker: PermissionBroker,
         background: Background,
         journal: Journal,
+        clock: Clock,
     ) -> None:
         self._own = own
         self._broker = broker
         self._background = background
         self._journal = journal
+        self._clock = clock
+        self._writing: set[asyncio.Task[None]] = set()
 
     def answers(self, ask: Ask) -> tuple[str, ...]:
         """Return the answers that a request takes, in the order in which they are offered."""
@@ -63,7 +70,14 @@ class RuleKeeper:
         for rule in rules:
             self._broker.add_rule(verdict, rule)
         work = self._write(self._own, agent_id, verdict, rules, project=project)
-        self._background.launch(work, name="keep a rule")
+        task = self._background.start(self._background.finish(work), name="keep a rule")
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def settle(self) -> None:
+        """Have told what became of the rules of a run that is about to end."""
+        if tasks := set(self._writing):
+            await first_of(self._clock, SETTLE_SECONDS, lambda: asyncio.wait(tasks))
 
     def _is_offered(self, answer: str, ask: Ask) -> bool:
         if answer not in RULE_ANSWERS:

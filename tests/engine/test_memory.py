@@ -12,6 +12,7 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+from benchmarks.memory import GOAL_BYTES
 from benchmarks.spawn import one_by_one
 from benchmarks.team import open_team
 from prsm_core.domain.budgets import BudgetKind
@@ -61,7 +62,7 @@ def test_an_idle_agent_takes_no_more_than_known():
         text=True,
         check=True,
     )
-    assert 0 < float(done.stdout) <= 12_000
+    assert 0 < float(done.stdout) <= GOAL_BYTES
 
 
 def sessions_and_turns():

@@ -63,6 +63,13 @@ def opened(tmp_path, folder):
     return partial(open_team, tmp_path, shadows=shadows, on_ask="allow")
 
 
+def put(path, text):
+    """Write a file at once, as editors do: whoever looks meanwhile sees all of it, or nothing."""
+    beside = path.parent.parent / f"{path.name}.new"
+    beside.write_text(text)
+    beside.replace(path)
+
+
 class Hand:
     """What an agent does to files as its vendor's tools would: permitted, done, ended."""
 
@@ -73,7 +80,7 @@ class Hand:
     async def write(self, name, text):
         """Write a file by a tool that names it."""
         async with self.call("Write", paths=(name,)) as _:
-            (self.folder / name).write_text(text)
+            put(self.folder / name, text)
 
     async def shell(self, work):
         """Do something by a command."""
@@ -123,8 +130,8 @@ async def test_a_call_that_names_a_file_outside_of_the_folder_is_no_matter_of_gi
     async def master(agent):
         hand = Hand(agent, folder)
         async with hand.call("Write", paths=("a", "../outside", str(tmp_path / "other"))):
-            (folder / "a").write_text("another\n")
-            (tmp_path / "outside").write_text("x\n")
+            put(folder / "a", "another\n")
+            put(tmp_path / "outside", "x\n")
         await hand.write("../outside", "y\n")
         await agent.complete()
 
@@ -138,12 +145,12 @@ async def test_a_call_that_names_a_file_outside_of_the_folder_is_no_matter_of_gi
 
 @pytest.mark.requirement("D21")
 async def test_what_calls_change_is_told_with_the_call_and_kept_once(opened, folder):
-    (folder / "dirty").write_text("before\n")
+    put(folder / "dirty", "before\n")
 
     async def master(agent):
         hand = Hand(agent, folder)
         await hand.write("a", "another\n")
-        await hand.shell(lambda: (folder / "made").write_text("1\n2\n"))
+        await hand.shell(lambda: put(folder / "made", "1\n2\n"))
         await hand.shell(lambda: (folder / "dirty").unlink())
         await agent.complete()
 
@@ -265,8 +272,8 @@ async def test_a_person_beside_an_agent_is_told_from_it_and_both_are_told(opened
         hand = Hand(agent, folder)
         await hand.write("a", "by the agent\n")
         await until(lambda: found(team, "a"))
-        (folder / "a").write_text("by the agent\nby a person\n")
-        (folder / "notes").write_text("a person's\n")
+        put(folder / "a", "by the agent\nby a person\n")
+        put(folder / "notes", "a person's\n")
         await hand.write("a", "by the agent again\n")
         await until(lambda: len(found(team, "a")) == 3)
         outcome = await agent.outcome("report_progress", {"status": "half"})
@@ -337,7 +344,7 @@ async def test_what_several_may_have_done_is_shared_and_all_are_named(opened, fo
 
     async def second(agent):
         await started.wait()
-        await Hand(agent, folder).shell(lambda: (folder / "b").write_text("x\n"))
+        await Hand(agent, folder).shell(lambda: put(folder / "b", "x\n"))
         await agent.complete()
 
     async def master(agent):
@@ -359,7 +366,7 @@ async def test_what_a_call_did_before_the_engine_died_is_its_own(opened, folder)
         await hand.write("a", "before\n")
         await until(lambda: found(team, "a"))
         async with hand.call("Bash", command="some command"):
-            (folder / "b").write_text("x\n")
+            put(folder / "b", "x\n")
             await die(team)
 
     async def mastered(agent):
@@ -378,7 +385,7 @@ async def test_what_a_call_did_before_the_engine_died_is_its_own(opened, folder)
 async def test_what_a_person_does_while_no_engine_runs_is_nobodys_change(opened, folder):
     async def master(agent):
         async with Hand(agent, folder).call("Bash", command="some command"):
-            (folder / "b").write_text("x\n")
+            put(folder / "b", "x\n")
             await agent.hang()
 
     async def mastered(agent):
@@ -393,7 +400,7 @@ async def test_what_a_person_does_while_no_engine_runs_is_nobodys_change(opened,
             await run
     [told] = found(team, "b")
     assert (told["agent"], told["how"]) == ("master", "sole")
-    (folder / "b").write_text("a person's\n")
+    put(folder / "b", "a person's\n")
     async with opened() as again:
         assert (await go_on(again, master=mastered)).status == "completed"
     assert len(found(again, "b")) == 1
@@ -437,7 +444,7 @@ async def test_what_nobody_saw_the_end_of_is_found_before_the_run_ends(opened, f
     async def master(agent):
         hand = Hand(agent, folder)
         async with hand.call("Bash", command="some command"):
-            (folder / "b").write_text("x\n")
+            put(folder / "b", "x\n")
             await agent.complete()
 
     async with opened() as team:
@@ -449,7 +456,7 @@ async def test_what_nobody_saw_the_end_of_is_found_before_the_run_ends(opened, f
 
 async def test_a_run_in_which_nothing_is_written_tells_of_no_change(opened, folder):
     async def master(agent):
-        (folder / "b").write_text("a person's, while no call ran\n")
+        put(folder / "b", "a person's, while no call ran\n")
         await agent.complete()
 
     async with opened() as team:
@@ -477,14 +484,14 @@ async def test_what_a_person_restores_during_a_run_is_nobodys_change(opened, fol
 
     async def master(agent):
         hand = Hand(agent, folder)
-        await hand.shell(lambda: (folder / "made").write_text("1\n"))
+        await hand.shell(lambda: put(folder / "made", "1\n"))
         door = LocalApp(team.engine, RunOptions(), team.store, SESSION)
         held = door.hold_files()
         assert await anext(held) == []
         await asyncio.to_thread(lambda: shadow.restore(shadow.snapshots()[0].id))
         await held.aclose()
         assert not (folder / "made").exists()
-        await hand.shell(lambda: (folder / "b").write_text("1\n"))
+        await hand.shell(lambda: put(folder / "b", "1\n"))
         await agent.complete()
 
     shadow = CountedShadows(state=folder.parent / "state", data=folder.parent / "data").open(

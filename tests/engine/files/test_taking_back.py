@@ -15,7 +15,7 @@ from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import dies_after, dies_at, go_on, run_to_death
-from tests.engine.files.test_changes import Hand, folder, found, opened, pytestmark, until
+from tests.engine.files.test_changes import Hand, folder, found, opened, put, pytestmark, until
 from tests.engine.harness import SESSION
 from tests.workspace.shadow_scene import every_byte
 
@@ -118,12 +118,12 @@ async def test_a_command_that_ends_soon_is_waited_for_and_the_next_one_waits(ope
         async with hand.call("Bash", command="one"):
             at_it.set()
             await go.wait()
-            (folder / "a").write_text(edited(n2="first\n", n10="one\n"))
+            put(folder / "a", edited(n2="first\n", n10="one\n"))
             order.append("one")
         async with hand.call("Bash", command="two"):
             order.append("two")
             text = (folder / "a").read_text()
-            (folder / "a").write_text(text.replace("line 19\n", "two\n"))
+            put(folder / "a", text.replace("line 19\n", "two\n"))
         await agent.complete()
 
     async def reject(changes):
@@ -157,13 +157,13 @@ async def test_what_another_prsm_writes_while_files_are_held_is_of_no_agent(open
     async def master(agent):
         hand = Hand(agent, folder)
         await hand.write("a", "by the agent\n")
-        await hand.shell(lambda: (folder / "b").write_text("by the agent\n"))
+        await hand.shell(lambda: put(folder / "b", "by the agent\n"))
         held = LocalApp(team.engine, RunOptions(), team.store, SESSION).hold_files()
         assert list(await anext(held)) == []
         for name in ("a", "b", "c"):
-            (folder / name).write_text("restored\n")
+            put(folder / name, "restored\n")
         await held.aclose()
-        await hand.shell(lambda: (folder / "d").write_text("by the agent\n"))
+        await hand.shell(lambda: put(folder / "d", "by the agent\n"))
         outcome = await agent.outcome("report_progress", {"status": "half"})
         heard.append(outcome.text)
         await agent.complete()
@@ -201,8 +201,8 @@ async def test_a_rejection_whose_engine_dies_at_its_commit_is_finished_and_is_no
         await hand.write("b", "kept\n")
         await until(lambda: found(team, "b"))
         async with hand.call("Write", paths=("other",)):
-            (folder / "a").write_text(lines)  # by a person, and not found yet
-            (folder / "other").write_text("1\n")
+            put(folder / "a", lines)  # by a person, and not found yet
+            put(folder / "other", "1\n")
             dies(team, ChangesDecided)
             changes = team.engine.changes.get()
             with contextlib.suppress(StoreError):
@@ -235,7 +235,7 @@ async def test_a_look_whose_engine_dies_at_its_commit_is_told_once(opened, folde
         await hand.write("a", "1\n")
         await until(lambda: found(team, "a"))
         dies(team, FileChanged)
-        await hand.shell(lambda: (folder / "b").write_text("1\n"))
+        await hand.shell(lambda: put(folder / "b", "1\n"))
         await be_dead(team)
 
     async def mastered(agent):

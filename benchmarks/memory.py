@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 AGENTS = 500
 GOAL_BYTES = 12 * 1024
 GOAL_RATIO = 2.5
-ROUNDS = 20
+ROUNDS = 20  # of the loop and of the ledger's writer, until nothing is under way
 WAITING = "waiting_for_child"  # … or for any message
 
 
@@ -68,7 +68,7 @@ async def engine_bytes(count: int) -> float:
                 waiting += event.type == "agent_state_changed" and event.data["to"] == WAITING
                 if waiting > count:
                     break
-            for _ in range(ROUNDS):  # what is still under way is not an agent's
+            for _ in range(ROUNDS):  # what still moves is not an agent's
                 await asyncio.sleep(0)
                 await store.append(())
             size = (_traced() - before) / count

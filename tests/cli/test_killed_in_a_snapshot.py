@@ -100,7 +100,7 @@ async def ledger_of(place, session):
 @pytest.mark.parametrize(
     ("when", "words", "is_kept"),
     [
-        ("before", "write-tree", False),
+        ("before", "mktree --missing", False),
         ("after", "commit-tree", False),
         ("before", "update-ref refs/prsm/", False),
         ("after", "update-ref refs/prsm/", True),

@@ -70,7 +70,7 @@ class RuleKeeper:
         for rule in rules:
             self._broker.add_rule(verdict, rule)
         work = self._write(self._own, agent_id, verdict, rules, project=project)
-        task = self._background.start(self._background.finish(work), name="keep a rule")
+        task = self._background.start(work, name="keep a rule")
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from tests.engine.deaths import die, go_on, run_to_death
-from tests.engine.files.test_changes import CountedShadows, Hand
+from tests.engine.files.hands import CountedShadows, Hand
 from tests.engine.harness import open_team
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -15,9 +15,11 @@ import pytest
 from prsm_core.domain.changes import PENDING
 from prsm_core.engine.files.deciding import Choice
 from prsm_core.errors import ConfigError
-from tests.engine.files.test_changes import Hand, folder, opened, pytestmark
+from tests.engine.files.hands import NEEDS_GIT, Hand, folder, opened
 
-__all__ = ["folder", "opened", "pytestmark"]
+__all__ = ["folder", "opened"]
+
+pytestmark = NEEDS_GIT
 
 WORKERS = ("w1", "w2", "w3")
 PATHS = ("a", "b", "d/c", "d/e")

@@ -15,11 +15,13 @@ from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import dies_after, dies_at, go_on, run_to_death
-from tests.engine.files.test_changes import Hand, folder, found, opened, put, pytestmark, until
+from tests.engine.files.hands import NEEDS_GIT, Hand, folder, found, opened, put, until
 from tests.engine.harness import SESSION
 from tests.workspace.shadow_scene import every_byte
 
-__all__ = ["folder", "opened", "pytestmark"]
+__all__ = ["folder", "opened"]
+
+pytestmark = NEEDS_GIT
 
 LINES = [f"line {n}\n" for n in range(20)]
 

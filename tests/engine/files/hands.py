@@ -1,0 +1,110 @@
+"""A folder whose changes are told, and what agents do to its files: what tests of changes share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from functools import partial
+from itertools import count
+
+import pytest
+
+from prsm_core.domain.permissions import PermissionRequest
+from prsm_core.testing import doubles
+from prsm_core.workspace.shadow.opening import Shadows
+from prsm_core.workspace.shadow.worktree import Shadow
+from tests.engine.harness import DEADLINE, open_team
+
+until = partial(doubles.until, timeout_s=DEADLINE)  # what nothing tells of
+
+NEEDS_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A workspace that is a repository with a file."""
+    work = tmp_path / "workspace"
+    work.mkdir()
+    git = partial(subprocess.run, cwd=work, check=True, capture_output=True)
+    git(["git", "init", "-q"])
+    (work / "a").write_text("".join(f"line {n}\n" for n in range(20)))
+    return work
+
+
+class CountedShadows(Shadows):
+    """Shadows whose clock counts what asks for the time."""
+
+    def open(self, git, folder):
+        numbers = count(1)
+        return Shadow(
+            git,
+            folder,
+            self._state,
+            environ=os.environ,
+            now=lambda: float(next(numbers)),
+            new_id=lambda: os.urandom(4).hex(),
+        )
+
+
+@pytest.fixture
+def opened(tmp_path, folder):
+    shadows = CountedShadows(state=tmp_path / "state", data=tmp_path / "data")
+    return partial(open_team, tmp_path, shadows=shadows, on_ask="allow")
+
+
+def put(path, text):
+    """Write a file at once, as editors do: whoever looks meanwhile sees all of it, or nothing."""
+    beside = path.parent.parent / f"{path.name}.new"
+    beside.write_text(text)
+    beside.replace(path)
+
+
+class Hand:
+    """What an agent does to files as its vendor's tools would: permitted, done, ended."""
+
+    def __init__(self, agent, folder):
+        self.agent, self.folder = agent, folder
+        self.calls = count(1)
+
+    async def write(self, name, text):
+        """Write a file by a tool that names it."""
+        async with self.call("Write", paths=(name,)) as _:
+            put(self.folder / name, text)
+
+    async def shell(self, work):
+        """Do something by a command."""
+        async with self.call("Bash", command="some command") as call:
+            await work() if asyncio.iscoroutinefunction(work) else work()
+        return call.id
+
+    def call(self, tool, **asked):
+        return _Call(self.agent, tool, f"{self.agent.name}-{next(self.calls)}", asked)
+
+
+class _Call:
+    def __init__(self, agent, tool, id_, asked):
+        self.agent, self.tool, self.id, self.asked = agent, tool, id_, asked
+
+    async def __aenter__(self):
+        agent = self.agent
+        request = PermissionRequest(
+            agent_id=agent.id,
+            tool=self.tool,
+            cwd=agent.session.request.cwd,
+            call_id=self.id,
+            **self.asked,
+        )
+        await agent.host.authorize(request)
+        command = {"command": self.asked["command"]} if "command" in self.asked else {}
+        await agent.start_tool(self.id, self.tool, **command)
+        return self
+
+    async def __aexit__(self, *_):
+        await self.agent.end_tool(self.id)
+
+
+def found(team, path):
+    """Return the changes of a path that were told so far."""
+    return [event for event in team.ledger.events("file_changed") if event["path"] == path]

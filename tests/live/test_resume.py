@@ -32,7 +32,7 @@ SCENARIO = {
                     "call": {
                         "id": "said",
                         "tool": "ask_user",
-                        "arguments": {"question": "Which colour?", "options": [ANSWER, "red"]},
+                        "arguments": {"question": "Which colour?", "options": ["blue", "red"]},
                     }
                 },
                 {

@@ -142,31 +142,36 @@ class Writing:
     """Owns which writes are being made: the ledger may have them, and nobody was told."""
 
     def __init__(self) -> None:
-        self._last = 0
+        self.last = 0  # the number of the newest
         self._open: set[int] = set()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def begin(self) -> int:
         """Note that a write begins; return its number."""
-        self._last += 1
-        self._open.add(self._last)
-        return self._last
+        self.last += 1
+        self._open.add(self.last)
+        return self.last
 
     def end(self, number: int) -> None:
         """Note that it has ended: what it wrote is told before anybody else runs."""
         self._open.discard(number)
         if self._waiting:
-            first = min(self._open, default=self._last + 1)
+            first = min(self._open, default=self.last + 1)
             for limit, done in self._waiting:
                 if limit < first and not done.done():
                     done.set_result(None)
             self._waiting = [one for one in self._waiting if not one[1].done()]
 
-    async def past(self) -> None:
-        """Return once all is told that is being written now."""
-        if self._open:
+    def is_before(self, number: int) -> bool:
+        """Whether a write is being made that is this one, or began before it."""
+        return bool(self._open) and min(self._open) <= number
+
+    async def past(self, number: int | None = None) -> None:
+        """Return once all is told that is being written now, or up to the write of this number."""
+        limit = self.last if number is None else number
+        if self.is_before(limit):
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((self._last, done))
+            self._waiting.append((limit, done))
             await done
 
 

@@ -276,13 +276,22 @@ class Journal:
             await self._background.finish(work)
 
     async def flush(self) -> None:
-        """Write every fact and act so far."""
+        """Write every fact and act so far; return once all of it is in the ledger, and told.
+
+        Also what somebody else has taken, and is still writing. Raises StoreError where the ledger
+        takes no more.
+        """
+        writing = self.spoken.writing
+        begun = writing.last
         facts, acts = self._take_all()
         works = [
             self._land_in_line(self._lanes.enter(agent_id), some) for agent_id, some in acts.items()
         ]
         if facts or works:
             await self._background.finish(self._write_all(facts, works))
+        if writing.is_before(begun):
+            await writing.past(begun)
+            self.soundness.check()
 
     async def _write_all(
         self, facts: Mapping[str | None, Batch], works: Sequence[Coroutine[Any, Any, None]]
@@ -453,23 +462,23 @@ class Journal:
 
     async def _append(self, facts: Sequence[Event]) -> Sequence[int | None]:
         """Write facts; return the number of each, None of those that cannot be written."""
+        number = self.spoken.writing.begin()  # of all, also when they are written one by one
         try:
             return await self._append_all(facts)
         except StoreError as error:
             if not is_unfit(error) or len(facts) == 1:
                 raise
-        return [await self._append_alone(fact) for fact in facts]
+            return [await self._append_alone(fact) for fact in facts]
+        finally:
+            self.spoken.writing.end(number)
 
     async def _append_all(self, facts: Sequence[Event]) -> Sequence[int | None]:
         self.soundness.check()
-        number = self.spoken.writing.begin()
         try:
             events = await self._store.append(facts)
         except Exception as error:
             self.soundness.failed(error)
             raise
-        finally:
-            self.spoken.writing.end(number)
         self._on_events(events)
         return [event.seq for event in events]
 

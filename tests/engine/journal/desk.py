@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
 
 RUNNING, WAITING = AgentState.RUNNING, AgentState.WAITING_FOR_CHILD
-UNFIT, REFUSED, KNOWN = "unfit", "refused", "known"  # what a text makes a store do with a step
+# What a text makes a store do with a step
+UNFIT, REFUSED, KNOWN, TORN = "unfit", "refused", "known", "torn"
 
 
 class HeldStore:
@@ -43,7 +44,7 @@ class HeldStore:
         return committed
 
     async def append(self, events: list[Event]) -> tuple[Event, ...]:
-        numbered: tuple[Event, ...] = await self._when_let(lambda: self.inner.append(events))
+        numbered: tuple[Event, ...] = await self._when_let(lambda: self._append(events))
         return numbered
 
     async def _when_let(self, act: Callable[[], Any]) -> Any:
@@ -53,10 +54,13 @@ class HeldStore:
         self.waiting.append((act, done))
         return await done
 
+    async def _append(self, events: list[Event]) -> tuple[Event, ...]:
+        _check([event.data["text"] for event in events])
+        return await self.inner.append(events)
+
     async def _commit(self, step: Step) -> Committed:
         texts = [write.data["text"] for write in step.all(Told)]
-        if any(text.endswith(UNFIT) for text in texts):
-            raise StoreError("it cannot be written", code="unfit")
+        _check(texts)
         if any(text.endswith(REFUSED) for text in texts):
             raise MessageRoutingError("nobody can get it", code="agent_ended")
         if any(text.endswith(KNOWN) for text in texts):
@@ -76,6 +80,13 @@ class HeldStore:
             else:
                 done.set_result(value)
             await asyncio.sleep(0)
+
+
+def _check(texts: list[str]) -> None:
+    if any(text.endswith(UNFIT) for text in texts):
+        raise StoreError("it cannot be written", code="unfit")
+    if any(text.endswith(TORN) for text in texts):
+        raise StoreError("the disk is full")
 
 
 class Desk:

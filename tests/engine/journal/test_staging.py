@@ -199,3 +199,72 @@ async def test_the_run_ends_after_all_that_was_done_before(desk):
     assert first.done()
     assert second.done()
     assert await desk.texts("a") == ["1", "2", "3"]
+
+
+def _note(desk, text):
+    desk.journal.note("notice", desk.steps.agent("a"), level="info", text=text)
+
+
+async def _a_fact(desk):
+    _note(desk, "1")
+    await desk.journal.flush()
+
+
+async def _facts_written_one_by_one(desk):
+    _note(desk, "1")
+    _note(desk, "2 unfit")
+    await desk.journal.flush()
+
+
+async def _an_act(desk):
+    desk.stage("a", "1")
+    await desk.journal.land(desk.steps.agent("a"))
+
+
+async def _a_step(desk):
+    await desk.journal.commit(desk.act("a", "1"))
+
+
+@pytest.mark.parametrize("under_way", [_a_fact, _facts_written_one_by_one, _an_act, _a_step])
+async def test_what_is_being_written_is_written_once_a_flush_returns(desk, under_way):
+    """Whoever asks then, of the ledger or by what was told, finds it."""
+    desk.store.is_held = True
+    writing = asyncio.ensure_future(under_way(desk))
+    await asyncio.sleep(0)
+    assert len(desk.store.waiting) == 1
+    flushed = asyncio.ensure_future(desk.journal.flush())
+    await asyncio.sleep(0)
+    while desk.store.waiting:
+        assert not flushed.done()
+        await desk.store.let(1)
+        await asyncio.sleep(0)
+    await flushed
+    assert await desk.texts("a") == ["1"]
+    assert [event.data["text"] for event in desk.told] == ["1"]
+    await writing
+
+
+async def test_a_flush_does_not_wait_for_what_began_after_it(desk):
+    desk.store.is_held = True
+    _note(desk, "1")
+    flushed = asyncio.ensure_future(desk.journal.flush())
+    await asyncio.sleep(0)
+    later = asyncio.ensure_future(desk.journal.commit(desk.act("b", "2")))
+    await asyncio.sleep(0)
+    await desk.store.let(1)
+    await flushed
+    assert not later.done()
+    await desk.store.let(1)
+    await later
+
+
+async def test_a_flush_fails_where_the_write_that_it_waits_for_breaks_the_ledger(desk):
+    desk.store.is_held = True
+    writing = asyncio.ensure_future(desk.journal.commit(desk.act("a", "1 torn")))
+    await asyncio.sleep(0)
+    flushed = asyncio.ensure_future(desk.journal.flush())
+    await asyncio.sleep(0)
+    await desk.store.let(1)
+    for work in (writing, flushed):
+        with pytest.raises(StoreError, match="the disk is full"):
+            await work

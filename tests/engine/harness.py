@@ -421,6 +421,10 @@ class Team:
     async def settled(self) -> None:
         """Let everything go on that can, commits included."""
         await self.engine.journal.flush()
+        await self.rounds()
+
+    async def rounds(self) -> None:
+        """Let everything go on that can while some write may be held."""
         for _ in range(20):
             await asyncio.sleep(0)
             await self.store.append(())

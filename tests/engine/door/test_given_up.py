@@ -111,7 +111,7 @@ async def test_who_interrupts_a_run_that_ends_goes_on_once_its_end_is_written(tm
         await store.asked.wait()
         assert not scene.team.engine.is_running
         asked = asyncio.ensure_future(scene.app.interrupt_run())
-        await scene.team.settled()
+        await scene.team.rounds()
         is_early = asked.done()
         store.may.set()
         assert (is_early, await asked) == (False, False)

@@ -1,6 +1,7 @@
 """Two providers, `early` and `other`, which note in the workspace what each has begun.
 
-The environment says how `early` begins (EARLY) and which of the two are not there (ABSENT).
+The environment says how `early` begins (EARLY) and which of the two are not there (ABSENT). Where
+it says how, a turn ends no sooner than that is noted: a run is not over before it.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ def note(text):
 
 
 class EarlySession(ProviderSession):
-    def __init__(self, task):
-        self._task = task
+    def __init__(self, noted):
+        self._noted = noted
 
     async def run_turn(self, context):
+        if "EARLY" in os.environ:
+            await self._noted.wait()
         yield AssistantMessage("done")
         yield TurnEnded(StopReason.END_TURN)
 
@@ -50,6 +53,7 @@ class EarlyProvider(Provider):
 
     def __init__(self, settings, services):
         self._services = services
+        self._noted = asyncio.Event()
 
     async def probe(self):
         there = self.name not in os.environ.get("ABSENT", "").split()
@@ -58,6 +62,7 @@ class EarlyProvider(Provider):
     async def prepare(self):
         process = await self._services.start_process(["sleep", "1000"], name=self.name)
         note(f"{self.name} {process.pid}\n")
+        self._noted.set()
         await getattr(self, os.environ.get("EARLY", "ready"))()
 
     async def ready(self):
@@ -91,7 +96,7 @@ class EarlyProvider(Provider):
 
     @asynccontextmanager
     async def open_session(self, request, host):
-        yield EarlySession(request)
+        yield EarlySession(self._noted)
 
 
 class OtherProvider(EarlyProvider):

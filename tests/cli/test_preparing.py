@@ -92,13 +92,17 @@ def test_only_the_provider_begins_that_the_run_takes(
     prsm_process, began, monkeypatch, flags, absent, expected
 ):
     monkeypatch.setenv("ABSENT", absent)
+    if expected:
+        monkeypatch.setenv("EARLY", "ready")
     prsm_process("run", "do it", *flags)
     assert began() == expected
 
 
 @pytest.mark.long
-def test_a_session_that_goes_on_has_nothing_begun_for_it(prsm_process, began):
+def test_a_session_that_goes_on_has_nothing_begun_for_it(prsm_process, began, monkeypatch):
+    monkeypatch.setenv("EARLY", "ready")
     prsm_process("run", "do it")
+    monkeypatch.delenv("EARLY")
     assert prsm_process("run", "more", "--continue").code == 0
     assert prsm_process("resume").code in {0, 2}
     [session] = json.loads(prsm_process("sessions", "list", "--json").out)
@@ -114,6 +118,7 @@ def test_a_demo_begins_no_provider_of_the_person(prsm_process, began):
 
 @pytest.mark.parametrize("name", ["SIGINT", rarely("SIGTERM"), rarely("SIGHUP"), "SIGKILL"])
 def test_a_signal_meanwhile_leaves_nothing(start_prsm, began, workspace, monkeypatch, name):
+    monkeypatch.setenv("EARLY", "ready")
     os.mkfifo(workspace / "began")
     process = start_prsm("run", "do it")
     with (workspace / "began").open() as noted:

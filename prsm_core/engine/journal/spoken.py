@@ -162,14 +162,10 @@ class Writing:
                     done.set_result(None)
             self._waiting = [one for one in self._waiting if not one[1].done()]
 
-    def is_before(self, number: int) -> bool:
-        """Whether a write is being made that is this one, or began before it."""
-        return bool(self._open) and min(self._open) <= number
-
     async def past(self, number: int | None = None) -> None:
         """Return once all is told that is being written now, or up to the write of this number."""
         limit = self.last if number is None else number
-        if self.is_before(limit):
+        if min(self._open, default=limit + 1) <= limit:
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((limit, done))
             await done

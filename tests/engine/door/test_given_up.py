@@ -8,7 +8,8 @@ from prsm_core.domain.writes import RunFinished
 from prsm_core.kit.clocks import SystemClock
 from tests.engine import control_peers
 from tests.engine.door.scenes import local_scene
-from tests.engine.harness import SESSION, HeldStore, open_team
+from tests.engine.harness import SESSION, open_team
+from tests.engine.held_store import HeldStore
 from tests.engine.hostile import until
 from tests.engine.ledger import Ledger
 

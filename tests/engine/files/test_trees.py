@@ -16,7 +16,8 @@ from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.testing.doubles import until
 from prsm_core.workspace.shadow.opening import Shadows
 from tests.engine.deaths import die, dies_after, dies_at, go_on, run_to_death
-from tests.engine.harness import DEADLINE, SESSION, HeldStore, complete, open_team
+from tests.engine.harness import DEADLINE, SESSION, complete, open_team
+from tests.engine.held_store import HeldStore
 
 pytestmark = [
     pytest.mark.requirement("U12"),

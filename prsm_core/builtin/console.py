@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from prsm_core.builtin.cells import rows_of
 from prsm_core.builtin.closing import Changed, Unanswered, agent_table, hints, names_of
-from prsm_core.builtin.follow import follow_run, start_task
+from prsm_core.builtin.follow import RunFrontend, follow_run, start_task
 from prsm_core.builtin.liveness import Liveness
 from prsm_core.builtin.person import Person, stdin_descriptor
 from prsm_core.builtin.render import hanging
@@ -20,7 +20,6 @@ from prsm_core.builtin.screen import LineScreen, columns_of
 from prsm_core.builtin.worktree import describe_changes, look_at
 from prsm_core.domain.usage import Spent, total
 from prsm_core.engine.journal.views import build_tree, walk_tree
-from prsm_core.interfaces.frontend import Frontend
 from prsm_core.kit.clocks import SystemClock, first_of
 from prsm_core.kit.text import escape_prose, format_duration
 
@@ -46,7 +45,7 @@ class Look(Protocol):
         ...
 
 
-class ConsoleFrontend(Frontend):
+class ConsoleFrontend(RunFrontend):
     """Shows one run and asks the person at the terminal.
 
     Settings: `interactive` (default true); false leaves every request to the engine. `replays`

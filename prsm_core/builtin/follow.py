@@ -1,20 +1,36 @@
-"""Follows one run through an AppHandle up to its last event."""
+"""What frontends share that follow one run through an AppHandle, up to its last event."""
 
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.events import ends_run
 from prsm_core.errors import ConfigError, StoreError
+from prsm_core.interfaces.frontend import Frontend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TextIO
 
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
+    from prsm_core.interfaces.store import Store
 
 DRAIN_SECONDS = 30.0  # for events that were committed before the result came
+
+
+class RunFrontend(Frontend):
+    """Follows one run, and has the command's stdout for itself."""
+
+    @abstractmethod
+    def write_to(self, out: TextIO) -> None:
+        """Let results go to this stream, which leads to the command's stdout."""
+
+    @abstractmethod
+    async def print_rest(self, store: Store) -> None:
+        """Tell what is kept of a run that was interrupted after `run` was cancelled."""
 
 
 async def start_task(app: AppHandle) -> RunHandle:

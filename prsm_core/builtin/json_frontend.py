@@ -6,8 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from prsm_core.builtin.follow import follow_run, start_task
-from prsm_core.interfaces.frontend import Frontend
+from prsm_core.builtin.follow import RunFrontend, follow_run, start_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
 
 
-class JsonFrontend(Frontend):
+class JsonFrontend(RunFrontend):
     """Prints the run's event envelopes as ASCII JSON; live deltas are left out.
 
     Nobody can be asked: permission requests are denied or answered by `--on-ask`.

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import field
 from msgspec.structs import asdict
 
-from prsm_core.builtin.console import ConsoleFrontend
+from prsm_core.builtin.follow import RunFrontend
 from prsm_core.builtin.foreground import leaving_nothing_typed
-from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.builtin.person import stdin_descriptor
 from prsm_core.catalog.packages import OWN_PACKAGES
 from prsm_core.cli.logs import log_to_file
@@ -241,7 +240,7 @@ async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend:
 def stdout_of(frontend: Frontend) -> Iterator[None]:
     """Keep stdout for a frontend."""
     shown = _inner(frontend)
-    if isinstance(shown, JsonFrontend | ConsoleFrontend):
+    if isinstance(shown, RunFrontend):
         with stdout_kept() as out:
             shown.write_to(out)
             yield
@@ -261,7 +260,7 @@ async def _drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend
                 return await frontend.run(app)
     except asyncio.CancelledError:
         shown = _inner(frontend)
-        if isinstance(shown, JsonFrontend | ConsoleFrontend):
+        if isinstance(shown, RunFrontend):
             await _print_rest(shown, options.workspace)
         raise
 
@@ -303,7 +302,7 @@ async def _opened(
             yield app
 
 
-async def _print_rest(frontend: JsonFrontend | ConsoleFrontend, workspace: str) -> None:
+async def _print_rest(frontend: RunFrontend, workspace: str) -> None:
     from prsm_core.cli.ledger import open_ledger  # hardly ever
 
     try:

@@ -8,13 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core.config.document import MAX_BYTES
-from prsm_core.config.policy_edit import (
-    add_rule,
-    holds_allow_rules,
-    remove_rule,
-    with_rule,
-    without_rule,
-)
 from prsm_core.config.policy_file import user_policy_path, workspace_policy_path
 from prsm_core.config.trust import change_file, is_trusted, locked
 from prsm_core.domain.record import Record
@@ -79,6 +72,8 @@ def change_rule(
     Raises:
         ConfigError: the file cannot be read or written.
     """
+    from prsm_core.config.policy_edit import add_rule, remove_rule  # few runs make a rule
+
     path = policy_path(paths, project=project)
     try:
         with locked(paths):
@@ -93,6 +88,8 @@ def change_rule(
 def _change_of_workspace(
     paths: Paths, path: Path, verdict: str, words: Words, *, adds: bool
 ) -> bool:
+    from prsm_core.config.policy_edit import holds_allow_rules, with_rule, without_rule
+
     change = with_rule if adds else without_rule
 
     def edited(old: bytes | None) -> bytes | None:
@@ -114,6 +111,8 @@ def _is_alone(paths: Paths) -> bool:
     try:
         if any(entry != path for entry in folder.iterdir()):
             return False
+        from prsm_core.config.policy_edit import holds_allow_rules  # where there is one
+
         return not holds_allow_rules(_text(read_regular(path, MAX_BYTES + 1), path), path)
     except FileNotFoundError:
         return True

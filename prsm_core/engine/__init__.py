@@ -1,6 +1,7 @@
 """The engine: agents, their turns and tools, and read-only views of what happened.
 
 engine      one session's runs; `assembly` puts the parts together, each given what it uses
+current_run that one is open, what ends it, and its end
 config      what an engine is made of; `making` those parts that are made of it
 forking     a session that goes on from another one
 undoing     what a person said, taken back

@@ -270,6 +270,26 @@ async def test_what_became_of_a_rule_is_told_before_its_run_ends(ruled, paths):
 
 
 @pytest.mark.requirement("U9")
+async def test_what_became_of_a_rule_is_told_before_the_engine_leaves_its_run(ruled, paths):
+    async def a(agent):
+        assert isinstance(await agent.host.authorize(bash(agent)), Allow)
+        await agent.hang()
+
+    own = SlowRules(paths=paths, may_allow_for_project=True, may=threading.Event())
+    async with ruled(own_rules=own) as team:
+        running = team.start("do it", master=lambda agent: spawning(agent, "a"), a=a)
+        await answer(team, "allow_global")
+        await team.settled()
+        leaving = team.engine.start_soon(team.engine.shutdown(), name="shutdown")
+        await team.settled()
+        own.may.set()
+        await leaving
+        assert (await running).status == "interrupted"
+        [added] = [one for one in team.ledger.events("notice") if "added" in one["text"]]
+        assert "allow npm run build" in added["text"]
+
+
+@pytest.mark.requirement("U9")
 async def test_a_workspace_that_changed_meanwhile_is_not_trusted_by_a_rule(ruled, paths):
     paths.workspace_dir.mkdir(parents=True)
     paths.workspace_config.write_text("gates: {}\n")

@@ -84,10 +84,9 @@ BUGS = {
         frozenset({"fold"}),
     ),
     "an interrupted run has no end": Bug(
-        "engine/engine.py",
-        "            if self._started is not None and self._outcome is not None and"
-        " not self._is_broken:\n",
-        "            if False:\n",
+        "engine/current_run.py",
+        "        if self._started is not None and self._ends is not None and not self.is_broken:\n",
+        "        if False:\n",
         frozenset({"ends", "log"}),
     ),
     "messages come a second time": Bug(

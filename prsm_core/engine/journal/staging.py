@@ -2,7 +2,9 @@
 
 A fact is what somebody said. A staged act is a step that has no effect outside the engine, so that
 nobody needs to wait until it is durable. Both are written in front of their agent's next step, in
-its transaction, or alone when their time is over.
+its transaction, or alone when their time is over. Who writes takes a batch, and lets go of it once
+it is written, or never will be: only then is known behind which event the text that came between
+belongs.
 """
 
 from __future__ import annotations
@@ -16,9 +18,13 @@ from prsm_core.domain.writes import Told
 from prsm_core.engine.state import Staged
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from prsm_core.domain.events import Event
     from prsm_core.domain.steps import Step, Write
-    from prsm_core.engine.journal.spoken import Piece
+    from prsm_core.engine.journal.spoken import Piece, Spoken
+
+    OnLive = Callable[[Event, int], None]
 
 Unwritten: TypeAlias = Sequence[Told | Staged]
 
@@ -40,6 +46,77 @@ class Batch(list[Told | Staged]):
 
 
 NOTHING = Batch()  # of an agent that has done nothing
+
+
+class Pending:
+    """Owns the acts and facts that are not in the ledger, by agent, and the text behind them."""
+
+    def __init__(self, spoken: Spoken, on_live: OnLive) -> None:
+        """Hold nothing yet.
+
+        Args:
+            spoken: Keeps what running turns say.
+            on_live: Is given live text, and the number of its agent's event that it comes behind.
+        """
+        self._spoken = spoken
+        self._on_live = on_live
+        self._unwritten: dict[str | None, Batch] = {}
+        self._in_flight: dict[str | None, Batch] = {}  # the newest that is being written
+        self.count = 0  # acts and facts that nobody has taken
+
+    @property
+    def agents(self) -> Iterable[str | None]:
+        """Those that have done what nobody has taken."""
+        return self._unwritten.keys()
+
+    def has(self, agent_id: str | None) -> bool:
+        """Whether an agent has done what nobody has taken."""
+        return agent_id in self._unwritten
+
+    def add(self, agent_id: str | None, one: Told | Staged) -> None:
+        """Put an act or a fact behind what its agent did before."""
+        batch = self._unwritten.get(agent_id)
+        if batch is None:
+            batch = self._unwritten[agent_id] = Batch()
+        batch.append(one)
+        self.count += 1
+
+    def take(self, agent_id: str | None) -> Batch:
+        """Return what an agent has done, for who writes it now and then lets go of it."""
+        taken = self._unwritten.pop(agent_id, NOTHING)
+        if taken:
+            self.count -= len(taken)
+            self._in_flight[agent_id] = taken
+        return taken
+
+    def let_go(self, agent_id: str | None, batch: Batch, seqs: Sequence[int | None] = ()) -> None:
+        """Show the text that came between what is written now, or never will be.
+
+        `seqs` are the numbers of the last events of what was written, None for what was left out.
+        """
+        if self._in_flight.get(agent_id) is batch:
+            del self._in_flight[agent_id]
+        live, batch.live = batch.live, []
+        for place, piece in live:
+            known = [seq for seq in seqs[:place] if seq is not None]
+            agent = piece.first.agent or ""
+            piece.behind = known[-1] if known else self._spoken.last_seq(agent)
+            for event in piece.events:  # each as its provider told it: readers may join them
+                self._on_live(event, piece.behind)
+            self._spoken.waiting.remove(agent, piece.behind)
+
+    def tell(self, agent: str, event: Event) -> None:
+        """Tell a piece of text behind what its agent did before, as soon as that is written."""
+        batch = self._unwritten.get(agent) or self._in_flight.get(agent)
+        if batch is None:
+            behind = self._spoken.last_seq(agent)
+            self._spoken.piece(event, behind)
+            self._on_live(event, behind)
+            return
+        last = batch.last_piece()
+        if last is None or not last.takes(event):
+            batch.live.append((len(batch), self._spoken.piece(event, None)))
+            self._spoken.waiting.add(agent, self._spoken.last_seq(agent))
 
 
 def last_seqs(batch: Batch, step: Step, events: Sequence[Event]) -> list[int | None]:

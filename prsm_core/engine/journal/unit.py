@@ -18,36 +18,26 @@ from msgspec.structs import replace
 from prsm_core.domain.events import Event
 from prsm_core.domain.projection import event_of
 from prsm_core.domain.writes import Told
-from prsm_core.engine.guarded.failing import Soundness, breaks_ledger, is_unfit
+from prsm_core.engine.guarded.failing import breaks_ledger
 from prsm_core.engine.journal.lanes import Lanes
 from prsm_core.engine.journal.redaction import without_secrets
 from prsm_core.engine.journal.spoken import LiveText, Spoken
-from prsm_core.engine.journal.staging import (
-    NOTHING,
-    Batch,
-    can_join,
-    joined,
-    last_act,
-    last_seqs,
-    settle,
-)
+from prsm_core.engine.journal.staging import Pending, can_join, joined, last_act, last_seqs, settle
+from prsm_core.engine.journal.writer import LedgerWriter
 from prsm_core.engine.state import Staged
-from prsm_core.errors import FencedError, StoreError
+from prsm_core.errors import FencedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 
     from prsm_core.domain.steps import Committed, Step
     from prsm_core.engine.journal.lanes import Place
-    from prsm_core.engine.journal.staging import Unwritten
+    from prsm_core.engine.journal.staging import Batch, OnLive, Unwritten
+    from prsm_core.engine.journal.writer import OnBroken, OnEvents
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
     from prsm_core.permissions import Redactor
-
-    OnEvents = Callable[[tuple[Event, ...]], None]
-    OnBroken = Callable[[StoreError], None]
-    OnLive = Callable[[Event, int], None]
 
 _log = logging.getLogger("prsm.engine")
 
@@ -56,7 +46,7 @@ FACT_LIMIT = 1000  # unwritten facts and acts; a provider that says more waits f
 
 
 class Journal:
-    """Owns the facts and acts that are not yet written, and the only path to the store."""
+    """Owns the order of what is written, and the only path to the store."""
 
     def __init__(
         self,
@@ -68,7 +58,7 @@ class Journal:
         on_events: OnEvents,
         redactor: Redactor,
         on_broken: OnBroken = lambda _: None,
-        on_live: OnLive | None = None,
+        on_live: OnLive = lambda _event, _behind: None,
         spoken: Spoken | None = None,
     ) -> None:
         """Open the path to a store.
@@ -84,19 +74,18 @@ class Journal:
             on_live: Is given live text, and the number of its agent's event that it comes behind.
             spoken: Keeps what running turns say; heeds what `on_events` is given.
         """
-        self._store = store
         self._clock = clock
         self._background = background
         self._on_events = on_events
         self.redactor = redactor
-        self.soundness = Soundness(on_broken)
-        self._on_live = on_live
         self.spoken = Spoken() if spoken is None else spoken
+        self._pending = Pending(self.spoken, on_live)
+        self._writer = LedgerWriter(
+            store, redactor, self.spoken.writing, on_events=on_events, on_broken=on_broken
+        )
+        self.soundness = self._writer.soundness
         self.session_id = session_id
         self.run_id = ""
-        self._unwritten: dict[str | None, Batch] = {}
-        self._in_flight: dict[str | None, Batch] = {}  # the newest that is being written
-        self._count = 0
         self._lanes = Lanes()
         self._flushing: asyncio.Task[None] | None = None
         self._steps = 0
@@ -167,25 +156,12 @@ class Journal:
             agent=agent,
             data=data,
         )
-        batch = self._unwritten.get(agent) or self._in_flight.get(agent)
-        if batch is None:
-            behind = self.spoken.last_seq(agent)
-            self.spoken.piece(event, behind)
-            self._show(event, behind)
-            return
-        last = batch.last_piece()
-        if last is None or not last.takes(event):
-            batch.live.append((len(batch), self.spoken.piece(event, None)))
-            self.spoken.waiting.add(agent, self.spoken.last_seq(agent))
-
-    def _show(self, event: Event, behind: int) -> None:
-        if self._on_live is not None:
-            self._on_live(event, behind)
+        self._pending.tell(agent, event)
 
     async def fact(self, kind: str, agent: str | None = None, **data: Any) -> None:
         """Note an event that no step causes; waits only when too many are unwritten."""
         self.note(kind, agent, **data)
-        if self._count >= FACT_LIMIT:
+        if self._pending.count >= FACT_LIMIT:
             await self.flush()
 
     def note(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
@@ -210,36 +186,9 @@ class Journal:
         return act
 
     def _keep(self, agent_id: str | None, one: Told | Staged) -> None:
-        batch = self._unwritten.get(agent_id)
-        if batch is None:
-            batch = self._unwritten[agent_id] = Batch()
-        batch.append(one)
-        self._count += 1
+        self._pending.add(agent_id, one)
         if self._flushing is None:
             self._flushing = self._background.start(self._flush_soon(), name="journal flush")
-
-    def _take(self, agent_id: str | None) -> Batch:
-        taken = self._unwritten.pop(agent_id, NOTHING)
-        if taken:
-            self._count -= len(taken)
-            self._in_flight[agent_id] = taken
-        return taken
-
-    def _let_go(self, agent_id: str | None, batch: Batch, seqs: Sequence[int | None] = ()) -> None:
-        """Show the text that came between what is written now, or never will be.
-
-        `seqs` are the numbers of the last events of what was written, None for what was left out.
-        """
-        if self._in_flight.get(agent_id) is batch:
-            del self._in_flight[agent_id]
-        live, batch.live = batch.live, []
-        for place, piece in live:
-            known = [seq for seq in seqs[:place] if seq is not None]
-            agent = piece.first.agent or ""
-            piece.behind = known[-1] if known else self.spoken.last_seq(agent)
-            for event in piece.events:  # each as its provider told it: readers may join them
-                self._show(event, piece.behind)
-            self.spoken.waiting.remove(agent, piece.behind)
 
     def _check_open(self, step: Step) -> None:
         if self._is_over and step.agent_id is not None:
@@ -261,7 +210,7 @@ class Journal:
         steps of the agents that it `bears` come after it.
         """
         self._check_open(step)
-        before = self._take(step.agent_id)
+        before = self._pending.take(step.agent_id)
         places: Sequence[Place] = ()
         if before or self._lanes.is_taken(step.agent_id):
             # The places are taken now: what these agents do later comes after it.
@@ -271,8 +220,8 @@ class Journal:
 
     async def land(self, agent_id: str) -> None:
         """Write what an agent has done so far, before it acts outside the engine."""
-        if self._unwritten.get(agent_id) or self._lanes.is_taken(agent_id):
-            work = self._land_in_line(self._lanes.enter(agent_id), self._take(agent_id))
+        if self._pending.has(agent_id) or self._lanes.is_taken(agent_id):
+            work = self._land_in_line(self._lanes.enter(agent_id), self._pending.take(agent_id))
             await self._background.finish(work)
 
     async def flush(self) -> None:
@@ -310,8 +259,8 @@ class Journal:
         """
         facts: dict[str | None, Batch] = {}
         acts: dict[str | None, Batch] = {}
-        for agent_id in dict.fromkeys((*self._unwritten, *self._lanes.taken)):
-            some = self._take(agent_id)
+        for agent_id in dict.fromkeys((*self._pending.agents, *self._lanes.taken)):
+            some = self._pending.take(agent_id)
             if self._lanes.is_taken(agent_id) or last_act(some) is not None:
                 acts[agent_id] = some
             else:
@@ -324,12 +273,12 @@ class Journal:
         events.sort(key=lambda event: event.ts)
         seqs: Sequence[int | None] = ()
         try:
-            seqs = await self._append(events)
+            seqs = await self._writer.append(events)
         finally:
             for agent_id, some in facts.items():
                 told = zip(seqs, events, strict=False) if some.live else ()
                 own = [seq for seq, event in told if event.agent == agent_id]
-                self._let_go(agent_id, some, own)
+                self._pending.let_go(agent_id, some, own)
 
     def _events(self, agent: str | None, facts: Unwritten) -> Iterator[Event]:
         told = [fact for fact in facts if isinstance(fact, Told)]
@@ -365,7 +314,7 @@ class Journal:
     async def _write_after(self, before: Batch, step: Step, needs: Staged | None) -> Committed:
         """Write a step with what comes before it, or each by itself where one is refused."""
         if not before:
-            return await self._write(step)
+            return await self._writer.commit(step)
         if can_join(before, step):
             committed = await self._write_joined(before, step)
             if committed is not None:
@@ -376,7 +325,7 @@ class Journal:
         await self._apart(step.agent_id, before)
         if needs is not None and needs.refused is not None:
             raise needs.refused
-        return await self._write(step)
+        return await self._writer.commit(step)
 
     async def _land_in_line(self, place: Place, unwritten: Batch) -> None:
         """Write an agent's acts and facts when all is written that is in line before."""
@@ -401,15 +350,15 @@ class Journal:
     async def _write_joined(self, before: Batch, step: Step) -> Committed | None:
         """Write a step with what comes before it; None where the ledger refuses that."""
         try:
-            committed = await self._write(joined(before, step))
+            committed = await self._writer.commit(joined(before, step))
         except Exception as error:
             if breaks_ledger(error):
-                self._let_go(step.agent_id, before)
+                self._pending.let_go(step.agent_id, before)
                 raise
             return None
         if not committed.duplicate:
             seqs = last_seqs(before, step, committed.events) if before.live else ()
-            self._let_go(step.agent_id, before, seqs)
+            self._pending.let_go(step.agent_id, before, seqs)
         return committed
 
     async def _apart(self, agent_id: str | None, unwritten: Batch) -> None:
@@ -418,12 +367,12 @@ class Journal:
         try:
             for one in unwritten:
                 if isinstance(one, Told):
-                    seqs += await self._append(list(self._events(agent_id, [one])))
+                    seqs += await self._writer.append(list(self._events(agent_id, [one])))
                 else:
                     seqs.append(await self._write_alone(one))
                     one.settle()
         finally:
-            self._let_go(agent_id, unwritten, seqs)
+            self._pending.let_go(agent_id, unwritten, seqs)
 
     async def _write_alone(self, act: Staged) -> int | None:
         """Write an act; return the number of its last event, None where there is none."""
@@ -431,7 +380,7 @@ class Journal:
         if act.refused is not None:
             return None
         try:
-            committed = await self._write(act.step)
+            committed = await self._writer.commit(act.step)
         except Exception as error:
             if breaks_ledger(error):
                 raise
@@ -441,52 +390,6 @@ class Journal:
             return None
         self._on_events(committed.events)
         return committed.events[-1].seq if committed.events else None
-
-    async def _write(self, step: Step) -> Committed:
-        writes = without_secrets(step.writes, self.redactor)
-        if writes is not step.writes:
-            step = replace(step, writes=writes)
-        self.soundness.check()
-        writing = self.spoken.writing
-        number = writing.begin()
-        try:
-            return await self._store.commit(step)
-        except Exception as error:
-            self.soundness.failed(error)
-            raise
-        finally:
-            writing.end(number)
-
-    async def _append(self, facts: Sequence[Event]) -> Sequence[int | None]:
-        """Write facts; return the number of each, None of those that cannot be written."""
-        number = self.spoken.writing.begin()  # of all, also when they are written one by one
-        try:
-            return await self._append_all(facts)
-        except StoreError as error:
-            if not is_unfit(error) or len(facts) == 1:
-                raise
-            return [await self._append_alone(fact) for fact in facts]
-        finally:
-            self.spoken.writing.end(number)
-
-    async def _append_all(self, facts: Sequence[Event]) -> Sequence[int | None]:
-        self.soundness.check()
-        try:
-            events = await self._store.append(facts)
-        except Exception as error:
-            self.soundness.failed(error)
-            raise
-        self._on_events(events)
-        return [event.seq for event in events]
-
-    async def _append_alone(self, fact: Event) -> int | None:
-        try:
-            return (await self._append_all([fact]))[0]
-        except StoreError as error:
-            if not is_unfit(error):
-                raise
-            _log.warning("an event %s cannot be written", fact.type, exc_info=error)
-            return None
 
     async def _flush_soon(self) -> None:
         try:

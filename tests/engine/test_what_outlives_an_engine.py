@@ -21,6 +21,7 @@ from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import ContextKeeper
 from prsm_core.engine.agents.session import AgentSession
 from prsm_core.engine.assembly import Assembly
+from prsm_core.engine.current_run import CurrentRun
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.journal.sinks import _SinkRunner
@@ -290,19 +291,24 @@ KEPT = {
                 ),
                 *("quiet", "files", "changes", "trees"),
                 *("router", "peers", "slots", "requests", "budgets", "providers", "enforcement"),
-                *("conversations", "listings", "_sinks"),
+                *("conversations", "listings", "_sinks", "_run"),
             ),
             WIRED,
         ),
         **dict.fromkeys(("_config", "clock", "ids", "settings", "workspace"), CONFIG),
-        "_started": "lost: a run's time is told of the engine that ended it",
+        "_shutdown_lock": WITH_TASK,
+    },
+    CurrentRun: {
         **dict.fromkeys(
             (
-                *("_broken", "_shutdown_lock", "_finish_lock", "_outcome", "_left"),
-                "_interrupted",
+                *("_journal", "_manager", "_budgets", "_requests", "_changes", "_abort", "_sinks"),
+                *("_prepare", "_leave_naming", "_settle"),
             ),
-            WITH_TASK,
+            WIRED,
         ),
+        "_config": CONFIG,
+        "_started": "lost: a run's time is told of the engine that ended it",
+        **dict.fromkeys(("_broken", "_finishing", "_ends"), WITH_TASK),
     },
     CircuitBreaker: {
         "_clock": WIRED,

@@ -25,6 +25,7 @@ from prsm_core.domain.turns import (
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.errors import OrchestrationError
 from prsm_core.permissions import Redactor
+from prsm_core.testing import FakeClock
 from tests.engine.harness import ScriptedSession
 
 pytestmark = pytest.mark.requirement("U8")
@@ -174,9 +175,13 @@ class Spoiled(Redactor):
         return super().text(text)
 
 
-async def test_what_cannot_be_redacted_is_not_kept_and_fails_its_agent_alone(
-    fast_team, monkeypatch
-):
+@pytest.fixture
+async def spoiled_team(opened):
+    async with opened(clock=FakeClock(), redactor=Spoiled(())) as team:
+        yield team
+
+
+async def test_what_cannot_be_redacted_is_not_kept_and_fails_its_agent_alone(spoiled_team):
     async def master(agent):
         await agent.spawn(name="odd")
         [result] = await agent.collect()
@@ -187,12 +192,10 @@ async def test_what_cannot_be_redacted_is_not_kept_and_fails_its_agent_alone(
         await agent.say("unkeepable")
         await agent.host.call_tool("task_complete", {"summary": "unkeepable"})
 
-    journal = fast_team.engine.journal
-    monkeypatch.setattr(journal, "redactor", Spoiled(()))
-    result = await fast_team.run("do it", master=master, odd=odd)
+    result = await spoiled_team.run("do it", master=master, odd=odd)
     assert (result.status, result.summary) == ("completed", "the others go on")
-    assert fast_team["odd"].result.error
-    assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM events"))
+    assert spoiled_team["odd"].result.error
+    assert "unkeepable" not in str(spoiled_team.ledger.rows("SELECT * FROM events"))
 
 
 UNKEEPABLE_CALLS = {
@@ -211,7 +214,7 @@ UNKEEPABLE_CALLS = {
 
 
 @pytest.mark.parametrize("call", UNKEEPABLE_CALLS.values(), ids=UNKEEPABLE_CALLS)
-async def test_a_call_that_cannot_be_redacted_hangs_nobody(fast_team, monkeypatch, call):
+async def test_a_call_that_cannot_be_redacted_hangs_nobody(spoiled_team, call):
     """Wherever it is written: before it acts, by what it does, or with its answer."""
 
     async def master(agent):
@@ -223,11 +226,10 @@ async def test_a_call_that_cannot_be_redacted_hangs_nobody(fast_team, monkeypatc
         await agent.host.call_tool(*call)
         await agent.host.call_tool("task_complete", {"summary": "done all the same"})
 
-    monkeypatch.setattr(fast_team.engine.journal, "redactor", Spoiled(()))
-    result = await fast_team.run("do it", master=master, odd=odd)
+    result = await spoiled_team.run("do it", master=master, odd=odd)
     assert (result.status, result.summary) == ("completed", "the others go on")
-    assert fast_team["odd"].result is not None
-    assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM events"))
+    assert spoiled_team["odd"].result is not None
+    assert "unkeepable" not in str(spoiled_team.ledger.rows("SELECT * FROM events"))
 
 
 NAMED_UNKEEPABLY = {
@@ -241,7 +243,7 @@ NAMED_UNKEEPABLY = {
 @pytest.mark.parametrize("kind", NAMED_UNKEEPABLY)
 @pytest.mark.parametrize("completes", [True, False])
 async def test_a_turn_with_a_name_that_cannot_be_redacted_is_closed_with_its_error(
-    fast_team, monkeypatch, kind, completes
+    spoiled_team, kind, completes
 ):
     async def master(agent):
         await agent.spawn(name="odd")
@@ -253,35 +255,35 @@ async def test_a_turn_with_a_name_that_cannot_be_redacted_is_closed_with_its_err
         if completes:
             await agent.host.call_tool("task_complete", {"summary": "done all the same"})
 
-    monkeypatch.setattr(fast_team.engine.journal, "redactor", Spoiled(()))
-    result = await fast_team.run("do it", master=master, odd=odd)
+    result = await spoiled_team.run("do it", master=master, odd=odd)
     assert (result.status, result.summary) == ("completed", "the others go on")
-    turns = fast_team.ledger.rows("SELECT completed_at, error FROM turns")
+    turns = spoiled_team.ledger.rows("SELECT completed_at, error FROM turns")
     assert len(turns) >= 2
     assert all(completed_at for completed_at, _ in turns), turns
     errors = [error for _, error in turns if error]
     assert len(errors) == (kind != "a call")
     assert all("cannot be kept" in error for error in errors)
-    assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM events"))
-    assert "unkeepable" not in str(fast_team.ledger.rows("SELECT * FROM tool_calls"))
+    assert "unkeepable" not in str(spoiled_team.ledger.rows("SELECT * FROM events"))
+    assert "unkeepable" not in str(spoiled_team.ledger.rows("SELECT * FROM tool_calls"))
 
 
-async def test_a_life_that_cannot_be_written_leaves_its_agent_ended(fast_team, monkeypatch):
+async def test_a_life_that_cannot_be_written_leaves_its_agent_ended(spoiled_team):
     async def master(agent):
         await agent.spawn(name="odd")
         await agent.collect()
-        odd = fast_team["odd"]
+        odd = spoiled_team["odd"]
         was = [getattr(odd, name) for name in odd.__struct_fields__]
         with pytest.raises(RecursionError):
-            await fast_team.engine.manager.restart_agent(odd.agent_id, "unkeepable", is_fresh=True)
+            await spoiled_team.engine.manager.restart_agent(
+                odd.agent_id, "unkeepable", is_fresh=True
+            )
         assert [getattr(odd, name) for name in odd.__struct_fields__] == was
         await agent.complete("nobody waits for it")
 
     async def odd(agent):
         await agent.complete("done")
 
-    monkeypatch.setattr(fast_team.engine.journal, "redactor", Spoiled(()))
-    result = await fast_team.run("do it", master=master, odd=odd)
+    result = await spoiled_team.run("do it", master=master, odd=odd)
     assert (result.status, result.summary) == ("completed", "nobody waits for it")
 
 

@@ -60,13 +60,32 @@ def within(outcome: ToolOutcome, limit: int) -> ToolOutcome:
     if len(outcome.text) <= limit:
         return outcome
     whole = outcome.data if isinstance(outcome.data, Mapping) else {"text": outcome.text}
+    longest = _Shape(*_longest(whole))
     for shape in _SHAPES:
+        if shape.text >= longest.text and shape.items >= longest.items:
+            continue  # it cuts nothing
         data = {**_cut(whole, shape), "cut": f"this answer was cut at {limit} characters"}
         text = encode_data(data)
         if len(text) <= limit:
             return replace(outcome, text=text, data=data)
     hint = "ask for less of it"
     return failure(OrchestrationError("the answer is too long", hint=hint, code="too_long"))
+
+
+def _longest(value: Any) -> tuple[int, int]:
+    """Return the lengths of the longest text and the longest list in a JSON value."""
+    text = items = 0
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            text = max(text, len(one))
+        elif isinstance(one, Mapping):
+            left.extend(one.values())
+        elif isinstance(one, list | tuple):
+            items = max(items, len(one))
+            left.extend(one)
+    return text, items
 
 
 def _cut(value: Any, shape: _Shape) -> Any:

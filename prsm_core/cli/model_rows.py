@@ -61,9 +61,10 @@ def usable_models(
     """Return the models that agents of a run may use, and what is to be told of the others."""
     providers = configured_specs(plugins.collect(ProviderSpec), settings)
     master = ModelChoice(provider=settings.defaults.provider or "", model=DEFAULT_MODEL)
-    names = ModelNames(settings=settings, providers=providers)
+    absent = plugins.absent(ProviderSpec)
+    names = ModelNames(settings=settings, providers=providers, absent=absent)
     missing = resolve_peers(master, names).missing
-    notes = [f"peer model {text!r} is left out: no provider of it is installed" for text in missing]
+    notes = [f"a peer model is left out: {why}" for why in missing]
     return find_recommendable(master, names, granted=None), notes
 
 

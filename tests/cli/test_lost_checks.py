@@ -20,6 +20,11 @@ def prsm_permission_checks():
 """
 BOOM = "@hookimpl\ndef prsm_event_sinks():\n    raise RuntimeError('boom')\n"
 LOST = f"{GUARD.format(name='guard')}{BOOM}"
+OTHER = """
+@hookimpl
+def prsm_providers():
+    yield ProviderSpec(name="other", summary="", factory=lambda settings, services: None)
+"""
 UNKNOWN = "raise RuntimeError('boom')"
 FRONTEND = """
 class Quiet(Frontend):
@@ -160,6 +165,18 @@ def test_a_demonstration_by_a_plugins_frontend_is_refused_as_a_run_is(site, prsm
     assert (done.code, REFUSED in done.err) == (2, True)
     assert prsm_process("demo", "--ui", "quiet", "--without-plugin", "guard").code == 0
     assert prsm_process("demo", "--json").code == 0  # which needs no plugin
+
+
+@pytest.mark.requirement("C6", "E63")
+def test_a_peer_model_of_a_plugin_in_quarantine_is_left_out_with_what_is_wrong(
+    site, prsm_process, monkeypatch
+):
+    site.add("other", f"{OTHER}{BOOM}")
+    monkeypatch.setenv("PRSM__DEFAULTS__PEER_MODELS", json.dumps(["other/good"]))
+    done = prsm_process("models", "recommend", "Fix the bug", "--json")
+    [why] = json.loads(done.out)["problems"]
+    assert why.startswith("a peer model is left out: model 'other/good' needs provider 'other'")
+    assert "plugin other (prsm-other 1.0) is broken: RuntimeError: boom" in why
 
 
 @pytest.mark.requirement("C6")

@@ -308,8 +308,8 @@ def test_where_there_are_peers_only_they_are_recommended(prsm, monkeypatch):
     done = prsm("models", "recommend", "Fix the bug", "--complexity", "simple", "--json")
     told = json.loads(done.out)
     assert [row["model"] for row in told["models"]] == ["works/small", "works/big"]
-    left_out = "peer model 'other/thing' is left out: no provider of it is installed"
-    assert told["problems"] == [left_out]
+    why = "model 'other/thing' needs provider 'other', which is not installed"
+    assert told["problems"] == [f"a peer model is left out: {why}"]
     restrict(monkeypatch, "quick")
     done = prsm("models", "recommend", "Fix the bug", "--complexity", "complex")
     assert (done.code, done.out) == (0, "")

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from prsm_core.plugins.absent import Absent
+from prsm_core.plugins.records import PluginRecord, PluginState
+
+BROKEN = PluginRecord(
+    name="far",
+    distribution="prsm-far",
+    version="1.0",
+    state=PluginState.BROKEN,
+    error="RuntimeError: boom",
+)
 SETTINGS = {
     "model_registry": {
         "small": {"provider": "script", "tier": "economy"},
@@ -41,6 +51,26 @@ async def test_a_named_model_must_fit_the_complexity(as_master):
 
     team = await as_master(script, settings=SETTINGS)
     assert [team[name].descriptor.model for name in ("w1", "w2")] == ["large", "unheard-of"]
+
+
+@pytest.mark.requirement("C6", "E51")
+@pytest.mark.parametrize("named", ["elsewhere", "elsewhere/good", "alias"])
+async def test_a_model_of_a_plugin_in_quarantine_is_refused_with_what_is_wrong(as_master, named):
+    async def script(agent, team):
+        for tool, child in (
+            ("spawn_child", {"prompt": "x", "model": named}),
+            ("spawn_children_parallel", {"children": [{"prompt": "x", "model": named}]}),
+        ):
+            outcome = await agent.host.call_tool(tool, child)
+            error = outcome.data["error"]
+            assert (outcome.is_error, error["code"]) == (True, "model_not_available")
+            assert "plugin far (prsm-far 1.0) is broken: RuntimeError: boom" in error["message"]
+            assert "prsm doctor" in error["hint"]
+
+    models = SETTINGS["models"] | {"alias": {"provider": "elsewhere", "model_id": "good"}}
+    config = {"absent": Absent(owners={"elsewhere": BROKEN}, lost=(BROKEN,))}
+    team = await as_master(script, settings={**SETTINGS, "models": models}, config=config)
+    assert [one.descriptor.name for one in team.manager.roster.records()] == ["master"]
 
 
 async def test_a_child_that_fits_by_its_model_is_used_again(as_master):

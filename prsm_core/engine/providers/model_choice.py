@@ -62,7 +62,7 @@ class Peers(Record, frozen=True):
     """The models that agents may use, and the configured ones that nobody can use here."""
 
     names: frozenset[str] | None  # "provider/model"; None: none are configured, all may be used
-    missing: tuple[str, ...] = ()  # as they are configured
+    missing: tuple[str, ...] = ()  # each as what is wrong with it
 
 
 def resolve_peers(parent: ModelChoice, names: ModelNames) -> Peers:
@@ -73,12 +73,12 @@ def resolve_peers(parent: ModelChoice, names: ModelNames) -> Peers:
     texts = names.settings.defaults.peer_models
     if not texts:
         return Peers(None)
-    found, missing = set(), []
+    found, missing = set(), list[str]()
     for text in texts:
         try:
             found.add(resolve_model(text, parent, names).name)
-        except ModelNotAvailableError:
-            missing.append(text)
+        except ModelNotAvailableError as error:
+            missing.append(error.message)
     return Peers(frozenset(found), tuple(missing))
 
 

@@ -67,7 +67,7 @@ async def test_a_model_of_a_plugin_in_quarantine_is_refused_with_what_is_wrong(a
             assert "plugin far (prsm-far 1.0) is broken: RuntimeError: boom" in error["message"]
             assert "prsm doctor" in error["hint"]
 
-    models = SETTINGS["models"] | {"alias": {"provider": "elsewhere", "model_id": "good"}}
+    models = {"alias": {"provider": "elsewhere", "model_id": "good"}}
     config = {"absent": Absent(owners={"elsewhere": BROKEN}, lost=(BROKEN,))}
     team = await as_master(script, settings={**SETTINGS, "models": models}, config=config)
     assert [one.descriptor.name for one in team.manager.roster.records()] == ["master"]

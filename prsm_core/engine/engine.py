@@ -308,8 +308,6 @@ class OrchestrationEngine:
         they would remember. Calling it again, or at the same time, does nothing more.
         """
         async with self._shutdown_lock:
-            if self.is_running:  # what becomes of its rules is told while anything is
-                await self.requests.settle()
             if self.is_running:
                 if not self._run.is_broken:
                     await self.journal.suspend()

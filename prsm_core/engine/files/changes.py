@@ -194,7 +194,7 @@ class ChangeWatch:
         except OSError as error:
             self._is_open = False
             text = f"{_UNSEEN.format(self._folder)}: {error}"
-            self._journal.note("notice", level="warning", text=text)
+            self._journal.tell("notice", level="warning", text=text)
         return bool(left) and self._is_open
 
     async def before(self, call: WritingCall) -> None:
@@ -302,7 +302,7 @@ class ChangeWatch:
 
     async def _store_found(self, scan: Scan) -> None:
         for note in scan.notes:
-            self._journal.note("notice", level="warning", text=note)
+            self._journal.tell("notice", level="warning", text=note)
         if not scan.found:
             return
         all_ = attribute(scan.found, self._calls.all, hands=self._hands, are_one=self._are_one)

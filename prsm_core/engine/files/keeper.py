@@ -170,14 +170,14 @@ class FilesKeeper:
     def _tell_notes(self) -> None:
         for shadow in self._shadows.values():
             for note in shadow.notes:
-                self._journal.note("notice", level="info", text=f"{shadow.folder}: {note}")
+                self._journal.tell("notice", level="info", text=f"{shadow.folder}: {note}")
             shadow.notes.clear()
 
     def _tell_failure(self, lost: str, error: PrsmError | OSError) -> None:
         text = f"{lost}: {_said(error)}"
         if text not in self._told:
             self._told.add(text)
-            self._journal.note("notice", level="warning", text=text)
+            self._journal.tell("notice", level="warning", text=text)
 
 
 def _recovered(shadow: Shadow) -> tuple[Sequence[str], Owed | None]:

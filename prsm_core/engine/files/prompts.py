@@ -245,7 +245,7 @@ class PromptSnapshots:
         count = await self._keeper.attempt(folder, lambda shadow: shadow.retire(rule, spared), lost)
         if count:
             text = f"{count} snapshots of earlier prompts are dropped: workspace.keep_* says so"
-            self._journal.note("notice", level="info", text=text)
+            self._journal.tell("notice", level="info", text=text)
 
 
 def _description(said: str) -> str:

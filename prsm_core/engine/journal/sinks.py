@@ -279,13 +279,13 @@ class RunSinks:
 
     def _on_fault(self, text: str) -> None:
         if self._is_open():
-            self._journal.note("notice", level="warning", text=text)
+            self._journal.tell("notice", level="warning", text=text)
         else:
             _log.warning("%s", text)
 
     def _on_drop(self, sink: str, count: int) -> None:
         if self._is_open():
-            self._journal.note("sink_dropped", sink=sink, count=count)
+            self._journal.tell("sink_dropped", sink=sink, count=count)
         else:
             _log.warning("event sink %s lost %d events at the end of the run", sink, count)
 

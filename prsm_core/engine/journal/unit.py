@@ -108,7 +108,7 @@ class Journal:
     async def suspend(self) -> None:
         """Write all there is, and take nothing more of agents: they stay as they are."""
         await self.flush()
-        self._is_suspended = self._is_over = True
+        self._is_suspended = True
 
     @property
     def is_suspended(self) -> bool:
@@ -117,8 +117,8 @@ class Journal:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is told of the run: its end follows, or is written."""
-        return self._is_over
+        """Whether nothing more is taken of agents: the run's end follows, or is written."""
+        return self._is_over or self._is_suspended
 
     async def hold(self) -> None:
         """Wait for ever, until who waits is cancelled, if what comes now must not be answered.
@@ -166,11 +166,22 @@ class Journal:
 
     def note(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
         """Note an event that no step causes, without waiting (for what is rare)."""
-        if self._is_over:
+        if self.is_over:
             _log.info("%s came after the end of the run", kind)
             return
         if kind == "message_completed" and data.get("role") == "assistant":
             self.spoken.complete(agent, data)
+        self._keep(agent, Told(kind=kind, data=data, at=self._clock.time()))
+
+    def tell(self, kind: str, agent: str | None = None, /, **data: Any) -> None:
+        """Note what the run's end waits for, as it does for its rules, its sinks and its files.
+
+        It is no act of an agent, so that it is told of a suspended run, too: the engine that goes
+        on with that does not know of it.
+        """
+        if self._is_over:
+            _log.info("%s came after the end of the run", kind)
+            return
         self._keep(agent, Told(kind=kind, data=data, at=self._clock.time()))
 
     def stage(self, step: Step, needs: Staged | None = None) -> Staged:
@@ -191,7 +202,7 @@ class Journal:
             self._flushing = self._background.start(self._flush_soon(), name="journal flush")
 
     def _check_open(self, step: Step) -> None:
-        if self._is_over and step.agent_id is not None:
+        if step.agent_id is not None and self.is_over:
             raise FencedError(f"step {step.step_id} comes after the end of the run")
 
     async def commit(

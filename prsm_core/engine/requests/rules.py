@@ -100,7 +100,7 @@ class RuleKeeper:
             level, text = "error", f"{what}: holds for this run only: {error.message}"
         else:
             level, text = "info", f"{path}: added {what}"
-        self._journal.note("notice", agent_id, level=level, text=text)
+        self._journal.tell("notice", agent_id, level=level, text=text)
 
 
 def _rules(verdict: str, ask: Ask) -> tuple[Words, ...]:

@@ -33,7 +33,7 @@ class Notices:
     def __init__(self):
         self.told = []
 
-    def note(self, kind, _agent=None, **data):
+    def tell(self, kind, _agent=None, **data):
         assert kind == "notice"
         self.told.append((data["level"], data["text"]))
 

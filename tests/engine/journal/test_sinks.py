@@ -267,6 +267,27 @@ async def test_what_a_sink_that_never_returns_has_lost_is_counted_before_the_run
     assert "event sink list has not written all within 2 s" in notice["text"]
 
 
+@pytest.mark.requirement("D4")
+async def test_what_a_sink_has_lost_is_counted_before_the_engine_leaves_its_run(opened):
+    async def hang(batch):
+        await asyncio.Event().wait()
+
+    async def master(agent):
+        await agent.say("one")
+        said.set()
+        await agent.hang()
+
+    sink, said = ListSink(hang), asyncio.Event()
+    async with opened(sinks=[spec(sink)], clock=FakeClock()) as team:
+        running = team.start("do it", master=master)
+        await said.wait()
+        await team.engine.shutdown()
+        assert (await running).status == "interrupted"
+    assert lost(team) == offered(team)
+    [notice] = team.ledger.events("notice")
+    assert "event sink list has not written all within 2 s" in notice["text"]
+
+
 async def test_a_write_without_an_end_is_given_up_while_the_run_goes_on(opened):
     gate = asyncio.Event()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import sqlite3
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -113,21 +115,36 @@ def test_an_index_that_is_removed_while_it_is_open_is_made_anew(index, root):
     assert _kinds(index, root) == ["class"]
 
 
-def test_two_processes_that_index_one_tree_at_once_both_end(index, root):
+def test_processes_that_index_one_tree_at_once_all_end(index, root):
     for number in range(30):
         _write(Path(root), f"m{number}.py", f"def f{number}(): pass\n")
     code = (
         "import sys, os, pathlib; from prsm_regions.symbols.index import Index\n"
         "index = Index(pathlib.Path(sys.argv[2]))\n"
+        "sys.stdin.read()\n"
         "index.refresh(sys.argv[1], sorted(os.listdir(sys.argv[1])))\n"
         "print(len(index.with_name(sys.argv[1], 'f7', 9)))"
     )
     place = str(index.path.with_name("index"))
-    both = [
-        subprocess.Popen([sys.executable, "-c", code, root, place], stdout=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    assert [one.communicate()[0].strip() for one in both] == [b"1", b"1"]
+    command = [sys.executable, "-c", code, root, place]
+    with contextlib.ExitStack() as running:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        all_ = [running.enter_context(subprocess.Popen(command, **pipes)) for _ in range(4)]
+        for one in all_:  # they have begun, and open it at the same time
+            one.stdin.close()
+        assert [one.stdout.read() for one in all_] == ["1\n"] * 4
+
+
+def test_who_opens_an_index_waits_for_another_process_that_does(root, tmp_path):
+    """SQLite says at once that it is locked, while the other one gives it its write-ahead log."""
+    index = Index(tmp_path / "state" / "index", busy_s=0.05)
+    index.path.parent.mkdir()
+    with open(f"{index.path}.lock", "w", encoding="ascii") as lock:  # noqa: PTH123
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(TimeoutError, match="another process"):
+            index.refresh(root, FILES)
+    assert _kinds(index, root) == ["class"]
+    index.close()
 
 
 def test_what_is_no_text_too_long_or_a_link_out_is_not_looked_into(index, root, tmp_path):

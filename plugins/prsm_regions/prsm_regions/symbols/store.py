@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,11 +19,14 @@ from prsm_regions.symbols.definitions import Definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TextIO
 
     from prsm_regions.symbols.files import Stamp
 
 VERSION = 1
 _BUSY_S = 10.0
+_LOOK_S = 0.005  # between two looks at a lock
+_HELD = "another process holds the index of symbols"
 T = TypeVar("T")
 _SCHEMA = """
 CREATE TABLE tree (id INTEGER PRIMARY KEY, root TEXT NOT NULL UNIQUE);
@@ -80,7 +84,7 @@ class Store:
             return work(self._opened())
         except sqlite3.OperationalError as error:
             if _is_held(error):
-                raise TimeoutError("another process holds the index of symbols") from error
+                raise TimeoutError(_HELD) from error
             if not _is_torn(error):
                 raise
             self._remake()
@@ -104,14 +108,31 @@ class Store:
             self.close()
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
-                self._db = self._connect()
+                with self._alone():
+                    self._db = self._connect()
             except sqlite3.DatabaseError as error:
                 if isinstance(error, sqlite3.OperationalError) and _is_held(error):
                     raise
                 self._remake()
-                self._db = self._connect()
+                with self._alone():
+                    self._db = self._connect()
             self.opened += 1
         return self._db
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let nobody else open the index or make it anew meanwhile.
+
+        Who makes a new file one with a write-ahead log is not waited for by SQLite: to another who
+        does so at the same time it says at once that the file is locked. Raises TimeoutError.
+        """
+        end = time.monotonic() + self._busy_s
+        with open(f"{self._path}.lock", "w", encoding="ascii") as lock:  # noqa: PTH123
+            while not _is_taken(lock):
+                if time.monotonic() >= end:
+                    raise TimeoutError(_HELD)
+                time.sleep(_LOOK_S)
+            yield
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(
@@ -141,8 +162,7 @@ class Store:
     def _remake(self) -> None:
         """Remove an index that cannot be used; others who have it open go on with the old one."""
         self.close()
-        with open(f"{self._path}.lock", "w", encoding="ascii") as lock:  # noqa: PTH123
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._alone():
             if not self._is_sound():
                 for end in ("", "-wal", "-shm"):
                     Path(f"{self._path}{end}").unlink(missing_ok=True)
@@ -160,6 +180,15 @@ class Store:
             return False
         finally:
             db.close()
+
+
+def _is_taken(lock: TextIO) -> bool:
+    """Take a lock for as long as the file is open; return whether it was free."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_held(error: sqlite3.OperationalError) -> bool:

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +129,11 @@ def test_processes_that_index_one_tree_at_once_all_end(index, root):
     place = str(index.path.with_name("index"))
     command = [sys.executable, "-c", code, root, place]
     with contextlib.ExitStack() as running:
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        all_ = [running.enter_context(subprocess.Popen(command, **pipes)) for _ in range(4)]
+        pipes = partial(subprocess.Popen, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        all_: list[Any] = [running.enter_context(pipes(command)) for _ in range(4)]
         for one in all_:  # they have begun, and open it at the same time
             one.stdin.close()
-        assert [one.stdout.read() for one in all_] == ["1\n"] * 4
+        assert [one.stdout.read() for one in all_] == [b"1\n"] * 4
 
 
 def test_who_opens_an_index_waits_for_another_process_that_does(root, tmp_path):

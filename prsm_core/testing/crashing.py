@@ -223,7 +223,7 @@ class Crashes:
     async def play(self, prompt: str) -> tuple[Ledger, list[frozenset[str]]]:
         """Return the ledger in the end, and what each session that went on had taken.
 
-        Raises TimeoutError where an engine has not come to its end after 30 s.
+        Raises TimeoutError where an engine has not come to its end after TURN_SECONDS.
         """
         ledger = Ledger()
         taken: list[frozenset[str]] = []

@@ -60,7 +60,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TURN_SECONDS = 30.0  # far above what a scripted turn takes
+# Above the minute that a provider itself waits for its vendor to begin: its own error says more.
+TURN_SECONDS = 90.0
 _POLL_SECONDS = 0.01
 _numbers = itertools.count(1)  # of messages
 
@@ -86,6 +87,10 @@ class LocalServices:
     def live(self) -> list[ChildProcess]:
         """The processes that have not ended."""
         return [process for process in self.processes if not process.has_exited]
+
+    def story(self) -> str:
+        """Return what each process came to, and the last that it said on stderr."""
+        return "\n".join(map(_story, self.processes)) or "no process was started"
 
     async def start_process(
         self,
@@ -119,6 +124,11 @@ class LocalServices:
         return self._launcher.shielded(argv)
 
 
+def _story(process: ChildProcess) -> str:
+    came_to = f"exit code {process.wire.exit_code}" if process.has_exited else "running"
+    return f"process {process.pid} ({process.name}): {came_to}; stderr: {process.stderr_tail!r}"
+
+
 async def _awaited(fn: Callable[..., Awaitable[object]], *args: Any) -> None:
     await fn(*args)
 
@@ -142,13 +152,18 @@ async def open_services(
 ) -> AsyncIterator[LocalServices]:
     """Yield services; on leaving, whatever still runs is ended.
 
-    Raises ExceptionGroup on leaving when a background task of the provider has failed.
+    An error that leaves it gets a note of what the processes came to: many a fault of a vendor's
+    program is only seen there. Raises ExceptionGroup on leaving when a background task of the
+    provider has failed.
     """
     _make_private(state_dir)
     async with ProcessLauncher(SystemClock()) as launcher, open_background() as background:
         services = LocalServices(state_dir, launcher, background, clock or SystemClock())
         try:
             yield services
+        except Exception as error:
+            error.add_note(services.story())
+            raise
         finally:
             services.close()
 
@@ -382,18 +397,28 @@ def turn_context(text: str | None, *history: tuple[str, str], **changes: Any) ->
 
 
 async def run_turn(
-    session: ProviderSession, text: str | None, *history: tuple[str, str], **changes: Any
+    session: ProviderSession,
+    text: str | None,
+    *history: tuple[str, str],
+    timeout_s: float = TURN_SECONDS,
+    **changes: Any,
 ) -> list[Any]:
     """Run a turn to its end and return its events, of which the last is the only TurnEnded.
 
     `changes` are other fields of its context.
 
-    Raises TimeoutError after 30 s, ValueError when the end is missing, repeated or not the last.
+    Raises TimeoutError, with the events so far, when it has not ended after `timeout_s`, and
+    ValueError when the end is missing, repeated or not the last.
     """
     context = turn_context(text, *history, **changes)
     stream: AsyncGenerator[ProviderEvent, None] = session.run_turn(context)  # type: ignore[assignment]
-    async with asyncio.timeout(TURN_SECONDS), aclosing(stream):
-        events = [event async for event in stream]
+    events: list[Any] = []
+    try:
+        async with asyncio.timeout(timeout_s), aclosing(stream):
+            async for event in stream:
+                events.append(event)  # noqa: PERF401 - what has come is told where no more comes
+    except TimeoutError as error:
+        raise TimeoutError(f"no end of a turn in {timeout_s:g} s; so far: {events}") from error
     ends = only(TurnEnded, events)
     if len(ends) != 1 or events[-1] is not ends[0]:
         raise ValueError(f"a turn ends with exactly one TurnEnded, its last event: {events}")

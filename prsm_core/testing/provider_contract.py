@@ -120,6 +120,10 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
                 provider = self.build(stage.settings, services)
                 try:
                     yield Scene(provider=provider, services=services, stage=stage, cwd=cwd)
+                except Exception as error:
+                    asked, failures = len(stage.model.requests), list(stage.model.failures)
+                    error.add_note(f"the model had {asked} requests; its failures: {failures}")
+                    raise
                 finally:
                     await provider.aclose()
                 assert services.live == [], "aclose leaves no process"

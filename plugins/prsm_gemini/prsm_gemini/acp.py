@@ -52,7 +52,7 @@ class GeminiAcp(AcpProvider):
     ) -> Launch:
         """Return how a process is started, with the login at its place; see AcpProvider."""
         config, place = self._gemini, Home(home)
-        homes.link_logins(place, homes.login_folder(config, os.environ))
+        homes.make_ready(place, homes.login_folder(config, os.environ))
         model = request.model if request is not None else DEFAULT_MODEL
         own = self._own_tools.get(request.agent_id, ()) if request is not None else ()
         files = homes.files(config, os.environ, place, request, endpoint, own)

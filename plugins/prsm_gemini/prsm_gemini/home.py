@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -257,15 +258,23 @@ async def prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> 
 
 
 def _prepare(home: Home, texts: Mapping[Path, str], login: Path | None) -> None:
-    for folder in (home.root, home.vendor, home.temp):
-        make_private(folder)
+    make_ready(home, login)
+    make_private(home.temp)
     write_private(texts)
-    link_logins(home, login)
 
 
-def link_logins(home: Home, login: Path | None) -> None:
-    """Link the files of a login into a home, and take away the links of another one."""
+def make_ready(home: Home, login: Path | None) -> None:
+    """Make a home that no process uses ready for the next one.
+
+    The files of the login are linked into it, the links of another one go, and so do the locks of
+    processes that have ended. Gemini locks its list of projects by a folder beside it, and now and
+    then one leaves that, be it killed or not: the next one would wait half a minute as it starts,
+    until it takes it for left over.
+    """
     make_private(home.root)
     make_private(home.vendor)
+    for lock in home.vendor.glob("*.lock"):
+        if lock.is_dir() and not lock.is_symlink():
+            shutil.rmtree(lock)
     for name in _LOGIN_FILES:
         link_login(home.vendor / name, login / name if login else None)

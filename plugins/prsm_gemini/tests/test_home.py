@@ -199,3 +199,17 @@ async def test_a_home_is_private_and_the_users_login_is_linked_not_copied(tmp_pa
     await homes.prepare(home, {home.policy: "y"}, None)
     assert home.policy.read_text() == "y"
     assert not link.is_symlink()
+
+
+async def test_a_home_that_is_ready_has_no_lock_of_a_process_before_and_all_else(tmp_path):
+    home = Home(tmp_path / "home")
+    left = home.vendor / "projects.json.lock"
+    kept = [home.vendor / name for name in ("notes.lock", "linked.lock", "tmp/inner.lock")]
+    left.mkdir(parents=True)
+    kept[0].write_text("a file")
+    kept[1].symlink_to(tmp_path)
+    kept[2].mkdir(parents=True)
+    await homes.prepare(home, {}, None)
+    assert not left.exists()
+    assert [path.exists() for path in kept] == [True] * 3
+    assert tmp_path.is_dir()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,17 @@ async def test_temperature_and_length_of_the_request_reach_the_model(real, model
         await run_turn(session, "hi")
         given = scene.stage.model.requests[-1].body["generationConfig"]
     assert (given["temperature"], given["maxOutputTokens"]) == (0.25, 4321)
+
+
+async def test_the_lock_of_a_process_that_has_ended_holds_up_none_after_it(real, tmp_path):
+    """Gemini leaves its lock now and then, killed or not: the next one waited half a minute."""
+    lock = tmp_path / "state/agents" / ("a" * 32) / ".gemini/projects.json.lock"
+    lock.mkdir(parents=True)
+    far_ahead = time.time() + 86_400.0
+    os.utime(lock, (far_ahead, far_ahead))  # so that Gemini never takes it for left over
+    async with real({"say": "done"}) as scene, scene.session() as session:
+        events = await run_turn(session, "hi")
+    assert reason(events) is StopReason.END_TURN
 
 
 @pytest.mark.requirement("F5")

@@ -49,7 +49,8 @@ def open_player(source: object) -> Player:
     """Return a player at the beginning of a scenario; raise ConfigError where there is none."""
     if source is None:
         raise ConfigError(
-            "no scenario is set", hint="name one in providers.script.scenario, or try: prsm demo"
+            "no scenario is set",
+            hint=f"name one in providers.script.scenario, as {DEMO} is, or try: prsm demo",
         )
     if isinstance(source, dict):
         return Player(Scenario.from_mapping(source, keys=SCRIPT_KEYS))

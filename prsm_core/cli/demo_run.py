@@ -5,6 +5,7 @@ Its settings are its own: neither the user's rules nor a workspace's can change 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 from functools import partial
@@ -88,7 +89,12 @@ async def _run(plugins: PluginManager, spec: FrontendSpec, state: Path, *, keep:
             paragraphs = [_INTRO, *([_ASKED] if spec.interactive else [])]
             click.echo("\n".join(map(click.wrap_text, paragraphs)) + "\n", err=True)
         frontend = build_frontend(plugins, spec)
-        code = await _play(plugins, spec, frontend, folder)
+        try:
+            code = await _play(plugins, spec, frontend, folder, keep=keep)
+        except asyncio.CancelledError:
+            if not keep:
+                click.echo("prsm: the demo leaves nothing; --keep keeps its project", err=True)
+            raise
         failed = await _unfinished(folder)
         if failed:
             click.echo(f"prsm: not completed: {', '.join(failed)}", err=True)
@@ -97,14 +103,17 @@ async def _run(plugins: PluginManager, spec: FrontendSpec, state: Path, *, keep:
 
 
 async def _play(
-    plugins: PluginManager, spec: FrontendSpec, frontend: Frontend, folder: Path
+    plugins: PluginManager, spec: FrontendSpec, frontend: Frontend, folder: Path, *, keep: bool
 ) -> int:
-    """Run the scenario, show what came of it, and return the exit code."""
+    """Run the scenario, show what came of it, and return the exit code.
+
+    Of a run that is interrupted, its last events are told, but what is kept only where it is.
+    """
     paths = workspace_paths(str(folder))
     settings = Settings.model_validate({"providers": {"script": {"scenario": DEMO}}})
     setup = Setup(paths=paths, settings=settings, plugins=plugins, trusted=False, keeps_rules=False)
     options = RunOptions(task=TASK, workspace=str(folder), provider="script", on_ask="allow")
-    code = await drive(setup, options, spec, frontend)
+    code = await drive(setup, options, spec, frontend, tells_rest=keep or spec.name == "json")
     if spec.name != "json":
         click.echo("\n" + escape_prose("\n".join(changes(folder))) + "\n")
         if spec.name != "console":  # which has shown the agents already

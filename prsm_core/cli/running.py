@@ -227,13 +227,27 @@ def first_leaf(error: BaseException) -> BaseException:
     return error
 
 
-async def drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend: Frontend) -> int:
+async def drive(
+    setup: Setup,
+    options: RunOptions,
+    spec: FrontendSpec,
+    frontend: Frontend,
+    *,
+    tells_rest: bool = True,
+) -> int:
     """Run the frontend on an engine of its own and return the exit code.
 
-    What plugins print meanwhile does not get to stdout.
+    What plugins print meanwhile does not get to stdout. Of a run that is interrupted the frontend
+    tells what is kept, unless it is not to.
     """
     with stdout_of(frontend):
-        return await _drive(setup, options, spec, frontend)
+        try:
+            return await _drive(setup, options, spec, frontend)
+        except asyncio.CancelledError:
+            shown = _inner(frontend)
+            if tells_rest and isinstance(shown, RunFrontend):
+                await _print_rest(shown, options.workspace)
+            raise
 
 
 @contextmanager
@@ -254,15 +268,9 @@ def _inner(frontend: Frontend) -> Frontend:
 
 
 async def _drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend: Frontend) -> int:
-    try:
-        with run_log(setup):
-            async with _opened(setup, options, spec) as app:
-                return await frontend.run(app)
-    except asyncio.CancelledError:
-        shown = _inner(frontend)
-        if isinstance(shown, RunFrontend):
-            await _print_rest(shown, options.workspace)
-        raise
+    with run_log(setup):
+        async with _opened(setup, options, spec) as app:
+            return await frontend.run(app)
 
 
 @asynccontextmanager

@@ -311,7 +311,7 @@ class OrchestrationEngine:
             if self.is_running:
                 if not self._run.is_broken:
                     await self.journal.suspend()
-                self._config.launcher.kill_all()
+                self._config.launcher.kill_programs()
             await self.manager.stop_all()
             await self._run.leave(status)
             await self._sinks.aclose()

@@ -190,6 +190,19 @@ def test_a_demo_that_is_ended_early_leaves_nothing(start_prsm, temp, tmp_path, n
     assert list((tmp_path / "home" / "state" / "demos").iterdir()) == []
 
 
+@pytest.mark.parametrize("options", [(), ("--keep",)])
+def test_an_interrupted_demo_leads_to_what_it_has_kept_and_nowhere_else(start_prsm, temp, options):
+    process = start_prsm("demo", *options)
+    while b"writer (worker" not in (line := process.stderr.readline()):
+        assert line
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=DEADLINE)[1].decode()
+    folders = list(temp.glob("prsm-demo-*"))
+    assert ("prsm tree -C" in err, "--keep" in err, len(folders)) == (
+        (True, False, 1) if options else (False, True, 0)
+    )
+
+
 def test_what_a_killed_demo_left_is_cleared_away_by_the_next(start_prsm, temp, tmp_path):
     process = start_demo(start_prsm)
     [gone] = temp.iterdir()

@@ -254,10 +254,16 @@ class ChangeWatch:
             self._is_looking = False
 
     async def finish(self) -> None:
-        """Find all that has changed until now; from now on nothing is told, until `begin`."""
+        """Find all that has changed until now; from now on nothing is told, until `begin`.
+
+        An engine that is left does not wait for a folder that is not known yet, which may take
+        minutes: no call has written there, and what a process before has left the next run finds.
+        """
         if self._is_open:
-            # Its git may have been killed with all programs: another comes.
-            is_all_found = await self._look_now() or await self._look_now()
+            if self._journal.is_suspended and not self._ready.is_set():
+                self._is_open = False
+                return
+            is_all_found = await self._look_now()
             self._is_open = False
             if not is_all_found:  # why was told; the next run finds the rest, as after a death
                 return

@@ -186,10 +186,14 @@ class ProcessLauncher:
         """
         return _shim_argv(argv, SDK_GRACE, "-")
 
-    def kill_all(self) -> None:
-        """End every process and its family at once; a vendor's SDK ends those it has started."""
+    def kill_programs(self) -> None:
+        """End the programs of agents and their families at once; helpers of PRSM itself go on.
+
+        A vendor's SDK ends those it has started.
+        """
         for process in self.live:
-            process.kill()
+            if not process.is_own:
+                process.kill()
 
     async def aclose(self) -> None:
         """End every process: TERM, a grace, then KILL; ProcessError if one withstands that."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import subprocess
 from functools import partial
 from typing import Any
@@ -315,11 +316,41 @@ async def test_what_a_person_does_while_no_engine_runs_is_nobodys_change(opened,
             await run
     [told] = found(team, "b")
     assert (told["agent"], told["how"]) == ("master", "sole")
+    assert team.ledger.events("notice") == [], "what finds it is not ended with the programs"
     put(folder / "b", "a person's\n")
     async with opened() as again:
         assert (await go_on(again, master=mastered)).status == "completed"
     assert len(found(again, "b")) == 1
     assert len(found(again, "c")) == 1
+
+
+class AskedShadows(CountedShadows):
+    is_asked = False
+
+    def open(self, git, folder):
+        self.is_asked = True
+        return super().open(git, folder)
+
+
+async def test_an_engine_that_is_left_does_not_wait_until_it_knows_the_folder(
+    opened, folder, tmp_path
+):
+    """No call has run that waits for it; git here would wait for a pipe, and then be told of."""
+    shadows = AskedShadows(state=tmp_path / "state", data=tmp_path / "data")
+    os.mkfifo(folder / ".gitignore")
+
+    async def master(agent):
+        await Hand(agent, folder).write("b", "x\n")
+
+    async with opened(check=False, shadows=shadows) as team:
+        run = team.start(master=master)
+        await until(lambda: shadows.is_asked)
+        await team.engine.shutdown()
+        with contextlib.suppress(Exception):
+            await run
+    assert team.ledger.events("notice") == []
+    assert team.ledger.events()[-1]["type"] == "run_finished"
+    assert not (folder / "b").exists()
 
 
 @pytest.mark.requirement("U6")

@@ -63,10 +63,12 @@ async def test_git_that_is_missing_is_told_with_the_cure(tmp_path):
     assert "install git" in str(caught.value.hint)
 
 
-async def test_a_helper_that_has_ended_is_told(launcher):
+async def test_a_helper_that_has_ended_is_told_and_does_not_end_with_the_programs(launcher):
     async with open_git(launcher, SystemClock()) as git:
-        launcher.kill_all()
+        launcher.kill_programs()  # of which it is none
         [helper] = launcher.live
+        assert (await asyncio.to_thread(git, ["version"], cwd="/", env={})).code == 0
+        helper.kill()
         await helper.wait()
         with pytest.raises(ProcessError):
             await asyncio.to_thread(git, ["version"], cwd="/", env={})

@@ -30,18 +30,24 @@ async def test_a_turn_without_an_end_tells_what_came_of_it():
         await run_turn(StopsHalfway(), "Count.", timeout_s=0.05, model="m")
 
 
-async def test_an_error_tells_of_the_processes_and_what_they_said(tmp_path):
+async def fail_beside_two_processes(tmp_path, pids):
     argv = [sys.executable, "-c", SAYS_AND_STAYS]
+    async with open_services(tmp_path) as services:
+        ended = await services.start_process(argv, name="first")
+        ended.close_stdin()
+        await ended.wait()
+        runs = await services.start_process(argv, name="second")
+        pids += [ended.pid, runs.pid]
+        raise LookupError("of the test")
+
+
+async def test_an_error_tells_of_the_processes_and_what_they_said(tmp_path):
+    pids: list[int] = []
     with pytest.raises(LookupError) as caught:
-        async with open_services(tmp_path) as services:
-            ended = await services.start_process(argv, name="first")
-            ended.close_stdin()
-            await ended.wait()
-            runs = await services.start_process(argv, name="second")
-            raise LookupError("of the test")
+        await fail_beside_two_processes(tmp_path, pids)
     first, second = caught.value.__notes__[0].splitlines()
-    assert first.startswith(f"process {ended.pid} (first): exit code 1; stderr: 'no room for it")
-    assert second.startswith(f"process {runs.pid} (second): running; stderr: ")
+    assert first.startswith(f"process {pids[0]} (first): exit code 1; stderr: 'no room for it")
+    assert second.startswith(f"process {pids[1]} (second): running; stderr: ")
 
 
 async def test_an_error_before_any_process_says_so(tmp_path):

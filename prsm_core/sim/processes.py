@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 class SimProcess:
     """A process of a session."""
 
+    is_own = False  # it is the agent's, no helper of PRSM itself
+
     def __init__(self, launcher: SimLauncher) -> None:
         self._launcher = launcher
 

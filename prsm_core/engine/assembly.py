@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core.engine.agents.deadlock import KnotResolver
-from prsm_core.engine.agents.failover import FailoverParts
+from prsm_core.engine.agents.ends import AgentEnds
 from prsm_core.engine.agents.inbox import Inbox
 from prsm_core.engine.agents.labelling import Kin, Labelling
 from prsm_core.engine.agents.life import LifeParts
@@ -27,6 +27,7 @@ from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.making import (
     compact_late,
     make_budgets,
+    make_failover,
     make_files,
     make_gates,
     make_providers,
@@ -43,10 +44,8 @@ from prsm_core.engine.making import (
     make_workspaces,
 )
 from prsm_core.engine.outcome import RunAbort
-from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
-from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.planner import Planner
@@ -116,7 +115,7 @@ class Assembly:
         self._leases = LeaseTable(self._roster, self._workspaces)
         self._idle = IdleChildren()
         self._lives: Lives[AgentSession] = Lives(background, clock)
-        self._detector = self._make_detector()
+        self.detector = self._make_detector()
         self._steps = self._make_steps()
         self._steering, self.peers = self._make_mail()
         self.requests = make_requests(config, journal, self._steps, background)
@@ -124,6 +123,7 @@ class Assembly:
         self.labelling = Labelling(self._roster, self._steps, journal, *who)
         self.planner = self._make_planner()
         self.trees = self._make_trees()
+        self.ends = self._make_ends()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
         self.saying = make_saying(config, self.providers, journal, self._snapshots)
@@ -149,7 +149,7 @@ class Assembly:
                 session.life.wait_anew()
 
         can = self._background, self.providers.capabilities
-        peers = Peers(roster, router, steps, self._detector, self._journal, wait_anew)
+        peers = Peers(roster, router, steps, self.detector, self._journal, wait_anew)
         return Steering(roster, lives, router, steps, *can), peers
 
     async def settle(self) -> None:
@@ -195,7 +195,7 @@ class Assembly:
             self._journal,
             self._roster,
             self.router,
-            self._detector,
+            self.detector,
             self._idle,
             clock=self._config.clock,
             ids=self._config.ids,
@@ -205,11 +205,11 @@ class Assembly:
     def _make_knots(self) -> KnotResolver:
         return KnotResolver(
             self._roster,
-            self._detector,
+            self.detector,
             self.router,
             peers=self.peers,
             steps=self._steps,
-            acts=self.manager,
+            ends=self.ends,
             background=self._background,
         )
 
@@ -234,25 +234,38 @@ class Assembly:
         of = (self._config, files, where, self._roster, self.quiet)
         return make_trees(*of, self._background, self._journal, lives.task_of)
 
+    def _make_ends(self) -> AgentEnds:
+        return AgentEnds(
+            self._roster,
+            self._lives,
+            self._steps,
+            trees=self.trees,
+            idle=self._idle,
+            detector=self.detector,
+            router=self.router,
+            peers=self.peers,
+            requests=self.requests,
+            broker=self._config.broker,
+            budgets=self.budgets,
+            journal=self._journal,
+            clock=self._config.clock,
+        )
+
     def _make_manager(self) -> AgentManager:
         return AgentManager(
             self._roster,
             self._lives,
             self.planner,
             self._steps,
+            ends=self.ends,
             begin=lambda record: AgentSession(record, self._sessions),
             trees=self.trees,
             leases=self._leases,
             idle=self._idle,
-            detector=self._detector,
             router=self.router,
-            peers=self.peers,
-            requests=self.requests,
-            broker=self._config.broker,
             budgets=self.budgets,
             enforcement=self.enforcement,
             skills=self.skills,
-            journal=self._journal,
             clock=self._config.clock,
         )
 
@@ -265,7 +278,7 @@ class Assembly:
             roster=self._roster,
             lives=self._lives,
             steps=self._steps,
-            acts=self.manager,
+            ends=self.ends,
             begin=lambda record, now: AgentSession(record, self._sessions, now),
             router=self.router,
             leases=self._leases,
@@ -317,13 +330,14 @@ class Assembly:
             requests=self.requests,
             window=self.providers.context_window,
         )
-        kin = Kin(self.labelling, self.manager, self._roster, config.store)
+        written = self._steps, self._journal
+        kin = Kin(self.labelling, self.ends, self._roster, config.store)
         return SessionParts(
-            acts=self.manager,
+            ends=self.ends,
             steps=self._steps,
             life=LifeParts(
                 steps=self._steps,
-                detector=self._detector,
+                detector=self.detector,
                 slots=self.slots,
                 residents=self.providers.residents,
                 quiet=self.quiet,
@@ -332,7 +346,7 @@ class Assembly:
                 forget=self._lives.forget,
             ),
             turns=self._turn_parts(),
-            failover=self._failover_parts(),
+            failover=make_failover(config, self.providers, self.listings, *written),
             opening=Opening(
                 self.providers, self.enforcement, settings, self._workspaces.of, self.skills.prompt
             ),
@@ -364,18 +378,6 @@ class Assembly:
             ids=config.ids,
             clock=config.clock,
             compact=compact_late,
-        )
-
-    def _failover_parts(self) -> FailoverParts:
-        settings = self._config.settings
-        return FailoverParts(
-            settings=settings,
-            providers=self.providers,
-            listings=self.listings,
-            breakers=Breakers(self._config.clock),
-            retry=self._config.retry or RetryPolicy(attempts=settings.engine.retry_attempts),
-            steps=self._steps,
-            journal=self._journal,
         )
 
     def _sources(self) -> Sources:
@@ -436,7 +438,7 @@ class Assembly:
             family=family,
             advice=Advice(
                 family=family,
-                acts=self.manager,
+                births=self.manager,
                 planner=self.planner,
                 roster=self._roster,
                 providers=self.providers,
@@ -445,7 +447,7 @@ class Assembly:
                 ids=config.ids,
             ),
             progress=Progress(
-                acts=self.manager,
+                ends=self.ends,
                 silent=self.peers.falls_silent,
                 steering=self._steering,
                 steps=self._steps,
@@ -466,7 +468,7 @@ class Assembly:
 
     def _family(self) -> Family:
         return Family(
-            acts=self.manager,
+            births=self.manager,
             planner=self.planner,
             roster=self._roster,
             trees=self.trees,

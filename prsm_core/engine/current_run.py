@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.sessions import RunNow
     from prsm_core.domain.steps import Write
     from prsm_core.domain.turns import AbortSignal
-    from prsm_core.engine.agents.manager import AgentManager
+    from prsm_core.engine.agents.ends import AgentEnds
+    from prsm_core.engine.agents.steps import AgentSteps
     from prsm_core.engine.config import EngineConfig
     from prsm_core.engine.files.late import LateWatch
     from prsm_core.engine.journal.sinks import RunSinks
@@ -52,7 +53,8 @@ class CurrentRun:
     Args:
         config: What the engine is made of.
         journal: Where a run begins and ends.
-        manager: Ends the agents of a run that ends.
+        steps: Builds the acts of a run itself.
+        agents: Ends the agents of a run that ends.
         budgets: What a run may spend; begun with it.
         requests: Knows whether one had no person to answer it.
         changes: Watches the files while a run is open; None: nobody does.
@@ -68,7 +70,8 @@ class CurrentRun:
         config: EngineConfig,
         journal: Journal,
         *,
-        manager: AgentManager,
+        steps: AgentSteps,
+        agents: AgentEnds,
         budgets: BudgetLedger,
         requests: HumanRequests,
         changes: LateWatch | None,
@@ -80,7 +83,8 @@ class CurrentRun:
     ) -> None:
         self._config = config
         self._journal = journal
-        self._manager = manager
+        self._steps = steps
+        self._agents = agents
         self._budgets = budgets
         self._requests = requests
         self._changes = changes
@@ -122,7 +126,7 @@ class CurrentRun:
 
     async def write(self, *writes: Write, then: Callable[[], None] | None = None) -> None:
         """Commit an act of the run itself."""
-        await self._journal.commit(self._manager.steps.build_of_run(*writes), then)
+        await self._journal.commit(self._steps.build_of_run(*writes), then)
 
     async def open(
         self,
@@ -190,9 +194,9 @@ class CurrentRun:
             clock = self._config.clock
             if not await first_of(clock, left, lambda: self._until_over(master, ends)):
                 why = f"the run's time limit of {limit:g} s is over"
-                await self._manager.kill_tree(master, why)
+                await self._agents.kill_tree(master, why)
             elif ends.interrupted.done():
-                await self._manager.kill_tree(master, INTERRUPTED.error or "")
+                await self._agents.kill_tree(master, INTERRUPTED.error or "")
             return await self._close(master, ends)
 
     async def interrupt(self) -> bool:
@@ -213,10 +217,8 @@ class CurrentRun:
         if broken.done():
             broken.result()
         if not ends.outcome.done():  # whoever drove it has given up before its end
-            from prsm_core.engine.agents.ending import end_masters  # few are
-
             await self._journal.flush()  # what it began is there, or comes before what follows
-            await end_masters(self._manager, INTERRUPTED.error or "")
+            await self._agents.end_masters(INTERRUPTED.error or "")
         await self._finish(ends, INTERRUPTED)
         return True
 
@@ -239,13 +241,11 @@ class CurrentRun:
         await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
 
     async def _close(self, master: AgentRecord, ends: _Ends) -> RunResult:
-        from prsm_core.engine.agents.ending import end_agents  # once a run ends
-
         if self._broken is not None and self._broken.done():
             self._broken.result()
         if ends.outcome.done():  # it was interrupted meanwhile
             return await self._finish(ends, INTERRUPTED)
-        await end_agents(self._manager, [*master.live_children.values()], "the run has ended")
+        await self._agents.end_below(master, "the run has ended")
         asked, refused = ends.interrupted.done(), self._requests.refused
         is_left = self._journal.is_suspended
         end = outcome_of(master, refused=refused, interrupted=asked, is_left=is_left)

@@ -72,7 +72,7 @@ class OrchestrationEngine:
             trees=parts.trees,
             skills=parts.skills,
         )
-        self.manager = parts.manager
+        self.manager, self.ends, self.detector = parts.manager, parts.ends, parts.detector
         self.prompting, self.saying = parts.prompting, parts.saying
         self.router, self.slots, self.peers = parts.router, parts.slots, parts.peers
         self.requests, self.trees = parts.requests, parts.trees
@@ -102,7 +102,8 @@ class OrchestrationEngine:
         return CurrentRun(
             self._config,
             self.journal,
-            manager=parts.manager,
+            steps=parts.manager.steps,
+            agents=parts.ends,
             budgets=parts.budgets,
             requests=parts.requests,
             changes=parts.changes,
@@ -116,7 +117,7 @@ class OrchestrationEngine:
     async def __aenter__(self) -> Self:
         self._run.enter()
         await self._background.__aenter__()
-        sweep = self.manager.detector.sweep(self._config.clock)
+        sweep = self.detector.sweep(self._config.clock)
         self._background.launch(sweep, name="deadlock sweep")
         return self
 

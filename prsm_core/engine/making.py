@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import resolve_paths
+from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.saying import Saying
 from prsm_core.engine.agents.skills import Skills
 from prsm_core.engine.evidence.gates import GateRunner
@@ -15,7 +16,9 @@ from prsm_core.engine.files.keeper import FilesKeeper
 from prsm_core.engine.files.late import Trees
 from prsm_core.engine.files.prompts import PromptSnapshots
 from prsm_core.engine.processes.sandbox import Sandbox
+from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.registry import build_provider_registry
+from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.providers.team import WorkforceNow
 from prsm_core.engine.requests.human import HumanRequests
 from prsm_core.engine.requests.rules import RuleKeeper
@@ -62,6 +65,26 @@ def make_providers(config: EngineConfig, background: Background) -> ProviderRegi
         external=config.external,
         absent=config.absent,
         redactor=config.redactor,
+    )
+
+
+def make_failover(
+    config: EngineConfig,
+    providers: ProviderRegistry,
+    listings: Listings,
+    steps: Steps,
+    journal: Journal,
+) -> FailoverParts:
+    """Return what agents go on with after turns that failed."""
+    settings = config.settings
+    return FailoverParts(
+        settings=settings,
+        providers=providers,
+        listings=listings,
+        breakers=Breakers(config.clock),
+        retry=config.retry or RetryPolicy(attempts=settings.engine.retry_attempts),
+        steps=steps,
+        journal=journal,
     )
 
 

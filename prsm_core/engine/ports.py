@@ -1,11 +1,12 @@
 """Ports: what the parts of the engine need of those above them.
 
-Steps  how a part commits what an agent does
-Acts   how a part begins and ends agents; the manager's
+Steps    how a part commits what an agent does
+Births   how a part begins agents; the manager's
+Ends     how a part ends them
 Steered  what is said to models within their turns
-Life   what a part of a turn needs of the life that it belongs to
-Turn   what those need of the running turn who decide within it
-Wait   what a blocked agent waits for; `MessageWait` where a message ends it
+Life     what a part of a turn needs of the life that it belongs to
+Turn     what those need of the running turn who decide within it
+Wait     what a blocked agent waits for; `MessageWait` where a message ends it
 
 A port names what its users call, and nothing more.
 """
@@ -115,8 +116,8 @@ class Steps(Protocol):
         ...
 
 
-class Acts(Protocol):
-    """How a part begins and ends agents."""
+class Births(Protocol):
+    """How a part begins agents."""
 
     async def spawn_agent(
         self,
@@ -165,6 +166,10 @@ class Acts(Protocol):
     ) -> AgentRecord:
         """Give an ended agent a new life; one that `is_fresh` knows nothing of those before."""
         ...
+
+
+class Ends(Protocol):
+    """How a part ends agents."""
 
     async def end_agent(
         self,

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
     from prsm_core.domain.messages import RoutedMessage
-    from prsm_core.engine.agents.manager import AgentManager
-    from prsm_core.engine.agents.peers import Peers
+    from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Call
-    from prsm_core.messaging.router import MessageRouter
 
 _WAITING = frozenset(
     {AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_EXPERT}
@@ -54,13 +52,12 @@ class Beginnings:
 class Observer:
     """Sees who waits for what, by the records and the mailboxes."""
 
-    def __init__(
-        self, manager: AgentManager, router: MessageRouter, peers: Peers, beginnings: Beginnings
-    ) -> None:
-        self._manager = manager
+    def __init__(self, engine: OrchestrationEngine, beginnings: Beginnings) -> None:
+        self._manager = engine.manager
+        self._graph = engine.detector.graph
         self._beginnings = beginnings
-        self._router = router
-        self._peers = peers
+        self._router = engine.router
+        self._peers = engine.peers
 
     def blocked(self) -> dict[str, list[SeenWait]]:
         """Return the waits of all agents that do nothing but wait."""
@@ -83,7 +80,7 @@ class Observer:
             if not turn.is_blocked():
                 return None
             return [self._wait_of(record, call) for call in turn.calls.open]
-        blocks_now = record.agent_id in self._manager.detector.graph.blocked  # and sleeps next
+        blocks_now = record.agent_id in self._graph.blocked  # and sleeps next
         if not blocks_now and not self._router.is_awaited(record.agent_id):
             return None  # back-off, in line for a slot, opening or closing a session
         if record.claimed_result is not None:

@@ -91,15 +91,14 @@ class Watch:
     def attach(self, engine: OrchestrationEngine, store: SimStore) -> None:
         """Watch an engine, and be asked before it acts on a knot."""
         self._engine, self._store = engine, store
-        manager = engine.manager
-        self._observer = Observer(manager, engine.router, engine.peers, self.facts.beginnings)
-        resolve = manager.detector.on_knot
+        self._observer = Observer(engine, self.facts.beginnings)
+        resolve = engine.detector.on_knot
 
         def act(agents: frozenset[str], by_sweep: bool) -> None:
             self._knot(agents, by_sweep=by_sweep)
             resolve(agents, by_sweep)
 
-        manager.detector.on_knot = act
+        engine.detector.on_knot = act
 
     def detach(self) -> None:
         """Look at the engine no more: it is closed."""
@@ -346,7 +345,7 @@ class Watch:
 
     def _check_senders(self, engine: OrchestrationEngine) -> None:
         """Who has ended or claimed its result writes no more; who waits may."""
-        blocked = engine.manager.detector.graph.blocked
+        blocked = engine.detector.graph.blocked
         for agent_id, record in engine.peers.senders.items():
             self._findings.check(
                 "wakeups",

@@ -311,7 +311,7 @@ class World:
         }
         if not self._is_interrupted:  # else the agents stay as they were, for a resume
             left |= {
-                "waits": len(manager.detector.graph.blocked),
+                "waits": len(engine.detector.graph.blocked),
                 "mailboxes": sum(
                     engine.router.is_registered(record.agent_id) for record in records
                 ),

@@ -248,7 +248,7 @@ async def test_an_end_that_was_cut_off_in_its_cascade_ends_the_whole_subtree(ope
         ending = manager.kill_agent(a.agent_id, "enough")
         if how == "fail":
             ending.close()
-            ending = manager.stop_and_fail(a, "it is stuck", "stuck")
+            ending = team.engine.ends.stop_and_fail(a, "it is stuck", "stuck")
         with pytest.raises(StoreError):
             await ending
         assert len(ends) == first

@@ -70,7 +70,7 @@ async def test_a_knot_that_was_missed_when_it_closed_is_found_within_five_second
 
     clock = FakeClock()
     async with opened(clock=clock) as team:
-        detector = team.manager.detector
+        detector = team.engine.detector
         # The planted bug: nobody looks at an agent that blocks.
         detector.blocked = lambda agent, waits: detector.graph.block(agent, waits)
         with caplog.at_level(logging.ERROR, logger="prsm.engine"):

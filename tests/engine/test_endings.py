@@ -348,7 +348,7 @@ async def test_two_kills_at_once_settle_one_result(as_master):
         await team.seen("agent_state_changed", "a", to="running")
         record = team["a"]
         first, second = await asyncio.gather(
-            team.manager.kill_tree(record, "one"), team.manager.kill_tree(record, "two")
+            team.engine.ends.kill_tree(record, "one"), team.engine.ends.kill_tree(record, "two")
         )
         assert first == second
         await agent.collect()

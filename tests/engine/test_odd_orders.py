@@ -327,7 +327,7 @@ async def test_what_an_ended_life_still_asks_for_is_refused_while_the_next_one_w
         assert (await past.call_tool("report_progress", {"status": "at it"})).is_error
         await team.settled()
         assert team.ledger.written() == before
-        assert team["a"].agent_id in team.manager.detector.graph.blocked
+        assert team["a"].agent_id in team.engine.detector.graph.blocked
         correlation_id = question["correlation_id"]
         await agent.call(
             "respond_to_child", child_id="a", correlation_id=correlation_id, response="blue"

@@ -136,7 +136,7 @@ KEPT = {
     Proof: {"_record": OF_RECORD, "_from": WIRED},
     StuckWatch: {
         "_life": WIRED,
-        "_acts": WIRED,
+        "_ends": WIRED,
         "_background": WIRED,
         "_journal": WIRED,
         "_limits": CONFIG,
@@ -260,7 +260,7 @@ KEPT = {
         "_leases": "derived: from the regions in the grants",
         "_idle": "derived: from ended children and what is unread",
         "_lives": "derived: one for each agent that had not ended",
-        "_detector": "derived: waits are told again as calls wait again",
+        "detector": "derived: waits are told again as calls wait again",
         "providers": "lost: logins that rested and open breakers: each is asked once more, which"
         " costs a request, and a person who resumes may have mended it",
         "listings": "derived: asked for again",
@@ -269,9 +269,8 @@ KEPT = {
         **dict.fromkeys(
             (
                 *("_background", "_journal", "conversations", "enforcement", "workforce", "_steps"),
-                *("planner", "manager", "_knots", "prompting", "saying", "_standing", "_permits"),
-                "_sessions",
-                *("labelling", "_steering"),
+                *("planner", "manager", "ends", "_knots", "prompting", "saying", "_standing"),
+                *("_permits", "_sessions", "labelling", "_steering"),
             ),
             WIRED,
         ),
@@ -279,16 +278,8 @@ KEPT = {
     OrchestrationEngine: {
         **dict.fromkeys(
             (
-                *(
-                    "_background",
-                    "feed",
-                    "journal",
-                    "_parts",
-                    "_starting",
-                    "manager",
-                    "prompting",
-                    "saying",
-                ),
+                *("_background", "feed", "journal", "_parts", "_starting"),
+                *("manager", "ends", "detector", "prompting", "saying"),
                 *("quiet", "files", "changes", "trees"),
                 *("router", "peers", "slots", "requests", "budgets", "providers", "enforcement"),
                 *("conversations", "listings", "_sinks", "_run"),
@@ -301,8 +292,8 @@ KEPT = {
     CurrentRun: {
         **dict.fromkeys(
             (
-                *("_journal", "_manager", "_budgets", "_requests", "_changes", "_abort", "_sinks"),
-                *("_prepare", "_leave_naming", "_settle"),
+                *("_journal", "_steps", "_agents", "_budgets", "_requests", "_changes", "_abort"),
+                *("_sinks", "_prepare", "_leave_naming", "_settle"),
             ),
             WIRED,
         ),

@@ -96,7 +96,7 @@ BUGS = {
         frozenset({"messages", "mailboxes"}),
     ),
     "an end is not settled": Bug(
-        "engine/agents/manager.py",
+        "engine/agents/ends.py",
         "then=lambda: self._settle(record), needs=needs)",
         "then=None, needs=needs)",
         frozenset({"results"}),

@@ -1,8 +1,8 @@
 """Agents: their registry and sessions, and what begins, moves and ends them.
 
-manager    spawns, restarts, ends and kills agents
+manager    spawns and restarts agents
+ends       ends, fails and kills them, with those below them; none of a run outlives it
 steps      how what they do is committed
-births     what is written of new ones
 lives      the session of each one's newest life, and its task
 session    one incarnation: its provider's session, its turns one after another
 session_parts what the sessions of all agents use
@@ -20,7 +20,6 @@ peers      what agents write to each other that need be no kin, and who may writ
 steering   what is said to a model within its turn
 prompting  a person's prompt to an agent that runs
 saying     what a person says, as the text that is kept of it
-ending     none of a run outlives it, whatever ends it
 labelling  what is said of agents, and by whom
 adoption   those that ended in an earlier process, taken over from the ledger
 resuming   those that an earlier engine has left, let live on

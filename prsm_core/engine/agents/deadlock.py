@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from prsm_core.engine.agents.peers import Peers
-    from prsm_core.engine.ports import Acts, Steps
+    from prsm_core.engine.ports import Ends, Steps
     from prsm_core.engine.state import AgentRecord, OpenQuestion, Roster
     from prsm_core.kit.background import Background
     from prsm_core.messaging.deadlock import DeadlockDetector
@@ -42,7 +42,7 @@ class KnotResolver:
         *,
         peers: Peers,
         steps: Steps,
-        acts: Acts,
+        ends: Ends,
         background: Background,
     ) -> None:
         self._roster = roster
@@ -50,7 +50,7 @@ class KnotResolver:
         self._router = router
         self._peers = peers
         self._steps = steps
-        self._acts = acts
+        self._ends = ends
         self._background = background
 
     def resolve(self, agents: frozenset[str], by_sweep: bool) -> None:
@@ -154,7 +154,7 @@ class KnotResolver:
             await self._tell(victim, told)
         except FencedError:
             return  # somebody has ended it meanwhile, which unties the knot as well
-        await self._acts.stop_and_fail(victim, error.message, error.code)
+        await self._ends.stop_and_fail(victim, error.message, error.code)
 
     async def _tell(self, record: AgentRecord, told: Told) -> None:
         """Commit what is told of a knot, after all the waits that it is made of."""

@@ -17,7 +17,7 @@ from prsm_core.engine.providers.model_names import DEFAULT_MODEL
 if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import TurnResult
-    from prsm_core.engine.ports import Acts
+    from prsm_core.engine.ports import Ends
     from prsm_core.engine.state import AgentRecord
 
 LEFT = "whoever led this run has left"
@@ -38,14 +38,14 @@ def describe_external(master: AgentDescriptor, provider: str, team: str) -> Agen
     )
 
 
-async def settle_left(acts: Acts, record: AgentRecord, result: TurnResult) -> None:
+async def settle_left(ends: Ends, record: AgentRecord, result: TurnResult) -> None:
     """End an agent whose one turn is over: first its children, then itself."""
     if result.error is not None or result.stop_reason is not StopReason.END_TURN:
         why = result.stop_reason.value if result.error is None else result.error.message
-        await acts.fail_agent(record, f"the turn stopped: {why}", "unknown")
+        await ends.fail_agent(record, f"the turn stopped: {why}", "unknown")
         return
-    await acts.kill_children(record, LEFT)
+    await ends.kill_children(record, LEFT)
     done = AgentResult(
         agent_id=record.agent_id, success=True, summary=result.last_text.strip() or LEFT
     )
-    await acts.end_agent(record, AgentState.COMPLETED, done, reason=LEFT)
+    await ends.end_agent(record, AgentState.COMPLETED, done, reason=LEFT)

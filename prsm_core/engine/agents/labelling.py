@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.usage import Spent
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Acts, Life, Steps
+    from prsm_core.engine.ports import Ends, Life, Steps
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.errors import PrsmError
     from prsm_core.interfaces.store import AgentRow, Store
@@ -186,7 +186,7 @@ class Kin(Struct):
     """What a program says of its agents, ends of them, and asks of those that were."""
 
     labelling: Labelling
-    acts: Acts
+    ends: Ends
     roster: Roster
     store: Store
 
@@ -209,7 +209,7 @@ class Kin(Struct):
         self.labelling.owner_of(life.record.descriptor)
         child = self.roster.resolve(agent, life.record.children)
         if not child.state.is_terminal:
-            await self.acts.kill_tree(child, reason)
+            await self.ends.kill_tree(child, reason)
 
     async def spent_with_label(self, life: Life, label: str, text: str) -> Sequence[Spent]:
         """Return what agents with a label have used that have ended; see AgentHost."""

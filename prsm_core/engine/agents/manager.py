@@ -1,55 +1,43 @@
-"""The registry of agents: spawns, restarts, ends and kills them.
+"""The registry of agents: how they are born and begin a new life, and what a person ends.
 
-Other agents see an end only once it is committed (`record.has_ended`).
+What comes of an end is in `ends`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
-from prsm_core.domain.messages import MessageType
-from prsm_core.domain.notes import Ending
-from prsm_core.domain.writes import AgentEnded, AgentRestarted, MessageSent, Told
-from prsm_core.engine.agents.births import births_of
-from prsm_core.engine.guarded.failing import is_unfit, plain_result
+from prsm_core.domain.agents import AgentRole, AgentState
+from prsm_core.domain.writes import AgentRestarted, AgentSpawned, Told
 from prsm_core.engine.providers.team import news_of_team, told_of_team
 from prsm_core.engine.state import AgentRecord
 from prsm_core.errors import AgentSpawnError, MessageRoutingError, PrsmError
 from prsm_core.lifecycle.agent import RESTART
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from prsm_core.domain.agents import AgentDescriptor, SpawnRequest
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, SpawnRequest
     from prsm_core.domain.steps import Write
     from prsm_core.domain.writes import CallClosed, EffectNoted
+    from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.lives import Lives
-    from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.skills import Skills
     from prsm_core.engine.agents.steps import AgentSteps
     from prsm_core.engine.files.late import Trees
-    from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.enforcement import Enforcement
-    from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spawn.planner import Planner
     from prsm_core.engine.spawn.regions import LeaseTable
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import Roster, Staged
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.messaging.deadlock import DeadlockDetector
     from prsm_core.messaging.router import MessageRouter
-    from prsm_core.permissions import PermissionBroker
 
 
 class AgentManager:
-    """Begins and ends the lives of all agents; see the port `Acts`."""
+    """Begins the lives of all agents; see the port `Births`. A person ends one here, by its id."""
 
     def __init__(
         self,
@@ -58,38 +46,30 @@ class AgentManager:
         planner: Planner,
         steps: AgentSteps,
         *,
+        ends: AgentEnds,
         begin: Callable[[AgentRecord], AgentSession],
         trees: Trees,
         leases: LeaseTable,
         idle: IdleChildren,
-        detector: DeadlockDetector,
         router: MessageRouter,
-        peers: Peers,
-        requests: HumanRequests,
-        broker: PermissionBroker,
         budgets: BudgetLedger,
         enforcement: Enforcement,
         skills: Skills,
-        journal: Journal,
         clock: Clock,
     ) -> None:
         self.roster = roster
         self.lives = lives
         self.steps = steps
-        self.detector = detector
         self._planner = planner
+        self._ends = ends
         self._begin = begin
         self._trees = trees
         self._leases = leases
         self._idle = idle
         self._router = router
-        self._peers = peers
-        self._requests = requests
-        self._broker = broker
         self._budgets = budgets
         self._enforcement = enforcement
         self._skills = skills
-        self._journal = journal
         self._clock = clock
         self._is_closing = False
 
@@ -130,7 +110,7 @@ class AgentManager:
         self._planner.check_room(1)
         record = self.enlist(descriptor)
         try:
-            births = births_of([record], None, self._enforcement)
+            births = self._births_of([record], None)
             await write(births, lambda: self._begin_life(record))
         except Exception:
             self.strike(record)
@@ -192,7 +172,7 @@ class AgentManager:
         The step has what is written `besides` in front; it carries the `answer` to whoever wanted
         them, and what they `note`. Where it is refused there are none.
         """
-        births = [*besides, *births_of(records, note, self._enforcement)]
+        births = [*besides, *self._births_of(records, note)]
         if answer is not None:
             births.append(answer)
         spawner = self.roster.parent_of(records[0]) or records[0]
@@ -210,6 +190,28 @@ class AgentManager:
             for record in records:
                 self.strike(record)
             raise
+
+    def _births_of(
+        self,
+        records: Sequence[AgentRecord],
+        note: Callable[[AgentRecord], EffectNoted] | None,
+    ) -> list[Write]:
+        """Return what is written of new agents, what they note for the call, and what is told.
+
+        That is what stands in for what was wanted, and what their providers do not enforce.
+        """
+        births: list[Write] = []
+        for record in records:
+            noted = None if note is None else note(record)
+            call = None if noted is None else noted.effect.call_id
+            births.append(AgentSpawned(agent=record.descriptor, call=call))
+            if noted is not None:
+                births.append(noted)
+            late = self._enforcement.tell_parts(record.descriptor.provider, record.agent_id)
+            for line in filter(None, (record.stand_in, *late)):
+                data = {"level": "warning", "text": line}
+                births.append(Told(kind="notice", agent_id=record.agent_id, data=data))
+        return births
 
     async def restart_agent(
         self,
@@ -303,133 +305,6 @@ class AgentManager:
         if parent is not None:
             parent.life.wait_anew()
 
-    async def end_agent(
-        self,
-        record: AgentRecord,
-        state: AgentState,
-        result: AgentResult,
-        *,
-        reason: str = "",
-        besides: Sequence[Write] = (),
-        answer: CallClosed | None = None,
-        needs: Staged | None = None,
-    ) -> AgentResult:
-        """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
-
-        The step has what is written `besides` in front, and the `answer` to its call. An agent that
-        has ended keeps its first result; one that cannot be written is a failure.
-        """
-        if (known := _known_end(record, result)) is not None:
-            return known
-        tree = await self._trees.settle(record, state)
-        if (known := _known_end(record, result)) is not None:  # by somebody else, meanwhile
-            return known
-        before = record.state, record.waiting_on
-        try:
-            return await self._end(record, state, result, reason, tree, besides, answer, needs)
-        except Exception as error:
-            if record.has_ended or not is_unfit(error):
-                raise
-            record.state, record.waiting_on = before
-            plain = plain_result(result, error, self._journal.redact)
-            state = state if state is AgentState.KILLED else AgentState.FAILED
-            return await self._end_plainly(record, state, plain, tree, besides)
-
-    async def _end_plainly(
-        self,
-        record: AgentRecord,
-        state: AgentState,
-        result: AgentResult,
-        tree: Mapping[str, Any] | None,
-        besides: Sequence[Write],
-    ) -> AgentResult:
-        """End an agent whose end, or what was in front of it, could not be written: one of both."""
-        before, reason = (record.state, record.waiting_on), result.error or ""
-        try:
-            return await self._end(record, state, result, reason, tree, besides)
-        except Exception as error:
-            if not besides or record.has_ended or not is_unfit(error):
-                raise
-            record.state, record.waiting_on = before
-            return await self._end(record, state, result, reason, tree)
-
-    async def _end(
-        self,
-        record: AgentRecord,
-        state: AgentState,
-        result: AgentResult,
-        reason: str,
-        tree: Mapping[str, Any] | None,
-        besides: Sequence[Write] = (),
-        answer: CallClosed | None = None,
-        needs: Staged | None = None,
-    ) -> AgentResult:
-        self.detector.moved(record.agent_id)  # it is about to end: nobody is stuck because of it
-        now, began = self._clock.now(), record.started_at
-        elapsed = 0.0 if began is None else now - began
-        record.result = result = replace(result, duration=round(elapsed, 3))
-        changes = self.steps.move(record, state, reason)
-        resolved = self._requests.close_agent(record.agent_id, "agent_ended")
-        answers = besides if answer is None else (*besides, answer)
-        merged = () if tree is None else (_merged(tree),)
-        told = self._task_result(record, result, tree)
-        end = AgentEnded(result=result)
-        step = self.steps.build(record, *answers, *resolved, *merged, end, *changes, *told)
-        await self.steps.commit(step, then=lambda: self._settle(record), needs=needs)
-        if tree is not None:
-            self._trees.leave(record, tree)
-        return result
-
-    def _task_result(
-        self, record: AgentRecord, result: AgentResult, tree: Mapping[str, Any] | None
-    ) -> tuple[MessageSent, ...]:
-        parent = self.roster.parent_of(record)
-        if parent is None or parent.state.is_terminal:
-            return ()
-        payload = result.to_dict() | ({} if tree is None else {"worktree": tree})
-        message = self.steps.message(record, MessageType.TASK_RESULT, parent.agent_id, payload)
-        record.told = message.message_id
-        return (MessageSent(message=message),)
-
-    def _settle(self, record: AgentRecord) -> None:
-        record.end()
-        self._peers.falls_silent(record)
-        self._router.unregister_agent(record.agent_id)
-        self._broker.forget(record.agent_id)
-        self._budgets.release(record.agent_id)
-        for child in record.children:
-            self._router.wake(child)
-        parent = self.roster.settle(record)
-        if parent is not None:
-            self._router.wake(parent.agent_id)
-            is_unread = self._router.holds(parent.agent_id, record.told)
-            self._idle.ended(record, unread=record.told if is_unread else None)
-        self.detector.ended(record.agent_id)
-
-    async def fail_agent(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
-        """Fail an agent, keeping what it said; its live children are killed first."""
-        self._condemn(record, AgentState.FAILED, message, kind)
-        await self._land(record)
-        await self.kill_children(record, "its parent has failed")
-        result = self._failure(record, message, kind)
-        result = await self.end_agent(record, AgentState.FAILED, result, reason=message)
-        await self.kill_children(record, "its parent has failed")  # spawned until its own end
-        return result
-
-    async def stop_and_fail(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
-        """Fail an agent whose life goes on by itself: that is stopped first."""
-        self._condemn(record, AgentState.FAILED, message, kind)
-        await self.lives.stop(record)
-        return await self.fail_agent(record, message, kind)
-
-    def _failure(self, record: AgentRecord, error: str, kind: str) -> AgentResult:
-        """Return the result of an agent that fails, with what it said."""
-        session = self.lives.session_of(record.agent_id)
-        said = "" if session is None else session.partial_text
-        return AgentResult(
-            agent_id=record.agent_id, success=False, summary=said, error=error, error_kind=kind
-        )
-
     async def kill_agent(self, agent_id: str, reason: str = "killed") -> AgentResult:
         """Kill an agent and its descendants, children first; partial output is kept.
 
@@ -441,59 +316,9 @@ class AgentManager:
                 f"{record.descriptor.name} has ended already ({record.state.value})",
                 code="agent_ended",
             )
-        return await self.kill_tree(record, reason)
-
-    async def kill_tree(self, record: AgentRecord, reason: str) -> AgentResult:
-        """Kill what still lives of an agent and its descendants; return the agent's result.
-
-        First it can do nothing more, then its children end, then it does itself.
-        """
-        if not record.state.is_terminal:
-            self._condemn(record, AgentState.KILLED, reason, "killed")
-            self.detector.moved(record.agent_id)
-            await self.lives.stop(record)
-            await self._land(record)
-        await self.kill_children(record, reason)
-        result = self._failure(record, reason, "killed")
-        return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
-
-    def _condemn(self, record: AgentRecord, state: AgentState, reason: str, kind: str) -> None:
-        """Decide an agent's end; with agents below it, its next step tells of that.
-
-        So whoever goes on after a crash in the midst of their ends goes on with these. Below one
-        that is condemned itself nobody need be told of.
-        """
-        record.is_condemned = True
-        parent = self.roster.parent_of(record)
-        is_root = parent is None or not parent.is_condemned
-        if record.live_children and is_root and record.notes.ending is None:
-            record.note(ending=Ending(state=state.value, reason=reason, kind=kind))
-
-    async def _land(self, record: AgentRecord) -> None:
-        """Have that in the ledger, if no step of the agent has carried it there by now."""
-        if record.notes.ending is not None and record.riders and not record.state.is_terminal:
-            await self.steps.write(record)
-
-    async def kill_children(self, record: AgentRecord, reason: str) -> None:
-        """Kill the live children of an agent with all below them, those at the bottom first."""
-        kills = [self.kill_tree(child, reason) for child in record.live_children.values()]
-        ends = await asyncio.gather(*kills, return_exceptions=True)  # none is left to itself
-        for end in ends:
-            if isinstance(end, BaseException):
-                raise end
+        return await self._ends.kill_tree(record, reason)
 
     async def stop_all(self) -> None:
         """Stop every session and start no other; the agents stay as they are in the ledger."""
         self._is_closing = True
         await self.lives.stop_all(self.roster.records())
-
-
-def _merged(tree: Mapping[str, Any]) -> Told:
-    from prsm_core.engine.files.trees import of_tree  # once an agent has a worktree
-
-    return of_tree(tree)
-
-
-def _known_end(record: AgentRecord, result: AgentResult) -> AgentResult | None:
-    """Return the result of an agent that has ended; None where it has not."""
-    return (record.result or result) if record.state.is_terminal else None

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.steps import AgentSteps
     from prsm_core.engine.journal.spoken import Spoken
-    from prsm_core.engine.ports import Acts
+    from prsm_core.engine.ports import Ends
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spawn.regions import LeaseTable
@@ -65,7 +65,7 @@ class Resumption(Record, frozen=True, kw_only=True):
     roster: Roster
     lives: Lives[AgentSession]
     steps: AgentSteps
-    acts: Acts
+    ends: Ends
     begin: Callable[[AgentRecord, AgentNow], AgentSession]
     router: MessageRouter
     leases: LeaseTable
@@ -209,9 +209,9 @@ class Resumption(Record, frozen=True, kw_only=True):
             if ending is None or record.has_ended:
                 continue
             if ending.state == AgentState.KILLED:
-                await self.acts.kill_tree(record, ending.reason)
+                await self.ends.kill_tree(record, ending.reason)
             else:
-                await self.acts.fail_agent(record, ending.reason, ending.kind)
+                await self.ends.fail_agent(record, ending.reason, ending.kind)
 
     def _anew(self, one: Left, requests: Sequence[HumanRequest], *, is_doomed: bool) -> Step | None:
         """Begin an agent's next life in memory; return what ends with the one before, if any."""

@@ -84,7 +84,7 @@ class AgentSession:
             self.life,
             # A person watches one outside; a program may ask the same for hours, at no cost.
             None if external or is_program else parts.stuck,
-            acts=parts.acts,
+            ends=parts.ends,
             background=parts.background,
             journal=parts.journal,
         )
@@ -402,7 +402,7 @@ class AgentSession:
         if self._is_external:
             from prsm_core.engine.agents.external import settle_left  # once a client leads
 
-            await settle_left(self._parts.acts, record, result)
+            await settle_left(self._parts.ends, record, result)
             return None
         if self.turn is not None and self.turn.stop.over_budget is not None:
             raise self.turn.stop.over_budget
@@ -460,13 +460,13 @@ class AgentSession:
             await self._fail("the agent ended without saying anything (no result)", "no_result")
             return None
         done = AgentResult(agent_id=record.agent_id, success=True, summary=result.last_text)
-        await self._parts.acts.end_agent(record, AgentState.COMPLETED, done, reason="turn ended")
+        await self._parts.ends.end_agent(record, AgentState.COMPLETED, done, reason="turn ended")
         return None
 
     async def _finish_with_children(self, result: AgentResult) -> None:
         """Hold a claimed result until the last child has ended."""
         if await self._between.outlive_children():
-            await self._parts.acts.end_agent(
+            await self._parts.ends.end_agent(
                 self.record, AgentState.COMPLETED, result, reason="children ended"
             )
 
@@ -496,4 +496,4 @@ class AgentSession:
         if record.state.is_terminal or parts.life.is_closing() or parts.journal.is_suspended:
             return
         readable = keepable(message, parts.journal.redact)
-        await parts.acts.fail_agent(record, readable, kind)
+        await parts.ends.fail_agent(record, readable, kind)

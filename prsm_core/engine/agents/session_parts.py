@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.life import LifeParts
     from prsm_core.engine.agents.opening import Contexts, Opening
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Acts, Steps
+    from prsm_core.engine.ports import Ends, Steps
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class SessionParts(Record, frozen=True, kw_only=True):
     """What the sessions of all agents use."""
 
-    acts: Acts
+    ends: Ends
     steps: Steps
     life: LifeParts
     turns: TurnParts

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.turns import Effect
-    from prsm_core.engine.ports import Acts
+    from prsm_core.engine.ports import Births
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spawn.planner import Planner
@@ -41,7 +41,7 @@ class Advice(Record, frozen=True, kw_only=True):
     """Handles questions to experts and peers."""
 
     family: Family
-    acts: Acts
+    births: Births
     planner: Planner
     roster: Roster
     providers: ProviderRegistry
@@ -75,7 +75,7 @@ class Advice(Record, frozen=True, kw_only=True):
             await call.open()
             since = self.ids.ulid()
             noted = note_child(call, child, since, reused=True)
-            await self.acts.restart_agent(child.agent_id, call.args["question"], besides=[noted])
+            await self.births.restart_agent(child.agent_id, call.args["question"], besides=[noted])
             return await self._advice(call, child, since, thread_id=child.descriptor.name)
         peers = await self._peers(call)
         if not peers or (wanted is not None and wanted not in peers):
@@ -93,7 +93,7 @@ class Advice(Record, frozen=True, kw_only=True):
         return await self._advice(call, child, since, thread_id=child.descriptor.name)
 
     async def _spawn(self, call: Call, request: SpawnRequest, since: str) -> AgentRecord:
-        return await self.acts.spawn_agent(
+        return await self.births.spawn_agent(
             request,
             needs=call.opening,
             note=lambda child: note_child(call, child, since, reused=False),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import Effect
     from prsm_core.domain.writes import CallClosed, EffectNoted
     from prsm_core.engine.files.late import Trees
-    from prsm_core.engine.ports import Acts
+    from prsm_core.engine.ports import Births
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.spawn.idle import IdleChildren
@@ -42,7 +42,7 @@ _FROM_CHILD = frozenset({MessageType.TASK_RESULT, MessageType.QUESTION})
 class Family(Record, frozen=True, kw_only=True):
     """Handles what makes children."""
 
-    acts: Acts
+    births: Births
     planner: Planner
     roster: Roster
     trees: Trees
@@ -97,8 +97,8 @@ class Family(Record, frozen=True, kw_only=True):
         try:
             if new:
                 born = [self.roster.get(agent_id) for agent_id in new]
-                await self.acts.give_trees(born)
-                await self.acts.bear(born, needs=call.opening, note=note)
+                await self.births.give_trees(born)
+                await self.births.bear(born, needs=call.opening, note=note)
             while free:
                 await self._reuse(call, *free.pop())
         finally:
@@ -119,7 +119,7 @@ class Family(Record, frozen=True, kw_only=True):
         await call.open()
         since = self.ids.ulid()
         noted = note_child(call, child, since, reused=True)
-        await self.acts.restart_agent(child.agent_id, call.args["prompt"], besides=[noted])
+        await self.births.restart_agent(child.agent_id, call.args["prompt"], besides=[noted])
         return await self._answer(call, child, reused=True, since=since)
 
     def _child(self, effect: Effect) -> AgentRecord:
@@ -282,13 +282,13 @@ class Family(Record, frozen=True, kw_only=True):
                     fitting.stand_in = self.planner.describe_stand_in(request.model, plan)
                     chosen.append((fitting, request))
                 else:
-                    chosen.append((self.acts.enlist(plan, request), None))
+                    chosen.append((self.births.enlist(plan, request), None))
             new = [child for child, task in chosen if task is None]
             self.planner.check_room(len(new), enlisted=len(new))
         except Exception:
             for child, task in reversed(chosen):
                 if task is None:
-                    self.acts.strike(child)
+                    self.births.strike(child)
                 else:
                     self.idle.put_back(child)
             raise
@@ -307,7 +307,7 @@ class Family(Record, frozen=True, kw_only=True):
             call.begin()  # it is seen meanwhile
         opening = () if call.opened else call.opens()
         try:
-            return await self.acts.spawn_agent(
+            return await self.births.spawn_agent(
                 request,
                 plan,
                 needs=call.opening,
@@ -325,7 +325,7 @@ class Family(Record, frozen=True, kw_only=True):
         """Give a free child another task; as any new child, it sees nothing but that."""
         try:
             await call.land()
-            await self.acts.restart_agent(
+            await self.births.restart_agent(
                 child.agent_id, request.prompt, is_fresh=True, besides=[noted]
             )
         except Exception:

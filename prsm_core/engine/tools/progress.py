@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.ports import Acts, Steered, Steps
+    from prsm_core.engine.ports import Ends, Steered, Steps
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
@@ -42,7 +42,7 @@ _HOLDING = frozenset({MessageType.USER_PROMPT, MessageType.PEER})
 class Progress(Record, frozen=True, kw_only=True):
     """Handles what an agent says of its own work."""
 
-    acts: Acts
+    ends: Ends
     silent: Callable[[AgentRecord], None]  # takes note that an agent writes nothing any more
     steering: Steered
     steps: Steps
@@ -101,7 +101,7 @@ class Progress(Record, frozen=True, kw_only=True):
         if record.live_children:
             await self._claim(call, result, outcome)
             return reply
-        await self.acts.end_agent(
+        await self.ends.end_agent(
             record,
             AgentState.COMPLETED,
             result,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AgentToolCall
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.ports import Acts, Life
+    from prsm_core.engine.ports import Ends, Life
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.stuck import Finding, StuckDetector
     from prsm_core.kit.background import Background
@@ -44,8 +44,8 @@ class StuckWatch:
     """Owns the detector of one incarnation and what the agent has not been told yet."""
 
     __slots__ = (
-        "_acts",
         "_background",
+        "_ends",
         "_journal",
         "_life",
         "_limits",
@@ -59,12 +59,12 @@ class StuckWatch:
         life: Life,
         limits: StuckSettings | None,
         *,
-        acts: Acts,
+        ends: Ends,
         background: Background,
         journal: Journal,
     ) -> None:
         self._life = life
-        self._acts = acts
+        self._ends = ends
         self._background = background
         self._journal = journal
         self._limits = limits if limits is not None and limits.enabled else None
@@ -161,7 +161,7 @@ class StuckWatch:
 
     async def _fail(self, message: str) -> None:
         if not self._life.is_over:  # else another life may have begun, which is not to be stopped
-            await self._acts.stop_and_fail(self._life.record, message, KIND)
+            await self._ends.stop_and_fail(self._life.record, message, KIND)
 
 
 def _in_order(turn: TurnState) -> list[AgentMessage | AgentToolCall]:

@@ -331,7 +331,7 @@ class TestAgents:
             await team.seen("message_completed", "writer")
             await team.settled()
             record = team.manager.roster.resolve("writer")
-            await team.manager.kill_tree(record, "enough")
+            await team.engine.ends.kill_tree(record, "enough")
             assert (await running).exit_code == 0
             hold.release()
         assert verdicts in ([], [Deny("the turn it was asked in is over")])

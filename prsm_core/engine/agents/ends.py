@@ -1,0 +1,270 @@
+"""The ends of agents: each is settled once, and its parent is told of it.
+
+Other agents see an end only once it is committed (`record.has_ended`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.notes import Ending
+from prsm_core.domain.writes import AgentEnded, MessageSent
+from prsm_core.engine.guarded.failing import is_unfit, plain_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from prsm_core.domain.steps import Write
+    from prsm_core.domain.writes import CallClosed, Told
+    from prsm_core.engine.agents.lives import Lives
+    from prsm_core.engine.agents.peers import Peers
+    from prsm_core.engine.agents.session import AgentSession
+    from prsm_core.engine.agents.steps import AgentSteps
+    from prsm_core.engine.files.late import Trees
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.requests.human import HumanRequests
+    from prsm_core.engine.spawn.idle import IdleChildren
+    from prsm_core.engine.spending.budgets import BudgetLedger
+    from prsm_core.engine.state import AgentRecord, Roster, Staged
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.messaging.deadlock import DeadlockDetector
+    from prsm_core.messaging.router import MessageRouter
+    from prsm_core.permissions import PermissionBroker
+
+CLOSING_SECONDS = 2.0  # how long run_finished waits for the last turn's usage
+
+
+class AgentEnds:
+    """Ends the lives of all agents; see the port `Ends`.
+
+    Whoever is to end is condemned first, so that it does nothing more; then its children end, those
+    at the bottom first; then it does itself.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        lives: Lives[AgentSession],
+        steps: AgentSteps,
+        *,
+        trees: Trees,
+        idle: IdleChildren,
+        detector: DeadlockDetector,
+        router: MessageRouter,
+        peers: Peers,
+        requests: HumanRequests,
+        broker: PermissionBroker,
+        budgets: BudgetLedger,
+        journal: Journal,
+        clock: Clock,
+    ) -> None:
+        self._roster = roster
+        self._lives = lives
+        self._steps = steps
+        self._trees = trees
+        self._idle = idle
+        self._detector = detector
+        self._router = router
+        self._peers = peers
+        self._requests = requests
+        self._broker = broker
+        self._budgets = budgets
+        self._journal = journal
+        self._clock = clock
+
+    async def end_agent(
+        self,
+        record: AgentRecord,
+        state: AgentState,
+        result: AgentResult,
+        *,
+        reason: str = "",
+        besides: Sequence[Write] = (),
+        answer: CallClosed | None = None,
+        needs: Staged | None = None,
+    ) -> AgentResult:
+        """Settle the agent once: its state, its result, and TASK_RESULT to its parent.
+
+        The step has what is written `besides` in front, and the `answer` to its call. An agent that
+        has ended keeps its first result; one that cannot be written is a failure.
+        """
+        if (known := _known_end(record, result)) is not None:
+            return known
+        tree = await self._trees.settle(record, state)
+        if (known := _known_end(record, result)) is not None:  # by somebody else, meanwhile
+            return known
+        before = record.state, record.waiting_on
+        try:
+            return await self._end(record, state, result, reason, tree, besides, answer, needs)
+        except Exception as error:
+            if record.has_ended or not is_unfit(error):
+                raise
+            record.state, record.waiting_on = before
+            plain = plain_result(result, error, self._journal.redact)
+            state = state if state is AgentState.KILLED else AgentState.FAILED
+            return await self._end_plainly(record, state, plain, tree, besides)
+
+    async def _end_plainly(
+        self,
+        record: AgentRecord,
+        state: AgentState,
+        result: AgentResult,
+        tree: Mapping[str, Any] | None,
+        besides: Sequence[Write],
+    ) -> AgentResult:
+        """End an agent whose end, or what was in front of it, could not be written: one of both."""
+        before, reason = (record.state, record.waiting_on), result.error or ""
+        try:
+            return await self._end(record, state, result, reason, tree, besides)
+        except Exception as error:
+            if not besides or record.has_ended or not is_unfit(error):
+                raise
+            record.state, record.waiting_on = before
+            return await self._end(record, state, result, reason, tree)
+
+    async def _end(
+        self,
+        record: AgentRecord,
+        state: AgentState,
+        result: AgentResult,
+        reason: str,
+        tree: Mapping[str, Any] | None,
+        besides: Sequence[Write] = (),
+        answer: CallClosed | None = None,
+        needs: Staged | None = None,
+    ) -> AgentResult:
+        self._detector.moved(record.agent_id)  # it is about to end: nobody is stuck because of it
+        now, began = self._clock.now(), record.started_at
+        elapsed = 0.0 if began is None else now - began
+        record.result = result = replace(result, duration=round(elapsed, 3))
+        changes = self._steps.move(record, state, reason)
+        resolved = self._requests.close_agent(record.agent_id, "agent_ended")
+        answers = besides if answer is None else (*besides, answer)
+        merged = () if tree is None else (_merged(tree),)
+        told = self._task_result(record, result, tree)
+        end = AgentEnded(result=result)
+        step = self._steps.build(record, *answers, *resolved, *merged, end, *changes, *told)
+        await self._steps.commit(step, then=lambda: self._settle(record), needs=needs)
+        if tree is not None:
+            self._trees.leave(record, tree)
+        return result
+
+    def _task_result(
+        self, record: AgentRecord, result: AgentResult, tree: Mapping[str, Any] | None
+    ) -> tuple[MessageSent, ...]:
+        parent = self._roster.parent_of(record)
+        if parent is None or parent.state.is_terminal:
+            return ()
+        payload = result.to_dict() | ({} if tree is None else {"worktree": tree})
+        message = self._steps.message(record, MessageType.TASK_RESULT, parent.agent_id, payload)
+        record.told = message.message_id
+        return (MessageSent(message=message),)
+
+    def _settle(self, record: AgentRecord) -> None:
+        record.end()
+        self._peers.falls_silent(record)
+        self._router.unregister_agent(record.agent_id)
+        self._broker.forget(record.agent_id)
+        self._budgets.release(record.agent_id)
+        for child in record.children:
+            self._router.wake(child)
+        parent = self._roster.settle(record)
+        if parent is not None:
+            self._router.wake(parent.agent_id)
+            is_unread = self._router.holds(parent.agent_id, record.told)
+            self._idle.ended(record, unread=record.told if is_unread else None)
+        self._detector.ended(record.agent_id)
+
+    async def fail_agent(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
+        """Fail an agent, keeping what it said; its live children are killed first."""
+        self._condemn(record, AgentState.FAILED, message, kind)
+        await self._land(record)
+        await self.kill_children(record, "its parent has failed")
+        result = self._failure(record, message, kind)
+        result = await self.end_agent(record, AgentState.FAILED, result, reason=message)
+        await self.kill_children(record, "its parent has failed")  # spawned until its own end
+        return result
+
+    async def stop_and_fail(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
+        """Fail an agent whose life goes on by itself: that is stopped first."""
+        self._condemn(record, AgentState.FAILED, message, kind)
+        await self._lives.stop(record)
+        return await self.fail_agent(record, message, kind)
+
+    def _failure(self, record: AgentRecord, error: str, kind: str) -> AgentResult:
+        """Return the result of an agent that fails, with what it said."""
+        session = self._lives.session_of(record.agent_id)
+        said = "" if session is None else session.partial_text
+        return AgentResult(
+            agent_id=record.agent_id, success=False, summary=said, error=error, error_kind=kind
+        )
+
+    async def kill_tree(self, record: AgentRecord, reason: str) -> AgentResult:
+        """Kill what still lives of an agent and its descendants; return the agent's result.
+
+        First it can do nothing more, then its children end, then it does itself.
+        """
+        if not record.state.is_terminal:
+            self._condemn(record, AgentState.KILLED, reason, "killed")
+            self._detector.moved(record.agent_id)
+            await self._lives.stop(record)
+            await self._land(record)
+        await self.kill_children(record, reason)
+        result = self._failure(record, reason, "killed")
+        return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
+
+    def _condemn(self, record: AgentRecord, state: AgentState, reason: str, kind: str) -> None:
+        """Decide an agent's end; with agents below it, its next step tells of that.
+
+        So whoever goes on after a crash in the midst of their ends goes on with these. Below one
+        that is condemned itself nobody need be told of.
+        """
+        record.is_condemned = True
+        parent = self._roster.parent_of(record)
+        is_root = parent is None or not parent.is_condemned
+        if record.live_children and is_root and record.notes.ending is None:
+            record.note(ending=Ending(state=state.value, reason=reason, kind=kind))
+
+    async def _land(self, record: AgentRecord) -> None:
+        """Have that in the ledger, if no step of the agent has carried it there by now."""
+        if record.notes.ending is not None and record.riders and not record.state.is_terminal:
+            await self._steps.write(record)
+
+    async def kill_children(self, record: AgentRecord, reason: str) -> None:
+        """Kill the live children of an agent with all below them, those at the bottom first."""
+        kills = [self.kill_tree(child, reason) for child in record.live_children.values()]
+        ends = await asyncio.gather(*kills, return_exceptions=True)  # none is left to itself
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+
+    async def end_below(self, master: AgentRecord, why: str) -> None:
+        """Kill what lives below the master of a run that ends; wait until every agent let go."""
+        await self._end_all([*master.live_children.values()], why)
+
+    async def end_masters(self, why: str) -> None:
+        """Kill all that live of a run that nobody drives, also where it was only being begun."""
+        masters = [one for one in self._roster.records() if one.descriptor.parent_id is None]
+        await self._end_all([one for one in masters if not one.state.is_terminal], why)
+
+    async def _end_all(self, roots: Iterable[AgentRecord], why: str) -> None:
+        for root in roots:
+            await self.kill_tree(root, why)
+        await self._lives.drain(self._roster.records(), CLOSING_SECONDS)
+
+
+def _merged(tree: Mapping[str, Any]) -> Told:
+    from prsm_core.engine.files.trees import of_tree  # once an agent has a worktree
+
+    return of_tree(tree)
+
+
+def _known_end(record: AgentRecord, result: AgentResult) -> AgentResult | None:
+    """Return the result of an agent that has ended; None where it has not."""
+    return (record.result or result) if record.state.is_terminal else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -427,7 +428,7 @@ class LocalApp:
         """Let the files be as in a snapshot, or say what that would change."""
         return await self._undoing.restore_snapshot(snapshot, is_dry=dry_run)
 
-    @property
+    @cached_property
     def _undoing(self) -> Undoing:
         from prsm_core.engine.door.undoing import Undoing  # once a person undoes something
 

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.quiet import Hold
+    from prsm_core.engine.undoing import Prompt
     from prsm_core.interfaces.store import Store
     from prsm_core.workspace.shadow.journal import Owed
+    from prsm_core.workspace.shadow.records import Restored
 
 
 class Undoing:
@@ -47,6 +49,7 @@ class Undoing:
         self._ids = engine.ids
         self._state = state
         self._folder = Path(engine.workspace)
+        self._untold: list[str] = []  # what was cut off came to, until an answer tells it
 
     async def take_snapshot(self, description: str) -> Mapping[str, Any]:
         """Keep the files as they are, and have the session name it; see AppHandle."""
@@ -109,7 +112,7 @@ class Undoing:
             raise run_open(self._session)
         async with self._quiet() as keeper:
             restored = await keeper.use(self._folder, lambda shadow: shadow.restore(wanted))
-            return told(None, None, restored)
+            return self._told(None, None, restored)
 
     async def _turn(self) -> Mapping[str, Any]:
         changes = self._engine.changes
@@ -132,7 +135,7 @@ class Undoing:
                     take = partial(SessionLock.take, self._state, session, since=since)
                     owned.enter_context(await asyncio.to_thread(take))  # nobody goes on with it
             restored = await keeper.use(self._folder, lambda shadow: shadow.undo(owed, of=last))
-            return told(None, await self._carry_out(owed, keeper), restored)
+            return self._told(None, await self._carry_out(owed, keeper), restored)
 
     async def _prompt(
         self, wanted: str | None, *, files: bool, conversation: bool
@@ -145,7 +148,7 @@ class Undoing:
         async with self._quiet() as keeper:
             restore = partial(Shadow.restore, wanted=prompt.snapshot.snapshot_id, then=owed)
             restored = await keeper.use(self._folder, restore)
-            return told(prompt, await self._carry_out(owed, keeper), restored)
+            return self._told(prompt, await self._carry_out(owed, keeper), restored)
 
     async def _carry_out(self, owed: Owed | None, keeper: FilesKeeper | None) -> str | None:
         """Do what is owed, beside a restore by the keeper; return what is gone on with now."""
@@ -164,9 +167,19 @@ class Undoing:
             require_quiet([self._engine.journal.redact(str(one)) for one in hold.disturbing])
             now = self._engine.clock.time()
             finish = partial(finish_owed, self._store, ids=self._ids, now=now)
-            for note in await keeper.recover(self._folder, finish):
-                self._engine.journal.note("notice", level="warning", text=note)
+            self._untold += await keeper.recover(self._folder, finish)
             yield keeper
+
+    def _told(
+        self, prompt: Prompt | None, session: str | None, restored: Restored
+    ) -> Mapping[str, Any]:
+        """Return what was taken back, and first what came of an undo that was cut off before.
+
+        No event can tell of that: no run is open. Where the act is refused, the next one tells.
+        """
+        answer = told(prompt, session, restored)
+        notes, self._untold = [*self._untold, *answer["notes"]], []
+        return {**answer, "notes": notes}
 
     @asynccontextmanager
     async def _held(self) -> AsyncIterator[tuple[FilesKeeper, Sequence[str], Hold]]:

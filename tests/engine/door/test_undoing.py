@@ -11,9 +11,11 @@ import pytest
 
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.engine.door.local import LocalApp
+from prsm_core.engine.undoing import find_prompt
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.workspace.shadow.opening import Shadows
+from prsm_core.workspace.shadow.worktree import Shadow
 from tests.engine.harness import SESSION, open_team
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -141,3 +143,29 @@ async def test_before_a_session_has_begun_a_snapshot_is_of_none(opened):
         taken = await door(team).take_snapshot()
         assert taken["session"] is None
         assert list(await door(team).snapshots()) == []
+
+
+async def test_what_an_undo_that_was_cut_off_comes_to_is_told_by_the_next_act(opened):
+    """Also between two runs, where no event can tell it; a refused act leaves it to the next."""
+
+    async def master(agent):
+        await write(agent, team, "a", "one")
+        await agent.complete()
+
+    async with opened(check=False) as team:  # what is decided after a run comes behind its end
+        app, folder = door(team), team.workspace
+        assert (await team.run("begin", master=master)).status == "completed"
+        kept = (await team.store.state(SESSION)).snapshots[-1].snapshot_id
+        prompt = await find_prompt(team.store, SESSION)
+        restore = partial(Shadow.restore, wanted=prompt.snapshot.snapshot_id)
+        owing = partial(restore, then=prompt.owed(team.engine.ids))
+        await team.engine.files.use(folder, owing)  # and here its process dies
+        with pytest.raises(ConfigError, match="there is no snapshot"):
+            await app.restore_snapshot("0000000000")
+        made = await app.restore_snapshot(kept)
+        again = await app.restore_snapshot(kept)
+    finished = (
+        "an undo that was cut off is finished: the files are back, and the next run begins anew"
+    )
+    assert made["notes"] == [f"{folder}: {finished}"]
+    assert again["notes"] == []

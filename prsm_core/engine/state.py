@@ -236,7 +236,7 @@ class AgentRecord(Struct, eq=False):
         return None
 
     def set_state(self, state: AgentState) -> None:
-        """Note the new state; only AgentManager calls this, after the machine."""
+        """Note the new state; only `AgentSteps.move` calls this, after the machine."""
         self.state = state
 
     def switch_model(self, provider: str, model: str, reasoning_effort: str | None) -> None:

@@ -43,8 +43,8 @@ CLOSING_SECONDS = 2.0  # how long run_finished waits for the last turn's usage
 class AgentEnds:
     """Ends the lives of all agents; see the port `Ends`.
 
-    Whoever is to end is condemned first, so that it does nothing more; then its children end, those
-    at the bottom first; then it does itself.
+    Whoever fails or is killed is condemned first: it does nothing more. Then its children end,
+    those at the bottom first, and then it does.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class AgentEnds:
                 raise end
 
     async def end_below(self, master: AgentRecord, why: str) -> None:
-        """Kill what lives below the master of a run that ends; wait until every agent let go."""
+        """Kill what lives below the master of a run that ends; wait until all have let go."""
         await self._end_all([*master.live_children.values()], why)
 
     async def end_masters(self, why: str) -> None:

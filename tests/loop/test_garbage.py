@@ -14,16 +14,19 @@ from prsm_core.loop.garbage import OBJECTS
 SCENARIO = {"lanes": {"master": {"steps": [{"say": "done"}]}}}
 PROGRAM = """
 import atexit, gc, json, sys
-looks = []
+looks, sizes = [], []
 
 def look(phase, info):
     if phase == "start":
         looks.append(info["generation"])
+    else:
+        sizes.append(len(gc.get_objects()))
 
 @atexit.register
 def tell():
     left = len(gc.get_objects())
-    print(json.dumps({"looks": looks, "left": left, "kept": gc.get_freeze_count()}))
+    kept = gc.get_freeze_count()
+    print(json.dumps({"looks": looks, "sizes": sizes, "left": left, "kept": kept}))
 
 gc.callbacks.append(look)
 from prsm_core.cli import main
@@ -55,6 +58,10 @@ def told(tmp_path_factory):
 
 def test_a_run_looks_for_garbage_a_few_times_where_python_would_a_hundred_times(told):
     assert len(told["looks"]) <= 10
+
+
+def test_what_is_imported_is_not_looked_through(told):
+    assert max(told["sizes"]) < OBJECTS / 5
 
 
 def test_what_goes_with_the_process_is_not_looked_through_again(told):

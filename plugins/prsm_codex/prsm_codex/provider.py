@@ -11,12 +11,10 @@ from prsm_codex import models
 from prsm_codex.app_server import AppServer, check_key, user_login
 from prsm_codex.command import check_servers
 from prsm_codex.config import CodexConfig
-from prsm_codex.exec_session import ExecSession
 from prsm_codex.features import Features
 from prsm_codex.first_home import make_home
 from prsm_codex.hooks import denial
 from prsm_codex.probe import VERSIONS
-from prsm_codex.session import CodexSession
 from prsm_core import (
     HookGate,
     Provider,
@@ -31,6 +29,7 @@ from prsm_core import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from prsm_codex.exec_session import ExecSession
     from prsm_core import (
         AgentHost,
         ModelInfo,
@@ -85,6 +84,8 @@ class CodexProvider(Provider):
     async def _open_thread(
         self, request: SessionRequest, host: AgentHost, features: Features, stack: AsyncExitStack
     ) -> ProviderSession:
+        from prsm_codex.session import CodexSession  # Codex has been started, and needs longer
+
         session = CodexSession(request, host, self._config, features, self._services, self._running)
         await session.open()
         stack.push_async_callback(session.close)
@@ -93,6 +94,8 @@ class CodexProvider(Provider):
     async def _open_exec(
         self, request: SessionRequest, host: AgentHost, features: Features, stack: AsyncExitStack
     ) -> ProviderSession:
+        from prsm_codex.exec_session import ExecSession  # for those who want no app-server
+
         if features.hooked and not self._has_hook:
             await self._running()  # the trust of the hook can only be written down by this one
             await self._end_server()

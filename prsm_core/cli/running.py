@@ -277,7 +277,7 @@ async def _drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend
 async def _opened(
     setup: Setup, options: RunOptions, spec: FrontendSpec
 ) -> AsyncIterator[AppHandle]:
-    """Open the application; the provider of a new run begins while the engine is imported.
+    """Open the application; the provider of a new run starts while the engine is imported.
 
     Nothing begins for a run that is refused for what it must have.
     """

@@ -49,8 +49,10 @@ class Prepared(Provider):
             sys.exit(1)
         if self.how == "fails":
             raise ProviderNotAvailableError("there is no room")
+        if self.how == "starts":
+            await self.services.start_process(["sleep", "1000"], name="first")
         try:
-            if self.how == "hangs":
+            if self.how in {"hangs", "starts"}:
                 await asyncio.Event().wait()
         finally:
             self.ended = True
@@ -124,6 +126,20 @@ async def test_what_it_raises_is_left_to_whoever_opens_a_session(opened, how, ex
     async with opened(providers={"first": {"how": how}}) as owned:
         await owned.prepare(None, None)
         assert await prepared(owned) == expected
+
+
+async def test_its_program_starts_before_anything_else_is_done(opened):
+    async with opened(providers={"first": {"how": "starts"}}) as owned:
+        await owned.prepare(None, None)
+        assert [process.name for process in owned.launcher.live] == ["first"]
+        assert not owned.made.registry._preparing.done()
+
+
+async def test_one_that_starts_no_program_is_not_waited_for(opened):
+    async with opened(providers={"first": {"how": "hangs"}}) as owned:
+        await owned.prepare(None, None)
+        assert not owned.launcher.live
+        assert not owned.made.registry._preparing.done()
 
 
 async def test_one_that_hangs_is_cancelled_before_its_provider_is_closed(opened):

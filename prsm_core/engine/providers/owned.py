@@ -5,6 +5,7 @@ So a provider can begin what all of its sessions share while the engine is still
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.engine.providers.registry import build_provider_registry
 from prsm_core.kit.background import Background
+from prsm_core.kit.clocks import first_of
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.absent import PRESENT
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     OnError = Callable[[str, Exception], None]
 
 _log = logging.getLogger("prsm.engine")
+
+BEGIN_SECONDS = 0.1  # for which a provider that begins is waited for, to start its program
 
 
 class Made(Record, frozen=True, kw_only=True):
@@ -57,10 +61,18 @@ class Owned(Record, frozen=True, kw_only=True):
     state_dir: Path
     redactor: Redactor
     clock: Clock
+    begun: asyncio.Event  # a process was started, or will not be soon
 
     async def prepare(self, provider: str | None, model: str | None) -> None:
-        """Have the provider that a run is likely to choose begin; see `ProviderRegistry`."""
-        await self.made.registry.prepare(provider, model, self.made.background)
+        """Have the provider that a run is likely to choose begin; see `ProviderRegistry`.
+
+        Return once its program starts, or it has begun without one. What is imported before that
+        would hold it up: one thread runs at a time, and the program takes longest of all.
+        """
+        preparing = await self.made.registry.prepare(provider, model, self.made.background)
+        if preparing is not None:
+            preparing.add_done_callback(lambda _: self.begun.set())
+            await first_of(self.clock, BEGIN_SECONDS, self.begun.wait)
 
 
 @asynccontextmanager
@@ -76,13 +88,18 @@ async def open_owned(
     absent: Absent = PRESENT,
 ) -> AsyncIterator[Owned]:
     """Become the owner of a session; raises SessionOwnedError when another process is."""
-    surprises = _Surprises()
+    surprises, begun = _Surprises(), asyncio.Event()
+
+    def on_start(pid: int, start_time: int) -> None:
+        processes.add(pid, start_time)
+        begun.set()
+
     with (
         SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
         recorded_processes(paths.state) as processes,
     ):
         async with (
-            ProcessLauncher(clock, on_start=processes.add) as launcher,
+            ProcessLauncher(clock, on_start=on_start) as launcher,
             Background(surprises, clock) as background,
         ):
             redactor = Redactor((*known_secrets(settings, os.environ), lock.key))
@@ -110,6 +127,7 @@ async def open_owned(
                     state_dir=state_dir,
                     redactor=redactor,
                     clock=clock,
+                    begun=begun,
                 )
             finally:
                 await registry.aclose()

@@ -212,12 +212,13 @@ class ProviderRegistry:
 
     async def prepare(
         self, provider: str | None, model: str | None, background: Background
-    ) -> None:
+    ) -> asyncio.Task[None] | None:
         """Have the provider that a run will choose begin what all its sessions share.
 
         It is the one that is named, or that the model's name begins with, or the first; where only
-        the model is named nobody knows yet, and none does. It is built by the return. A task goes
-        on: nothing begins before a probe has found, as in `choose`, that a run takes this one.
+        the model is named nobody knows yet, and none does. It is built by the return. The task goes
+        on that is returned, None for none: nothing begins before a probe has found, as in
+        `choose`, that a run takes this one.
         """
         if model is not None:
             said, found, _ = model.partition("/")
@@ -225,14 +226,15 @@ class ProviderRegistry:
         elif provider is None:
             provider = self._settings.defaults.provider or next(iter(self._candidates()), None)
         if provider not in self._names:
-            return
+            return None
         try:
             await self.get(provider)
         except PrsmError as error:  # whoever needs it first hears of it, and who tries again tries
             self._spoilt[provider] = error
-        else:
-            work = self._prepare(provider)
-            self._preparing = background.start(work, name=f"preparing {provider}")
+            return None
+        work = self._prepare(provider)
+        self._preparing = background.start(work, name=f"preparing {provider}")
+        return self._preparing
 
     async def _prepare(self, provider: str) -> None:
         try:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from prsm_core.builtin.cells import rows_of
 from prsm_core.builtin.closing import Changed, Unanswered, agent_table, hints, names_of
 from prsm_core.builtin.follow import RunFrontend, follow_run, start_task
+from prsm_core.builtin.foreground import stdin_descriptor
 from prsm_core.builtin.liveness import Liveness
-from prsm_core.builtin.person import Person, stdin_descriptor
+from prsm_core.builtin.person import Person
 from prsm_core.builtin.render import hanging
 from prsm_core.builtin.screen import LineScreen, columns_of
 from prsm_core.builtin.worktree import describe_changes, look_at

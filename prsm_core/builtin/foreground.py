@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def stdin_descriptor() -> int | None:
+    """Return the descriptor of stdin, None where the process has none."""
+    try:
+        return sys.stdin.fileno()
+    except (AttributeError, OSError):  # closed, or replaced by something in memory
+        return None
 
 
 def is_in_front(descriptor: int) -> bool:

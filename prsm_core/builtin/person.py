@@ -110,11 +110,3 @@ class Person:
             left += [self.keyboard.draft] if self.keyboard.draft.strip() else []
             self.keyboard.close()
         self.screen.print_lines([f"not sent: {first_line(line)}" for line in left])
-
-
-def stdin_descriptor() -> int | None:
-    """Return the descriptor of stdin, None where the process has none."""
-    try:
-        return sys.stdin.fileno()
-    except (AttributeError, OSError):  # closed, or replaced by something in memory
-        return None

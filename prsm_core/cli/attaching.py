@@ -8,9 +8,9 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from prsm_core.builtin.foreground import leaving_nothing_typed
+from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor
 from prsm_core.builtin.liveness import Liveness
-from prsm_core.builtin.person import Person, stdin_descriptor
+from prsm_core.builtin.person import Person
 from prsm_core.builtin.render import hanging
 from prsm_core.cli.control import GONE, choose_running, open_running, state_dir
 from prsm_core.cli.joining import JoinedApp

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prsm_core.builtin import BUILTINS
-from prsm_core.builtin.foreground import leaving_nothing_typed
-from prsm_core.builtin.person import stdin_descriptor
+from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor
 from prsm_core.builtin.script_provider import DEMO
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.logs import configure_logging
@@ -113,7 +112,9 @@ async def _play(
     settings = Settings.model_validate({"providers": {"script": {"scenario": DEMO}}})
     setup = Setup(paths=paths, settings=settings, plugins=plugins, trusted=False, keeps_rules=False)
     options = RunOptions(task=TASK, workspace=str(folder), provider="script", on_ask="allow")
-    code = await drive(setup, options, spec, frontend, tells_rest=keep or spec.name == "json")
+    code = await drive(
+        setup, options, spec, lambda: frontend, tells_rest=keep or spec.name == "json"
+    )
     if spec.name != "json":
         click.echo("\n" + escape_prose("\n".join(changes(folder))) + "\n")
         if spec.name != "console":  # which has shown the agents already

@@ -25,7 +25,7 @@ from prsm_core.config import private_dir
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
@@ -61,10 +61,10 @@ def main() -> int:
 def _own(launch: Launch, told: Mapping[str, Any], wire: socket.socket) -> int:
     request = convert(told, Request)
 
-    def build(setup: Setup) -> tuple[FrontendSpec, Frontend]:
+    def build(setup: Setup) -> tuple[FrontendSpec, Callable[[], Frontend]]:
         tell_quarantined(setup.plugins)
         frontend = DetachedFrontend(Announcement(wire, setup.paths.state / "logs"))
-        return _spec(interactive=request.on_ask is None), frontend
+        return _spec(interactive=request.on_ask is None), lambda: frontend
 
     return run_in(launch, request, build)
 

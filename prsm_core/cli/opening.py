@@ -7,8 +7,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.foreground import leaving_nothing_typed
-from prsm_core.builtin.person import stdin_descriptor
+from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor
 from prsm_core.cli.ledger import is_gone, open_ledger
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import workspace_paths
@@ -173,7 +172,7 @@ async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSp
             with stdout_of(frontend):
                 async with open_remote(setup.paths.state, session, via=f"prsm {spec.name}") as app:
                     return await frontend.run(app)
-        return await drive(setup, options, spec, frontend)
+        return await drive(setup, options, spec, lambda: frontend)
 
 
 async def _newest(workspace: str) -> str | None:

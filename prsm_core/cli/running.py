@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping  # noqa: TC003 - of the fields of a Request, as `convert` reads them
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -18,8 +18,7 @@ from msgspec import field
 from msgspec.structs import asdict
 
 from prsm_core.builtin.follow import RunFrontend
-from prsm_core.builtin.foreground import leaving_nothing_typed
-from prsm_core.builtin.person import stdin_descriptor
+from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor
 from prsm_core.catalog.packages import OWN_PACKAGES
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import deletion_notes, workspace_paths
@@ -49,12 +48,14 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
+    from prsm_core.engine.providers.owned import Owned
     from prsm_core.interfaces.frontend import AppHandle
     from prsm_core.interfaces.hub import Hub
     from prsm_core.interfaces.store import Store
     from prsm_core.plugins import PluginManager
 
-    Build = Callable[[Setup], tuple[FrontendSpec, Frontend]]
+    Make = Callable[[], Frontend]
+    Build = Callable[[Setup], tuple[FrontendSpec, Make]]
 
 _log = logging.getLogger("prsm.cli")
 
@@ -94,17 +95,20 @@ def run_task(launch: Launch, request: Request) -> int:
         KeyboardInterrupt: one of `ending_signals` came; everything was shut down in order.
     """
 
-    def build(setup: Setup) -> tuple[FrontendSpec, Frontend]:
+    def build(setup: Setup) -> tuple[FrontendSpec, Make]:
         spec = choose_frontend(setup.plugins, request.ui, on_ask=request.on_ask)
         if spec.name != "console":  # which tells it by the run's events
             tell_quarantined(setup.plugins)
-        return spec, build_frontend(setup.plugins, spec)
+        return spec, partial(build_frontend, setup.plugins, spec)
 
     return run_in(launch, request, build)
 
 
 def run_in(launch: Launch, request: Request, build: Build) -> int:
-    """Do what `run_task` does, in the frontend that is built from the setup."""
+    """Do what `run_task` does, in the frontend that `build` chooses by the setup.
+
+    It is made once the provider begins.
+    """
     os.umask(PRIVATE)
     if deletion_notes(workspace_paths(request.workspace).state):
         from prsm_core.cli.sessions.unfinished import finish  # hardly ever
@@ -231,23 +235,31 @@ async def drive(
     setup: Setup,
     options: RunOptions,
     spec: FrontendSpec,
-    frontend: Frontend,
+    make: Make,
     *,
     tells_rest: bool = True,
 ) -> int:
-    """Run the frontend on an engine of its own and return the exit code.
+    """Run a frontend on an engine of its own and return the exit code.
 
-    What plugins print meanwhile does not get to stdout. Of a run that is interrupted the frontend
-    tells what is kept, unless it is not to.
+    It is made, and the engine imported, while the provider of a new run starts: until there is a
+    frontend stdout is nobody's. What plugins print does not get there. Of a run that is interrupted
+    the frontend tells what is kept, unless it is not to.
     """
-    with stdout_of(frontend):
-        try:
-            return await _drive(setup, options, spec, frontend)
-        except asyncio.CancelledError:
-            shown = _inner(frontend)
-            if tells_rest and isinstance(shown, RunFrontend):
-                await _print_rest(shown, options.workspace)
-            raise
+    with run_log(setup):
+        async with AsyncExitStack() as until_made:
+            with stdout_kept():
+                owned = await until_made.enter_async_context(_begun(setup, options))
+            frontend = make()
+            rest = until_made.pop_all()
+        with stdout_of(frontend):
+            try:
+                async with rest, _opened(setup, options, spec, owned) as app:
+                    return await frontend.run(app)
+            except asyncio.CancelledError:
+                shown = _inner(frontend)
+                if tells_rest and isinstance(shown, RunFrontend):
+                    await _print_rest(shown, options.workspace)
+                raise
 
 
 @contextmanager
@@ -267,17 +279,9 @@ def _inner(frontend: Frontend) -> Frontend:
     return frontend.inner if isinstance(frontend, GuardedFrontend) else frontend
 
 
-async def _drive(setup: Setup, options: RunOptions, spec: FrontendSpec, frontend: Frontend) -> int:
-    with run_log(setup):
-        async with _opened(setup, options, spec) as app:
-            return await frontend.run(app)
-
-
 @asynccontextmanager
-async def _opened(
-    setup: Setup, options: RunOptions, spec: FrontendSpec
-) -> AsyncIterator[AppHandle]:
-    """Open the application; the provider of a new run starts while the engine is imported.
+async def _begun(setup: Setup, options: RunOptions) -> AsyncIterator[Owned]:
+    """Own the session; of a new run, the provider has begun.
 
     Nothing begins for a run that is refused for what it must have.
     """
@@ -295,19 +299,27 @@ async def _opened(
         if options.task is not None and options.session is None:  # else the ledger knows whose
             model = options.model or defaults.master_model or defaults.model
             await owned.prepare(options.provider, model)
-        root = await asyncio.to_thread(import_module, "prsm_core.app")
-        async with root.open_app(
-            options,
-            setup.settings,
-            setup.plugins,
-            paths=setup.paths,
-            frontend=spec,
-            trusted=setup.trusted,
-            snapshot=setup.snapshot,
-            keeps_rules=setup.keeps_rules,
-            owned=owned,
-        ) as app:
-            yield app
+        yield owned
+
+
+@asynccontextmanager
+async def _opened(
+    setup: Setup, options: RunOptions, spec: FrontendSpec, owned: Owned
+) -> AsyncIterator[AppHandle]:
+    """Open the application, which is imported now."""
+    root = await asyncio.to_thread(import_module, "prsm_core.app")
+    async with root.open_app(
+        options,
+        setup.settings,
+        setup.plugins,
+        paths=setup.paths,
+        frontend=spec,
+        trusted=setup.trusted,
+        snapshot=setup.snapshot,
+        keeps_rules=setup.keeps_rules,
+        owned=owned,
+    ) as app:
+        yield app
 
 
 async def _print_rest(frontend: RunFrontend, workspace: str) -> None:
@@ -393,9 +405,9 @@ class _Interrupt:
 
 
 async def _run(setup: Setup, request: Request, build: Build) -> int:
-    spec, frontend = build(setup)
+    spec, make = build(setup)
     with interruptible():
-        return await drive(setup, await _options(setup, request), spec, frontend)
+        return await drive(setup, await _options(setup, request), spec, make)
 
 
 async def _options(setup: Setup, request: Request) -> RunOptions:

@@ -1,5 +1,7 @@
 """Two providers, `early` and `other`, which note in the workspace what each has begun.
 
+A frontend, `late`, notes which of them was being prepared as it was made; it shows nothing.
+
 The environment says how `early` begins (EARLY) and which of the two are not there (ABSENT). Where
 it says how, a turn ends no sooner than that is noted: a run is not over before it.
 """
@@ -16,6 +18,8 @@ from pathlib import Path
 
 from prsm_core import (
     AssistantMessage,
+    Frontend,
+    FrontendSpec,
     Provider,
     ProviderSession,
     ProviderSpec,
@@ -27,6 +31,10 @@ from prsm_core import (
 
 LATE = ("mcp", "prsm_core.app", "prsm_core.hub", "prsm_core.toolserver.bridge", "sqlite3")
 SLOW_S = "0.5"  # longer than the rest of a run takes
+
+
+def put(name, text):
+    Path(name).write_text(text)
 
 
 def note(text):
@@ -60,6 +68,7 @@ class EarlyProvider(Provider):
         return ProviderStatus(available=there, reason=None if there else "it is not there")
 
     async def prepare(self):
+        put("prepared", self.name)
         process = await self._services.start_process(["sleep", "1000"], name=self.name)
         note(f"{self.name} {process.pid}\n")
         self._noted.set()
@@ -101,6 +110,24 @@ class EarlyProvider(Provider):
 
 class OtherProvider(EarlyProvider):
     name = "other"
+
+
+class LateFrontend(Frontend):
+    def __init__(self, settings):
+        prepared = Path("prepared")
+        put("made", prepared.read_text() if prepared.exists() else "nobody")
+        if "SPOILT" in os.environ:
+            raise ValueError("there is no screen")
+
+    async def run(self, app):
+        return 0
+
+
+@hookimpl
+def prsm_frontends():
+    yield FrontendSpec(
+        name="late", summary="Shows nothing.", interactive=False, priority=0, factory=LateFrontend
+    )
 
 
 @hookimpl

@@ -73,6 +73,21 @@ def test_however_it_begins_the_run_goes_on_and_nothing_is_left(
     assert began() == ["early"]
 
 
+def test_a_frontend_is_made_once_the_provider_begins(prsm_process, began, workspace):
+    done = prsm_process("run", "do it", "--ui", "late")
+    assert done.code == 0, done.err
+    assert (workspace / "made").read_text() == "early"
+    assert set(began()) <= {"early"}
+
+
+def test_what_has_begun_is_ended_where_no_frontend_can_be_made(prsm_process, began, monkeypatch):
+    monkeypatch.setenv("SPOILT", "yes")
+    done = prsm_process("run", "do it", "--ui", "late")
+    assert done.code == 1
+    assert "there is no screen" in done.err
+    assert set(began()) <= {"early"}
+
+
 @pytest.mark.parametrize(
     ("flags", "absent", "expected"),
     [

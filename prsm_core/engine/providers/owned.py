@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.plugins.absent import Absent
 
     OnError = Callable[[str, Exception], None]
+    OnStart = Callable[[int, int], None]
 
 _log = logging.getLogger("prsm.engine")
 
@@ -89,17 +90,12 @@ async def open_owned(
 ) -> AsyncIterator[Owned]:
     """Become the owner of a session; raises SessionOwnedError when another process is."""
     surprises, begun = _Surprises(), asyncio.Event()
-
-    def on_start(pid: int, start_time: int) -> None:
-        processes.add(pid, start_time)
-        begun.set()
-
     with (
         SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
         recorded_processes(paths.state) as processes,
     ):
         async with (
-            ProcessLauncher(clock, on_start=on_start) as launcher,
+            ProcessLauncher(clock, on_start=_noting(processes.add, begun)) as launcher,
             Background(surprises, clock) as background,
         ):
             redactor = Redactor((*known_secrets(settings, os.environ), lock.key))
@@ -131,6 +127,16 @@ async def open_owned(
                 )
             finally:
                 await registry.aclose()
+
+
+def _noting(add: OnStart, begun: asyncio.Event) -> OnStart:
+    """Return what adds a process that was started, and says that one was."""
+
+    def on_start(pid: int, start_time: int) -> None:
+        add(pid, start_time)
+        begun.set()
+
+    return on_start
 
 
 class _Surprises:

@@ -38,6 +38,7 @@ NAMES = (
     "door",
     "replay",
     "resume",
+    "growth",
     "workspace",
     "symbols",
     "regions",

@@ -155,6 +155,7 @@ if TYPE_CHECKING:
         RunRow,
         SessionInfo,
         Store,
+        TakenNames,
     )
     from prsm_core.interfaces.tool import PeerMessage, PeerNow, ToolCall, ToolContribution
     from prsm_core.kit.deadlines import deadline
@@ -300,6 +301,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "StopReason",
     "Store",
     "StoreError",
+    "TakenNames",
     "TaskProfile",
     "TextDelta",
     "ThinkingDelta",
@@ -434,6 +436,7 @@ _HOMES = {
             "RunRow",
             "SessionInfo",
             "Store",
+            "TakenNames",
         ),
     ),
     "prsm_core.interfaces.tool": ("PeerMessage", "PeerNow", "ToolCall", "ToolContribution"),

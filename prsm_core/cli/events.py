@@ -17,16 +17,26 @@ from prsm_core.cli.options import json_option, workspace_option
     metavar="SEQ",
     help="Begin after this event.",
 )
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N of them.")
 @click.option("--follow", is_flag=True, help="Wait for more events until interrupted.")
 @workspace_option
 @json_option
-def events(session: str | None, after: int, follow: bool, workspace: str, as_json: bool) -> None:
+def events(
+    session: str | None,
+    after: int,
+    last: int | None,
+    follow: bool,
+    workspace: str,
+    as_json: bool,
+) -> None:
     """Print the events of a session, by default the newest of this repository.
 
     SESSION may be the beginning of an id, as long as it fits one session only. With --json each
-    line is one event envelope.
+    line is one event envelope. With --follow, --last says where to begin.
     """
     from prsm_core.cli.reading import print_events
     from prsm_core.loop.run import run_to_end
 
-    run_to_end(print_events(workspace, session, after=after, follow=follow, as_json=as_json))
+    run_to_end(
+        print_events(workspace, session, after=after, last=last, follow=follow, as_json=as_json)
+    )

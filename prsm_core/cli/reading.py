@@ -150,10 +150,18 @@ def _waiting(node: Mapping[str, Any], now: float) -> Iterator[str]:
 
 
 async def print_events(
-    workspace: str, session: str | None, *, after: int, follow: bool, as_json: bool
+    workspace: str,
+    session: str | None,
+    *,
+    after: int,
+    last: int | None = None,
+    follow: bool,
+    as_json: bool,
 ) -> None:
-    """Print a session's events, one a line."""
+    """Print a session's events, one a line: those behind `after`, or the `last` of them."""
     async with open_session(workspace, session) as (store, info):
+        if last is not None:  # events are numbered without a gap
+            after = max(after, info.last_seq - last)
         names = {
             row.descriptor.agent_id: row.descriptor.name
             for row in await store.agents(info.session_id)

@@ -83,6 +83,7 @@ class OrchestrationEngine:
         self.listings = parts.listings
         self.settings, self.workspace = config.settings, config.workspace
         self._shutdown_lock = asyncio.Lock()
+        self._knows_names = False  # of the agents of earlier engines
         self._sinks = self._run_sinks()
         self._run = self._make_run()
 
@@ -295,11 +296,17 @@ class OrchestrationEngine:
         self._run.check_idle()
 
     async def _reserve_names(self) -> int:
-        """Keep aliases and ids of earlier agents from being given again; return their number."""
-        rows = await self._config.store.agents(self._config.session_id)
-        self._config.ids.not_before(max((row.last_event_at or 0.0 for row in rows), default=0.0))
-        self.manager.roster.taken_names.update(row.descriptor.name for row in rows)
-        return len(rows)
+        """Keep aliases and ids of earlier agents from being given again; return their number.
+
+        They are read once: as long as this engine has the session nobody else begins agents in it.
+        """
+        names = self.manager.roster.taken_names
+        if not self._knows_names:
+            taken = await self._config.store.taken(self._config.session_id)
+            self._config.ids.not_before(taken.last_event_at)
+            names.update(taken.names)
+            self._knows_names = True
+        return len(names)
 
     async def shutdown(self, status: str = "interrupted") -> None:
         """Stop every agent, write run_finished if a run is open, close the providers.

@@ -132,6 +132,13 @@ class OpenTurn(Record, frozen=True, gc=False, kw_only=True):
     calls: tuple[OpenCall, ...] = ()
 
 
+class TakenNames(Record, frozen=True, kw_only=True):
+    """What the next run of a session must not give again."""
+
+    names: frozenset[str]  # of all agents
+    last_event_at: float = 0.0  # Unix seconds; ids are made from the time
+
+
 class RunRow(Record, frozen=True, kw_only=True):
     """A run as the ledger knows it."""
 
@@ -284,6 +291,16 @@ class Store(ABC):
     @abstractmethod
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""
+
+    async def taken(self, session_id: str) -> TakenNames:
+        """Return the names of the session's agents, and when its last event was.
+
+        This one builds all agents. A store that can read the names alone overrides it, so that a
+        run does not cost more the older its session is.
+        """
+        rows = await self.agents(session_id)
+        last = max((row.last_event_at or 0.0 for row in rows), default=0.0)
+        return TakenNames(names=frozenset(row.descriptor.name for row in rows), last_event_at=last)
 
     @abstractmethod
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:

@@ -10,9 +10,10 @@ codec       JSON                              inspection  a look that changes no
 tables      rows as SQL                       event_log   the log, and what each step told
 picture     a session as of one event           state       a session with all that a resume needs
 open_turn   what the log tells of a turn        as_of       SQL of what was, after any commit
-removal     a session is taken out              session_rows  which rows are a session's
+removal     a session is taken out              compaction    its disk space is given back
+citations   what its texts cite                 session_rows  which rows are a session's
 copies      a session as JSON, and back         shared_rows  all that a fork shares, for that
-copy_checks what a copy must be                citations   what its texts cite
+copy_checks what a copy must be
 changes     of files, after any commit          told_values  what fields of events hold
 agent_rows · inbox · requests · runs read back what the rows of `domain.writes` have written.
 """

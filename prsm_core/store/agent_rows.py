@@ -19,8 +19,9 @@ from prsm_core.domain.budgets import Budget
 from prsm_core.domain.notes import Notes
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
-from prsm_core.interfaces.store import AgentRow
+from prsm_core.interfaces.store import AgentRow, TakenNames
 from prsm_core.store.codec import arguments_hash, decode
+from prsm_core.store.event_log import stretches
 
 if TYPE_CHECKING:
     import sqlite3
@@ -97,6 +98,24 @@ def read_agents(conn: sqlite3.Connection, session_id: str) -> list[AgentRow]:
     # A Row looks for each name anew. Backwards, since of columns of one name the first counts.
     names = [column[0] for column in rows.description][::-1]
     return [_agent_row(dict(zip(names, row[::-1], strict=True))) for row in rows]
+
+
+def read_taken(conn: sqlite3.Connection, session_id: str) -> list[TakenNames]:
+    """Return the names of the session's agents, and when its last event was.
+
+    The names are read from their index. Of a fork without an event of its own that is when the
+    last one was that it shares.
+    """
+    names = conn.execute("SELECT name FROM agents WHERE session_id = ?", (session_id,))
+    last = (
+        conn.execute(
+            "SELECT ts FROM events WHERE session_id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
+            (part.session_id, part.last),
+        ).fetchone()
+        for part in reversed(stretches(conn, session_id))
+    )
+    (at,) = next(filter(None, last), (0.0,))
+    return [TakenNames(names=frozenset(name for (name,) in names), last_event_at=at)]
 
 
 def read_calls(conn: sqlite3.Connection, agent_id: str) -> list[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from prsm_core.config import private_dir
 from prsm_core.domain.record import Record
 from prsm_core.errors import StoreError
-from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store
+from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store, TakenNames
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
 from prsm_core.store.apply import Applied, apply_step, prepare
 from prsm_core.store.limits import StoreLimits
@@ -211,6 +211,11 @@ class SqliteStore(Store):
     async def agents(self, session_id: str) -> Sequence[AgentRow]:
         """Return the session's agents in order of creation."""
         return await self._read(agent_rows.read_agents, session_id)
+
+    async def taken(self, session_id: str) -> TakenNames:
+        """Return the names of the session's agents, and when its last event was."""
+        found = await self._read(agent_rows.read_taken, session_id)
+        return found[0] if found else TakenNames(names=frozenset())
 
     async def inbox(self, session_id: str) -> Sequence[RoutedMessage]:
         """Return the messages that the present incarnations have not consumed."""

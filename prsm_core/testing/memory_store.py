@@ -7,7 +7,9 @@ can open: `MemoryStore(first.ledger)` is the next start of the same program.
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.agents import AgentResult
@@ -23,7 +25,7 @@ from prsm_core.testing.memory_ledger import MemoryLedger
 from prsm_core.testing.memory_state import MemoryState, read_state, turns_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
     from types import TracebackType
 
     from prsm_core.domain.changes import ChangeRow
@@ -86,6 +88,26 @@ class MemoryStore(Store):
             if not follow:
                 return
             await self._changed()
+
+    async def last_events(
+        self,
+        session_id: str,
+        agent: str,
+        *,
+        kinds: Collection[str],
+        limit: int,
+        before: int | None = None,
+    ) -> Sequence[Event]:
+        """Return the agent's last events of these kinds; the log is read from its end."""
+        self._check_open()
+        log = self.ledger.events[session_id]
+        newest = len(log) if before is None else min(max(before - 1, 0), len(log))
+        found = (
+            event
+            for event in (log[number] for number in range(newest - 1, -1, -1))
+            if event.agent == agent and event.type in kinds
+        )
+        return list(islice(found, min(limit, sys.maxsize)))[::-1]
 
     async def state(self, session_id: str, at: int | None = None) -> SessionState:
         """Return the session as it was after the commit `at`, else as it is."""

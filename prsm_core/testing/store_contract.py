@@ -30,6 +30,7 @@ from prsm_core.domain.writes import (
     SessionNamed,
 )
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
+from prsm_core.interfaces.store import TakenNames
 from prsm_core.testing.change_rules import ChangeRules
 from prsm_core.testing.fork_rules import ForkRules
 from prsm_core.testing.label_rules import LabelRules
@@ -104,6 +105,20 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         assert again.duplicate
         assert again.events == first.events
         assert await notices(store, "s1") == ["once"]
+
+    async def test_taken_tells_all_names_and_when_the_last_event_was(
+        self, store: Store, team: Steps
+    ) -> None:
+        """`taken` has the names of ended agents, too, and of no other session."""
+        await store.commit(team.end("w1"))
+        other = Steps("s2")
+        await store.commit(other.run_started())
+        await store.commit(other.spawn("master"))
+        last = [event async for event in store.events("s1")][-1]
+        taken = await store.taken("s1")
+        assert taken == TakenNames(names=frozenset({"master", "w1"}), last_event_at=last.ts)
+        assert (await store.taken("s2")).names == {"master"}
+        assert not (await store.taken("none")).names
 
     async def test_a_step_id_names_one_step_only(self, store: Store, team: Steps) -> None:
         """The id of a committed step is refused for a step of another kind or session."""

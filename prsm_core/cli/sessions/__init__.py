@@ -6,6 +6,7 @@ replaying     one, event by event          page          one, as HTML
 exporting     one, to a file               importing     one, from a file
 comparing     what differs between two     diffing       that, for a person
 forking       another one, from a point    deleting      its removal, which a kill does not tear
+compacting    the disk space of deleted ones
 leftovers     what others keep of one         unfinished    deletions that were cut off
 transcripts   what vendors keep            retelling     that, as a session
 trees         worktrees that go with one

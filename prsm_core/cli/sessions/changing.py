@@ -13,6 +13,7 @@ import click
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
+from prsm_core.cli.sessions.compacting import give_space_back
 from prsm_core.cli.sessions.deleting import Places, delete
 from prsm_core.cli.sessions.leftovers import strangers
 from prsm_core.cli.sessions.listing import name_of
@@ -25,6 +26,7 @@ from prsm_core.workspace.shadow.whereabouts import Where
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from pathlib import Path
 
     from prsm_core.interfaces.provider import ProviderSpec
 
@@ -88,11 +90,16 @@ async def delete_session(
             f"{error.message}; it is not deleted",
             hint="end it first: prsm kill master, or Ctrl-C where it runs",
         ) from error
+    won = await give_space_back(workspace)
     if as_json:
         told = {"session": session, "deleted": counts, "files": files, "worktrees": len(trees)}
-        click.echo(json.dumps(told))
+        click.echo(json.dumps({**told, "bytes": won}))
     else:
         say(f"deleted {what}" + (f", and its worktrees: {len(trees)}" if trees else ""))
+    _tell_strangers(state, specs)
+
+
+def _tell_strangers(state: Path, specs: Collection[ProviderSpec]) -> None:
     for folder in strangers(state, specs):
         text = f"what a provider that is not installed keeps in databases stays in {folder}"
         say(f"prsm: note: {text}", err=True)

@@ -15,10 +15,10 @@ MESSAGES = 6  # of a session that is shown
 LISTED = 20  # sessions
 
 
-@click.group(short_help="List, show, rename, delete, fork, export, import.")
+@click.group(short_help="List, show, rename, delete, compact, fork, export, import.")
 @click.pass_obj
 def sessions(launch: Launch) -> None:
-    """List, show, rename, delete, fork, export and import the sessions of this repository.
+    """List, show, rename, delete, compact, fork, export and import the sessions of this repository.
 
     SESSION is an id, the beginning of one, or a name, as long as it fits one session only.
     """
@@ -126,6 +126,21 @@ def delete(
     install_child_watcher()
     how = {"is_sure": yes, "with_trees": discard_worktrees, "as_json": as_json}
     run_to_end(delete_session(workspace, session, specs, **how))
+
+
+@sessions.command(short_help="Give the disk space of deleted sessions back.")
+@workspace_option
+@json_option
+def compact(workspace: str, as_json: bool) -> None:
+    """Give the disk space of deleted sessions back to the file system.
+
+    `prsm sessions delete` does so by itself once a quarter of the ledger, and 4 MB, are free. No
+    process may run a session of this repository. A kill or a full disk leaves the ledger as it was.
+    """
+    from prsm_core.cli.sessions.compacting import compact_ledger
+    from prsm_core.loop.run import run_to_end
+
+    run_to_end(compact_ledger(workspace, as_json=as_json))
 
 
 @sessions.command(short_help="Go on from a point of a session, in another one.")

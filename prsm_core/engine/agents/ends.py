@@ -256,7 +256,7 @@ class AgentEnds:
     async def _end_all(self, roots: Iterable[AgentRecord], why: str) -> None:
         for root in roots:
             await self.kill_tree(root, why)
-        await self._lives.drain(self._roster.records(), CLOSING_SECONDS)
+        await self._lives.drain_all(CLOSING_SECONDS)
 
 
 def _merged(tree: Mapping[str, Any]) -> Told:

@@ -47,6 +47,7 @@ SessionT = TypeVar("SessionT", bound=Session)
 
 
 class _Life(Record, Generic[SessionT], frozen=True):
+    record: AgentRecord
     session: SessionT
     task: asyncio.Task[None]
 
@@ -66,7 +67,7 @@ class Lives(Generic[SessionT]):
         """Run a session as the agent's life from now on."""
         name = f"agent {record.descriptor.name}"
         task = self._background.start(session.run(), name=name, is_bare=True)
-        self._newest[record.agent_id] = _Life(session, task)
+        self._newest[record.agent_id] = _Life(record, session, task)
 
     def forget(self, agent_id: str) -> None:
         """Keep nothing of an agent's life: it is over, and so is the agent."""
@@ -109,7 +110,7 @@ class Lives(Generic[SessionT]):
 
         Raises AgentSpawnError when it does not.
         """
-        await self.drain([record])
+        await self._drain([record], DRAIN_SECONDS)
         task = self.task_of(record.agent_id)
         if task is not None and not task.done():
             raise AgentSpawnError(
@@ -118,17 +119,28 @@ class Lives(Generic[SessionT]):
                 code="still_running",
             )
 
-    async def drain(self, records: Iterable[AgentRecord], seconds: float = DRAIN_SECONDS) -> None:
-        """Give the lives of agents this time to end by themselves, then stop them."""
-        lives = ((record, self.task_of(record.agent_id)) for record in records)
-        late = {record: task for record, task in lives if task is not None and not task.done()}
-        if late:
-            await first_of(self._clock, seconds, lambda: asyncio.wait(late.values()))
-        await self.stop_all(late)
+    async def drain_all(self, seconds: float) -> None:
+        """Give all lives this time to end by themselves, then stop them."""
+        await self._drain(self._records(), seconds)
 
-    async def stop_all(self, records: Iterable[AgentRecord]) -> None:
-        """Stop the lives of these agents, all at a time."""
-        lives = ((record, self.task_of(record.agent_id)) for record in records)
-        alive = [record for record, task in lives if task is not None and not task.done()]
+    async def stop_all(self) -> None:
+        """Stop all lives, all at a time."""
+        await self._stop(self._records())
+
+    def _records(self) -> list[AgentRecord]:
+        return [life.record for life in self._newest.values()]
+
+    async def _drain(self, records: Iterable[AgentRecord], seconds: float) -> None:
+        late = [task for record in records if (task := self._open_task(record)) is not None]
+        if late:
+            await first_of(self._clock, seconds, lambda: asyncio.wait(late))
+        await self._stop(records)
+
+    async def _stop(self, records: Iterable[AgentRecord]) -> None:
+        alive = [record for record in records if self._open_task(record) is not None]
         if alive:  # most have ended: they get no task
             await asyncio.gather(*map(self.stop, alive))
+
+    def _open_task(self, record: AgentRecord) -> asyncio.Task[None] | None:
+        task = self.task_of(record.agent_id)
+        return None if task is None or task.done() else task

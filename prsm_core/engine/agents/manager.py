@@ -321,4 +321,4 @@ class AgentManager:
     async def stop_all(self) -> None:
         """Stop every session and start no other; the agents stay as they are in the ledger."""
         self._is_closing = True
-        await self.lives.stop_all(self.roster.records())
+        await self.lives.stop_all()

@@ -332,8 +332,16 @@ class ConversationStore:
     async def told(self, agent_id: str) -> list[Event]:
         """Return what an agent's conversation is made of: its events, behind those it continues.
 
-        These are the events before its birth of the agent whose conversation it began with.
+        These are the events before its birth of the agent whose conversation it began with. A life
+        that began a conversation anew knows nothing of those before: then its events are those
+        since. So a child that is reused costs no more the more tasks it has had.
         """
+        begun = await self._store.last_events(
+            self._session_id, agent_id, kinds={"conversation_begun"}, limit=1
+        )
+        if begun:
+            after = (begun[0].seq or 1) - 1
+            return await _collect(self._store.events(self._session_id, after, agent=agent_id))
         events = await _collect(self.events(agent_id))
         while events and (other := events[0].data.get("continues")) is not None:
             birth = events[0].seq or 0

@@ -50,14 +50,7 @@ class Engine:
         return told(run={"tokens": {"left": 1_000_000}})
 
     async def spawn_child(self, **given: Any) -> ToolOutcome:
-        agent = f"agent{len(self.host.known)}"
-        labels = {name: text for name, text in given["labels"].items() if text is not None}
-        self.host.known.append(
-            ChildNow(
-                agent_id=agent, name=agent, role=AgentRole.WORKER, state=AgentState.RUNNING,
-                incarnation=1, provider="codex", model="m", cwd="/", region=None, labels=labels,
-            )
-        )  # fmt: skip
+        agent, labels = self.add_child(given["labels"])
         if labels["regions/role"] == "planner":
             self.ends(agent, summary=json.dumps(PLAN))
         elif labels["regions/name"] == "ui":
@@ -68,6 +61,18 @@ class Engine:
         else:
             self.ends(agent, success=False, error="it broke")
         return told(agent_id=agent)
+
+    def add_child(self, given: Mapping[str, str | None]) -> tuple[str, dict[str, str]]:
+        """Add an agent, and return its id and labels."""
+        agent = f"agent{len(self.host.known)}"
+        labels = {name: text for name, text in given.items() if text is not None}
+        self.host.known.append(
+            ChildNow(
+                agent_id=agent, name=agent, role=AgentRole.WORKER, state=AgentState.RUNNING,
+                incarnation=1, provider="codex", model="m", cwd="/", region=None, labels=labels,
+            )
+        )  # fmt: skip
+        return agent, labels
 
     def ends(self, agent: str, **how: Any) -> None:
         message = {"type": "task_result", "from": agent, "success": True, "summary": "made"}

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,21 @@ async def test_files_are_listed_by_git_ignored_ones_left_out(tmp_path, root):
         assert sorted(found or ()) == [".gitignore", "core/auth.py", "neu é.py"]
         assert await lister(given)(str(tmp_path)) is None
     assert repository_of(f"{root}/core") == str(Path(root, ".git"))
+
+
+@pytest.mark.requirement("R3", "R10")
+async def test_a_file_that_has_just_changed_has_an_outline(tmp_path):
+    """Its stamp says nothing yet, and its size is known all the same."""
+    path = tmp_path / "tree" / "new.py"
+    path.parent.mkdir()
+    path.write_text("def made_just_now(): pass\n" + "#" * 500, encoding="utf-8")
+    now = time.time_ns()
+    os.utime(path, ns=(now + 10**9, now + 10**9))
+    async with Oracle(tmp_path / "state" / "index") as oracle:
+        for _ in range(2):
+            await oracle.refresh(str(path.parent))
+            assert "made_just_now" in await oracle.outline(str(path.parent), ".")
+        assert oracle.parsed == 1, "it is read again, and its text is known"
 
 
 LOOKER = """

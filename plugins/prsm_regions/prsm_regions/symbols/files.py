@@ -26,7 +26,6 @@ _PASSED = frozenset(
 )
 
 Stamp = tuple[int, int, int, int]  # size, modification, change of the inode in ns, inode
-NEVER: Stamp = (-1, 0, 0, 0)  # equals that of no file
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +40,11 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 def stamp_of(found: os.stat_result) -> Stamp:
     """Return what tells that a file has not changed."""
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def unsettled(size: int) -> Stamp:
+    """Return a stamp of a file of that size that equals the stamp of no file on a disk."""
+    return size, 0, 0, 0
 
 
 def look(root: str, path: str) -> Stamp | None:
@@ -86,8 +90,8 @@ def _read(descriptor: int, now_ns: int) -> Content | None:
         data = os.pread(descriptor, before.st_size + 1, 0)
         if stamp_of(os.fstat(descriptor)) == stamp and len(data) == before.st_size:
             settled = now_ns - max(before.st_mtime_ns, before.st_ctime_ns) > SETTLING_NS
-            return _content(data, stamp if settled else NEVER)
-    return _content(data[:MAX_SIZE], NEVER)
+            return _content(data, stamp if settled else unsettled(len(data)))
+    return _content(data[:MAX_SIZE], unsettled(len(data)))
 
 
 def _content(data: bytes, stamp: Stamp) -> Content:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plugins.prsm_regions.tests.conftest import STORY, done
+from plugins.prsm_regions.tests.conftest import AUTH, STORY, done, lane, planner, spawned
 
 CLIENT = Path(__file__).with_name("client.mjs")
 DEADLINE = 100.0  # seconds; a test that needs them has failed
@@ -91,6 +91,57 @@ def test_a_person_says_the_intent_in_a_terminal_or_on_the_command_line(prsm):
     wrong = run("--mode", "extension", "build auth")
     assert (wrong.returncode, "leave it out" in wrong.stderr) == (2, True)
     assert run("--mode", "fly").returncode == 2
+
+
+def lead(prsm, *options, **run):
+    """Lead a run to its result, approving its plan; return what its one subtask was told."""
+    argv = ("-m", "prsm_regions", "--mode", "extension", "--workspace", str(prsm.workspace))
+    with subprocess.Popen(
+        [sys.executable, *argv, *options],
+        env=prsm.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as editor:
+        assert editor.stdin is not None
+        assert editor.stdout is not None
+        print(json.dumps({"type": "run", "intent": "build", **run}), file=editor.stdin, flush=True)
+        for line in editor.stdout:
+            message = json.loads(line)
+            assert message["type"] != "error", message
+            if message["type"] == "plan":
+                print('{"type": "approve", "approved": true}', file=editor.stdin, flush=True)
+            if message["type"] == "result":
+                assert message["status"] == "completed"
+                break
+        editor.stdin.close()
+        assert editor.wait(DEADLINE) == 0
+    events = prsm.events()
+    assert spawned(events) == ["0"]
+    (prompt,) = [
+        event["prompt"]
+        for event in of_type(events, "agent_spawned")
+        if "regions/subtask" in event["labels"]
+    ]
+    return prompt
+
+
+@pytest.mark.requirement("R3", "R22", "R31")
+def test_the_effort_is_that_of_a_run_else_of_the_command_line_else_of_the_configuration(prsm):
+    (prsm.workspace / "core" / "auth.py").write_text(AUTH + "#" * 500)
+    rows = [{"name": "core", "description": "it", "region": "core", "checks": ["pytest core"]}]
+    prsm.play(
+        {"planner": planner(json.dumps(rows)), "core": lane("core", done("made"))}, effort="high"
+    )
+    parts = ("What your region holds now:", "It is done when these pass:")
+    told = [
+        [part in prompt for part in parts]
+        for prompt in (
+            *(lead(prsm), lead(prsm, "--effort", "medium")),
+            lead(prsm, "--effort", "medium", effort="low"),
+        )
+    ]
+    assert told == [[True, True], [True, False], [False, False]]
 
 
 @needs_node

@@ -46,8 +46,8 @@ class Editor(Wire):
         assert message["type"] == kind, message
         return message
 
-    async def begin(self):
-        self.say(type="run", intent="build it", effort="high")
+    async def begin(self, **effort):
+        self.say(type="run", intent="build it", **effort)
         assert (await self.next("state"))["state"] == "idle"
         app = self.hub.apps[-1]
         app.say("agent_spawned", "m", name="master", parent=None, provider="regions", labels={})
@@ -79,6 +79,15 @@ def label(app, agent, state, **more):
     app.say("agent_labels_changed", agent, labels=labels)
 
 
+@pytest.mark.requirement("R22")
+async def test_a_run_without_an_effort_has_no_label_that_would_hide_the_configured_one():
+    async with leading() as editor:
+        app = await editor.begin()
+        assert app.options.labels == {}
+        finish(app)
+        await editor.next("result")
+
+
 def finish(app, status="completed", error=None):
     code = 0 if status == "completed" else 1
     app.finish(RunResult(status=status, summary="", exit_code=code), error=error)
@@ -87,7 +96,7 @@ def finish(app, status="completed", error=None):
 @pytest.mark.requirement("R21", "R22", "R23")
 async def test_a_run_from_its_plan_to_its_result():
     async with leading() as editor:
-        app = await editor.begin()
+        app = await editor.begin(effort="high")
         assert (app.options.provider, app.options.labels) == ("regions", {"effort": "high"})
         label(app, "m", "decomposing")
         assert (await editor.next("state"))["state"] == "decomposing"

@@ -130,12 +130,11 @@ class Leader:
         await self._wire.tell(last)
 
     async def _lead_one(self, command: Run) -> Message:
+        labels = dict(self._hub.options.labels)
+        if command.effort is not None:
+            labels["effort"] = command.effort
         options = replace(
-            self._hub.options,
-            provider="regions",
-            model=None,
-            session=None,
-            labels={**self._hub.options.labels, "effort": command.effort},
+            self._hub.options, provider="regions", model=None, session=None, labels=labels
         )
         async with self._hub.open(options) as app:
             run = await app.start_run(command.intent)

@@ -2,7 +2,7 @@
 
 In:
 
-    {"type": "run", "intent": "…", "effort": "low|medium|high"}
+    {"type": "run", "intent": "…"}                            with "effort": low, medium or high
     {"type": "approve", "approved": true}                     the plan; with "request": a permission
     {"type": "answer", "request": "…", "text": "…"}           a question of an agent
     {"type": "retry", "subtask_indices": [1]}                 subtasks that failed; none: no retry
@@ -25,10 +25,10 @@ LINE_LIMIT = 1 << 20  # bytes of one line that is read
 
 
 class Run(msgspec.Struct, frozen=True, tag="run", forbid_unknown_fields=True):
-    """Carry out an intent."""
+    """Carry out an intent; without an effort that of the configuration holds."""
 
     intent: str
-    effort: Literal["low", "medium", "high"] = "medium"
+    effort: Literal["low", "medium", "high"] | None = None
 
 
 class Approve(msgspec.Struct, frozen=True, tag="approve", forbid_unknown_fields=True):

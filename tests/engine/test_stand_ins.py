@@ -134,6 +134,23 @@ async def test_a_child_gets_a_model_of_the_same_tier_and_its_parent_is_told(open
         assert not any("stands in" in text for text in warnings(team, "c"))
 
 
+@pytest.mark.parametrize("status", [AWAY, LOGGED_OUT], ids=["away", "logged out"])
+async def test_what_stands_in_for_the_model_of_a_child_is_there_itself(opened, status):
+    vendors = (Vendor("near", status=status), Vendor("gone", status=AWAY))
+    async with opened(settings=SETTINGS, **specs(*vendors)) as team:
+        answers = []
+
+        async def master(agent):
+            answers.append(await agent.call("spawn_child", prompt="x", name="a", model="best"))
+            await agent.collect()
+            await agent.complete()
+
+        await team.run(options={"provider": "script"}, master=master)
+        assert place(team, "a") == "script/large", "near/grand is cheaper, and away as well"
+        [answer] = answers
+        assert answer["note"].startswith(INSTEAD.format("best", "script/large"))
+
+
 async def test_a_child_that_is_named_exactly_gets_no_other(opened):
     gone = Vendor("gone", status=AWAY)
     async with opened(settings=SETTINGS, **specs(gone, Vendor("near"))) as team:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prsm_protocols.enforcing import Enforcing
+from prsm_protocols.labels import STATE, pin_of
 from prsm_protocols.page import Page, State, Transition, printed
 from prsm_protocols.tool_names import ALWAYS
 
@@ -17,6 +18,7 @@ from prsm_core import (
     ORCHESTRATION_TOOLS,
     AgentRole,
     Deny,
+    OrchestrationError,
     PermissionContext,
     PermissionMode,
     PermissionRequest,
@@ -100,6 +102,28 @@ async def test_where_the_protocol_cannot_be_read_nothing_else_is_allowed(world):
     world.trusted = True
     world.agent("w1", protocol="nope")
     assert "no protocol 'nope'" in await denial(world, "Read")
+
+
+@pytest.mark.requirement("F8")
+async def test_who_is_pinned_to_a_state_that_its_protocol_lacks_may_do_nothing_but_ask(world):
+    """Its label was made by a version whose pages are others."""
+    await world.move("deep_work")
+    world.labels["w1"] = {**world.labels["w1"], STATE: "nowhere"}
+    pin = pin_of(world.labels["w1"], "w1")
+    assert pin is not None
+    validator = world.validator
+    for find in (validator.pinned, validator.pinned_now, validator.pinned_soon):
+        with pytest.raises(OrchestrationError) as lost:
+            found = find(pin)
+            await found  # only the last one is awaited: the others have raised
+        assert lost.value.code == "protocol_lost"
+    for tool in ("Read", "Edit", "spawn_child"):
+        assert f"{pin.protocol} has no state nowhere" in await denial(world, tool), tool
+    assert await denial(world, "ask_user") is None
+    with pytest.raises(OrchestrationError) as refused:
+        await world.move("inbox")
+    assert refused.value.code == "protocol_lost"
+    assert world.labels["w1"][STATE] == "nowhere", "nothing puts it anywhere else unasked"
 
 
 async def test_a_state_that_is_over_allows_nothing_but_to_go_on(world):

@@ -20,6 +20,7 @@ from prsm_core import (
     ModelNotAvailableError,
     StepEnded,
     StopReason,
+    TextDelta,
     ToolOutcome,
     TurnEnded,
     UsageReported,
@@ -254,6 +255,8 @@ async def test_one_that_is_silent_is_started_again_and_a_heartbeat_is_a_sign_of_
     assert end(events).stop_reason is StopReason.END_TURN
     assert "it gave no sign of life for 60 s" in scene.prompts[1]
     assert len(scene.starts) == 2
+    # The engine counts silence, too: it is told of each heartbeat, though the program says nothing.
+    assert [piece.text for piece in only(TextDelta, events)].count("") == 2
 
 
 async def test_one_that_is_started_anew_in_each_state_reads_its_prompt_to_the_end(tmp_path):

@@ -232,7 +232,10 @@ class AssembledContext(Record, frozen=True, kw_only=True):
     `history` is what the vendor's own thread does not hold: empty on a live or natively resumed
     session; after a rebuild the provider renders it before `current_message`, which is None when
     a resumed turn only goes on. `images` are those that the texts of both cite, of a provider
-    that has the capability. The metadata is never sent to a model.
+    that has the capability. `thinking_config` is `{"effort": …}`, a word of the vendor's, where one
+    is set: that of the session, for vendors that take it with each turn. `timeout_ms` is how long
+    the turn may reason, calls of tools not counted: then the engine ends it; None is without a
+    limit. The metadata is never sent to a model.
     """
 
     system_prompt: str
@@ -246,7 +249,7 @@ class AssembledContext(Record, frozen=True, kw_only=True):
     max_response_tokens: int | None = None
     temperature: float | None = None
     token_budget: TokenBudget = field(default_factory=TokenBudget)
-    timeout_ms: int = 7_200_000
+    timeout_ms: int | None = None
     abort_signal: AbortSignal | None = None
     run_id: str
     session_label: str

@@ -129,7 +129,6 @@ class SessionRequest(Record, frozen=True, gc=False, kw_only=True):
     mcp_servers: Mapping[str, McpServer] = msgspec.field(default_factory=dict)
     resume_token: str | None = None
     answers: Mapping[str, ToolOutcome] = msgspec.field(default_factory=dict)  # call_id -> outcome
-    timeout_s: float = 7200.0
     max_response_tokens: int | None = None
     temperature: float | None = None
     workspace: str = ""  # the run's, which `cwd` is in; blank is `cwd` itself

@@ -28,8 +28,11 @@ class ManualClock(SystemClock):
 
 
 def turn_clock(clock, **limits):
-    limits = {"agent_seconds": 1e9, "idle_seconds": 1e9, "tool_seconds": 1e9, **limits}
-    return TurnClock(clock, **limits)
+    """Return the clock of a turn that may reason for so many seconds."""
+    agent_seconds = limits.pop("agent_seconds", 1e9)
+    measured = TurnClock(clock, **{"idle_seconds": 1e9, "tool_seconds": 1e9, **limits})
+    measured.bound(measured.left_of(agent_seconds))
+    return measured
 
 
 async def pause(agent, seconds):
@@ -77,6 +80,43 @@ async def test_reasoning_adds_up_over_the_turns_of_a_life(opened, fast_clock):
         "end_turn",
         "timeout",
     ]
+
+
+@pytest.mark.requirement("N5")
+async def test_a_turn_is_told_the_time_that_it_has_and_ended_when_that_is_over(opened, fast_clock):
+    async def master(agent):
+        if agent.turn == 1:
+            await pause(agent, 60)
+            await team.engine.prompting.prompt(agent.id, "go on", "queue")
+            await agent.say("turn 1")
+            return
+        await agent.start_tool()
+        await pause(agent, 500)  # is no reasoning
+        await agent.end_tool()
+        await agent.hang()
+
+    async with opened(clock=fast_clock, engine={"agent_timeout_seconds": 100.0}) as team:
+        await team.run("do it", master=master)
+        given = [context.timeout_ms for context in team.provider.contexts["master"]]
+        assert given == [100_000, pytest.approx(40_000, abs=1000)]
+        assert 600 <= fast_clock.now() <= 600 + POLL
+    assert [e["stop_reason"] for e in team.ledger.events("turn_finished")] == [
+        *("end_turn", "timeout"),
+    ]
+
+
+@pytest.mark.requirement("N5")
+def test_what_a_turn_was_given_is_what_its_clock_holds():
+    clock = ManualClock()
+    measured = turn_clock(clock, used=30.0)
+    assert measured.left_of(100) == 70_000
+    clock.t += 10
+    assert measured.left_of(100) == 60_000
+    measured.bound(5_000)
+    clock.t += 4
+    assert measured.expired() is None
+    clock.t += 1
+    assert (measured.expired(), measured.left_of(40)) == ("reasoning", 0)
 
 
 async def test_a_silent_provider_is_interrupted_and_the_agent_fails(opened, fast_clock):
@@ -239,7 +279,7 @@ EVENT = st.one_of(
 @given(events=st.lists(EVENT, max_size=60), used=st.floats(0, 50))
 def test_reasoning_is_the_time_in_which_no_tool_ran(events, used):
     clock = ManualClock()
-    measured = TurnClock(clock, agent_seconds=1e9, idle_seconds=1e9, tool_seconds=1e9, used=used)
+    measured = TurnClock(clock, idle_seconds=1e9, tool_seconds=1e9, used=used)
     expected, tools = used, 0
     vendor: set[str] = set()
     for kind, value in events:
@@ -267,7 +307,7 @@ def test_reasoning_is_the_time_in_which_no_tool_ran(events, used):
 
 
 @given(
-    limit=st.floats(1, 1000),
+    limit=st.integers(1, 1000),
     steps=st.lists(st.tuples(st.floats(0, 300), st.booleans()), max_size=30),
 )
 def test_a_clock_expires_when_its_remaining_time_has_passed(limit, steps):

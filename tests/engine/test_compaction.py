@@ -65,6 +65,24 @@ def spoken(count, size=900):
     return master
 
 
+@pytest.mark.requirement("N3", "N5")
+async def test_a_summary_is_asked_for_with_the_effort_of_its_agent_and_a_time_of_its_own(opened):
+    async def hangs(agent):
+        await agent.hang()
+
+    alias = {"provider": "script", "model_id": "small", "reasoning_effort": "low"}
+    given = {**settings(), "models": {"terse": alias}}
+    given["defaults"] = {**given["defaults"], "model": "terse"}
+    clock = FakeClock()
+    async with opened(settings=given, clock=clock, engine={"idle_timeout_seconds": 40.0}) as team:
+        await team.run("do", master=spoken(20), **{"master-summary": hangs})
+        asked = contexts(team, "master-summary")
+    assert asked
+    for context in asked:
+        assert (context.thinking_config, context.timeout_ms) == ({"effort": "low"}, 40_000)
+    assert 40 <= clock.now() < 600, "it is given up in its own time, and not in an agent's"
+
+
 @pytest.mark.requirement("N24")
 @pytest.mark.requirement("N32")
 async def test_a_prompt_that_is_too_long_is_tried_once_more_after_a_compaction(opened):

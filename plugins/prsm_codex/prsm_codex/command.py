@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prsm_codex.config import CodexConfig
     from prsm_codex.features import Features
     from prsm_core import (
+        AssembledContext,
         Image,
         McpEndpoint,
         McpServer,
@@ -59,6 +60,7 @@ def exec_argv(
     features: Features,
     endpoint: McpEndpoint | None,
     profile: str | None = None,
+    effort: str | None = None,
 ) -> tuple[str, ...]:
     """Return the command line of one turn by `codex exec`; the prompt goes to its stdin.
 
@@ -72,8 +74,8 @@ def exec_argv(
         "sandbox_workspace_write.network_access": config.network,
         **_tool_settings(request, config),
     }
-    if request.reasoning_effort:
-        settings["model_reasoning_effort"] = request.reasoning_effort
+    if effort:
+        settings["model_reasoning_effort"] = effort
     if endpoint is not None:
         settings[f"mcp_servers.{TOOL_SERVER}"] = _tool_server(endpoint)
     options = ("--json", "--ephemeral", "--skip-git-repo-check", "-C", request.cwd, "-s", kind)
@@ -284,6 +286,7 @@ def turn_start(
     message_id: str,
     config: CodexConfig,
     images: Sequence[Image] = (),
+    effort: str | None = None,
 ) -> dict[str, Any]:
     """Return the parameters of `turn/start`; without text the thread goes on where it stopped."""
     kind = "workspaceWrite" if may_edit(request) else "readOnly"
@@ -293,9 +296,14 @@ def turn_start(
         "clientUserMessageId": message_id,
         "sandboxPolicy": {"type": kind, "networkAccess": config.network},
     }
-    if request.reasoning_effort:
-        params["effort"] = request.reasoning_effort
+    if effort:
+        params["effort"] = effort
     return params
+
+
+def effort_of(context: AssembledContext) -> str | None:
+    """Return how hard the model is to think in a turn; None leaves it to Codex."""
+    return (context.thinking_config or {}).get("effort")
 
 
 def turn_input(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ from prsm_core.kit import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from prsm_codex.config import CodexConfig
@@ -128,7 +128,15 @@ class ExecSession(TurnSession[CodexTurn]):
         if (notice := await unstick(home, self.services)) is not None:
             await turn.put([notice])
         with self._layer(home) as profile:
-            process = self._process = await self._start(home, env, profile)
+            argv = command.exec_argv(
+                self._config,
+                self._request,
+                self._features,
+                self._endpoint,
+                profile,
+                command.effort_of(context),
+            )
+            process = self._process = await self._start(home, env, argv)
             try:
                 if turn.stopping:
                     process.kill()
@@ -158,12 +166,9 @@ class ExecSession(TurnSession[CodexTurn]):
         finally:
             path.unlink(missing_ok=True)
 
-    async def _start(self, home: Path, env: dict[str, str], profile: str | None) -> Process:
+    async def _start(self, home: Path, env: dict[str, str], argv: Sequence[str]) -> Process:
         env |= await self._gate.admit(self) if self._features.hooked else {}
         env |= self._endpoint.env if self._endpoint else {}
-        argv = command.exec_argv(
-            self._config, self._request, self._features, self._endpoint, profile
-        )
         return await self.services.start_process(
             native.unwrapped(argv), name="codex exec", cwd=str(home), env=env
         )

@@ -224,8 +224,9 @@ class CodexSession(TurnSession[CodexTurn]):
         self._unsent = (text, message_id) if text else None
         self._images.see(context)
         shown = self._images.of(text)
+        effort = command.effort_of(context)
         params = command.turn_start(
-            self.resume_token or "", text, self._request, message_id, self._config, shown
+            self.resume_token or "", text, self._request, message_id, self._config, shown, effort
         )
         turn.sent = True
         result = await server.rpc.request("turn/start", params)

@@ -219,8 +219,8 @@ def test_only_an_agent_that_may_edit_gets_a_writable_sandbox(changes, sandbox):
 
 
 def test_a_turn_that_goes_on_has_no_input():
-    request = session_request("/w", reasoning_effort="low")
-    params = command.turn_start("t1", None, request, "m1", CodexConfig(network=True))
+    config = CodexConfig(network=True)
+    params = command.turn_start("t1", None, session_request("/w"), "m1", config, effort="low")
     assert params["sandboxPolicy"]["networkAccess"] is True
     assert params["input"] == []
     assert params["effort"] == "low"
@@ -250,8 +250,8 @@ def test_a_server_whose_name_codex_cannot_take_is_refused(backend, name, why):
 @pytest.mark.requirement("E74")
 def test_the_command_line_of_one_turn():
     endpoint = McpEndpoint(argv=("py", "proxy"), env={"PRSM_TOKEN": "s3cret"})
-    request = session_request("/w", model="m1", reasoning_effort="low")
-    argv = command.exec_argv(CUSTOM, request, HOOKED, endpoint)
+    request = session_request("/w", model="m1")
+    argv = command.exec_argv(CUSTOM, request, HOOKED, endpoint, effort="low")
     assert argv[:2] == ("codex", "exec")
     assert argv[-1] == "-"
     assert {"--json", "--ephemeral", "--skip-git-repo-check"} <= set(argv)

@@ -227,3 +227,15 @@ async def test_a_run_whose_tools_never_connect_is_ended_before_it_works_without_
     assert "did not start the server of its orchestration tools" in events[-1].error.message
     assert asked(tmp_path)["env"].items() >= {"PRSM_TOKEN": "secret"}.items()
     assert "secret" not in " ".join(asked(tmp_path)["argv"])
+
+
+@pytest.mark.requirement("N3")
+async def test_each_turn_thinks_as_hard_as_its_context_says(tmp_path):
+    async with playing(tmp_path, fine(), fine(), fine()) as (session, _):
+        for effort in ("low", "high", None):
+            config = None if effort is None else {"effort": effort}
+            await run_turn(session, "Do it.", thinking_config=config)
+    wanted = [[f'model_reasoning_effort="{effort}"'] for effort in ("low", "high")]
+    argvs = [asked(tmp_path, number)["argv"] for number in range(3)]
+    told = [[one for one in argv if "model_reasoning_effort" in one] for argv in argvs]
+    assert told == [*wanted, []]

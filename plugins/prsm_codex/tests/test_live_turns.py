@@ -54,6 +54,16 @@ async def test_thinking_and_every_token_count_are_told(codex):
     assert [report.usage for report in only(UsageReported, events)] == [counts]
 
 
+@pytest.mark.requirement("N3")
+async def test_each_turn_thinks_as_hard_as_its_context_says(codex):
+    say = {"say": "done"}
+    async with codex(say, say) as live, live.session(model="gpt-5.5") as session:
+        for effort in ("low", "high"):
+            await run_turn(session, "hi", thinking_config={"effort": effort})
+        asked = [request.body["reasoning"]["effort"] for request in live.server.requests]
+    assert asked == ["low", "high"]
+
+
 async def test_the_key_reaches_the_server_and_no_command_of_the_model(codex):
     async with codex({"shell": "env"}, {"say": "done"}) as live, live.session() as session:
         events = await run_turn(session, "hi")

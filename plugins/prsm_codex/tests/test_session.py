@@ -26,8 +26,8 @@ from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.testing.provider_scene import streaming
 
 
-def start(session, text="hi"):
-    return asyncio.ensure_future(run_turn(session, text))
+def start(session, text="hi", **changes):
+    return asyncio.ensure_future(run_turn(session, text, **changes))
 
 
 def shell(codex, number, command, **params):
@@ -49,6 +49,17 @@ async def test_an_unknown_request_is_refused_and_never_left_open(tmp_path):
         codex.say({"id": 9, "method": "item/tool/call", "params": {"threadId": "other"}})
         for number in (7, 8, 9):
             assert "error" in await codex.answer(number)
+        codex.complete()
+        await turn
+
+
+@pytest.mark.requirement("N3")
+@pytest.mark.parametrize("effort", ["low", "high", None])
+async def test_a_turn_thinks_as_hard_as_its_context_says(tmp_path, effort):
+    config = None if effort is None else {"effort": effort}
+    async with open_session(tmp_path) as (session, codex):
+        turn = start(session, thinking_config=config)
+        assert (await codex.sent("turn/start"))["params"].get("effort") == effort
         codex.complete()
         await turn
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, PermissionMode
@@ -10,6 +11,7 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentMessage, AssembledContext, StopReason, TurnEnded
 from prsm_core.engine.spending.prices import price_of
+from prsm_core.engine.turns.context import thinking
 from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.errors import OrchestrationError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import SessionRequest
@@ -92,7 +94,7 @@ class Purpose(Record, frozen=True, kw_only=True, gc=False):
     name: str  # of the session: <agent>-<suffix>
     toolset: str  # what the turn is called where it is kept
     system_prompt: str
-    seconds: float  # without a word of the model
+    seconds: float  # that an answer may take
 
 
 class Aside:
@@ -146,8 +148,7 @@ class Aside:
         fold.end = None
         opened = provider.open_session(self._request(), NoTools(), self._opener)
         async with opened as session:
-            context, seconds = self._context(text), self._purpose.seconds
-            await session.answer(context, self._take, seconds, self._of.clock)
+            await session.answer(self._context(text), self._take, self._of.clock)
         fold.end_partial()
         answers = [m.content for m in fold.messages[said:] if m.content.strip()]
         return (answers[-1] if answers else None), self._end()
@@ -174,7 +175,6 @@ class Aside:
             cwd=self._record.descriptor.cwd,
             mode=PermissionMode.PLAN,
             reasoning_effort=self._choice.reasoning_effort,
-            timeout_s=purpose.seconds,
             workspace=self._of.workspace,
         )
 
@@ -191,6 +191,8 @@ class Aside:
             current_message=asked,
             model=self._choice.model,
             provider=self._choice.provider,
+            thinking_config=thinking(self._choice.reasoning_effort),
+            timeout_ms=math.ceil(self._purpose.seconds * 1000),
             run_id=self._of.journal.run_id,
             session_label=self._record.label,
             parent_turn_id=self._record.head_turn_id,

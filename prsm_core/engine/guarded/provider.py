@@ -309,10 +309,9 @@ class GuardedSession(ProviderSession):
         self,
         context: AssembledContext,
         take: Callable[[ProviderEvent], None],
-        seconds: float,
         clock: Clock,
     ) -> None:
-        """Run a turn to its end within so many seconds; `take` gets its events.
+        """Run a turn to its end within `context.timeout_ms`; `take` gets its events.
 
         Raises TooLateError, and what `run_turn` raises. What does not end is left behind.
         """
@@ -324,6 +323,7 @@ class GuardedSession(ProviderSession):
                     if isinstance(event, TurnEnded):
                         return
 
+        seconds = None if context.timeout_ms is None else context.timeout_ms / 1000
         await self._guest.within(seconds, "run_turn", run, clock=clock, passes=ANSWERS)
 
     def _no_stream(self, found: object) -> PluginError:

@@ -24,8 +24,8 @@ def _shared(*seconds: float) -> tuple[float, ...]:
 class TurnClock:
     """Measures one turn: reasoning time without tools, silence, and each vendor tool call.
 
-    `agent_seconds` bounds reasoning over the agent's life (what earlier turns used is given as
-    `used`), `idle_seconds` the silence while no tool runs, `tool_seconds` one vendor call.
+    `bound` says how long it may reason; what the agent's earlier turns reasoned is given as `used`.
+    `idle_seconds` bounds the silence while no tool runs, `tool_seconds` one vendor call.
     """
 
     __slots__ = (
@@ -43,13 +43,12 @@ class TurnClock:
         self,
         clock: Clock,
         *,
-        agent_seconds: float,
         idle_seconds: float,
         tool_seconds: float,
         used: float = 0.0,
     ) -> None:
         self._clock = clock
-        self._limits = _shared(agent_seconds, idle_seconds, tool_seconds)
+        self._limits = _shared(math.inf, idle_seconds, tool_seconds)
         self._used = used
         self._since = clock.now()  # start of the present stretch without a tool
         self.last_event = self._since
@@ -63,6 +62,14 @@ class TurnClock:
         is_idle = self._open or self._is_paused
         running = 0.0 if is_idle else self._clock.now() - self._since
         return self._used + running
+
+    def left_of(self, agent_seconds: float) -> int:
+        """Return how much of an agent's reasoning time is left, in milliseconds, rounded up."""
+        return max(0, math.ceil(round((agent_seconds - self.reasoning) * 1000, 3)))
+
+    def bound(self, timeout_ms: int) -> None:
+        """Let no more reasoning pass from now on than that."""
+        self._limits = _shared(self.reasoning + timeout_ms / 1000, *self._limits[1:])
 
     def touch(self) -> None:
         """Note that the provider said something."""
@@ -135,11 +142,10 @@ class TurnClock:
 def clock_of(clock: Clock, limits: EngineSettings, *, used: float, is_external: bool) -> TurnClock:
     """Return the clocks of a turn whose agent has `used` so many seconds before.
 
-    Where somebody outside drives it there is no limit to reasoning and silence.
+    Where somebody outside drives it there is no limit to silence.
     """
     return TurnClock(
         clock,
-        agent_seconds=math.inf if is_external else limits.agent_timeout_seconds,
         idle_seconds=math.inf if is_external else limits.idle_timeout_seconds,
         tool_seconds=limits.tool_timeout_seconds,
         used=used,

@@ -130,14 +130,15 @@ def assemble_context(
     window: int | None,
     system_prompt: str,
     images: Callable[[AgentRecord, Sequence[str]], tuple[Image, ...]],
+    timeout_ms: int | None,
     source: str | None = None,
     abort_signal: AbortSignal | None = None,
 ) -> AssembledContext:
     """Return what an agent's next turn is given; nothing of it is written yet.
 
     Its layers are counted as they are here: a thread that the vendor holds has them all already,
-    but for the current message. `system_prompt` is the agent's as its model is given it, `source`
-    the id of what the turn was triggered by.
+    but for the current message. `system_prompt` is the agent's as its model is given it,
+    `timeout_ms` how long the turn may reason, `source` the id of what triggered it.
     """
     descriptor = record.descriptor
     held = record.context_used
@@ -153,7 +154,7 @@ def assemble_context(
         tools=toolbox.specs,
         **model_config(descriptor, settings),
         token_budget=_budget(descriptor, settings, window, held, current, len(shown)),
-        timeout_ms=_milliseconds(settings.engine.agent_timeout_seconds),
+        timeout_ms=timeout_ms,
         abort_signal=abort_signal,
         run_id=run_id,
         session_label=record.label,
@@ -208,12 +209,6 @@ def room_of(descriptor: AgentDescriptor, settings: Settings, window: int | None)
     return Room.of(window, settings.context.fill, parameters.max_response_tokens)
 
 
-@lru_cache(maxsize=16)
-def _milliseconds(seconds: float) -> int:
-    """Return a time in milliseconds, one number for all agents with the same."""
-    return int(seconds * 1000)
-
-
 @lru_cache(maxsize=256)
 def _granted(mode: PermissionMode, tools: frozenset[str]) -> tuple[str, ...]:
     """Return what an agent may do in words; most agents of a run may do the same."""
@@ -236,13 +231,17 @@ def describe_window(
 def model_config(descriptor: AgentDescriptor, settings: Settings) -> dict[str, Any]:
     """Return what a context says of an agent's model."""
     parameters = model_parameters(descriptor.provider, descriptor.model, settings)
-    effort = descriptor.reasoning_effort
     return {
         "model": descriptor.model,
         "provider": descriptor.provider,
-        "thinking_config": {"effort": effort} if effort else None,
+        "thinking_config": thinking(descriptor.reasoning_effort),
         **parameters._asdict(),
     }
+
+
+def thinking(effort: str | None) -> dict[str, str] | None:
+    """Return what a context says of how hard a model thinks; None leaves it to the vendor."""
+    return {"effort": effort} if effort else None
 
 
 def render_messages(messages: Sequence[RoutedMessage], names: Mapping[str, str]) -> str:
@@ -321,7 +320,6 @@ def session_request(
         resume_token=record.resume_token,
         answers=_NO_ANSWERS if carried is None else _answers(carried),
         carried=carried,
-        timeout_s=settings.engine.agent_timeout_seconds,
         max_response_tokens=parameters.max_response_tokens,
         temperature=parameters.temperature,
         workspace=workspace,

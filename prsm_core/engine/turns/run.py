@@ -314,7 +314,11 @@ class TurnRun(RestingTurn):
         )
         if not is_new:
             self._note_going_on()
-        context, step = beginning.make(prompt, text, self._provider, is_new=is_new)
+        limit = self._parts.settings.engine.agent_timeout_seconds
+        left = None if self.is_external else self.clock.left_of(limit)
+        context, step = beginning.make(prompt, text, self._provider, is_new=is_new, left_ms=left)
+        if context.timeout_ms is not None:
+            self.clock.bound(context.timeout_ms)
         self._enter(STREAMING)  # written or not if this is cancelled: it must be closed
         try:
             await steps.commit(step, consumed=prompt.consumed)

@@ -137,16 +137,25 @@ class TurnBeginning:
         self._parent_turn = parent_turn
 
     def make(
-        self, prompt: Prompt, text: str | None, session: ProviderSession, *, is_new: bool
+        self,
+        prompt: Prompt,
+        text: str | None,
+        session: ProviderSession,
+        *,
+        is_new: bool,
+        left_ms: int | None,
     ) -> tuple[AssembledContext, Step]:
-        """Return what the model is given, with `text` for the prompt's own, and the step."""
+        """Return what the model is given, with `text` for the prompt's own, and the step.
+
+        `left_ms` is how long the turn may reason.
+        """
         record, steps, fold = self._record, self._parts.steps, self._fold
         said: list[Told] = []
         current = None
         if text is not None:
             current = fold.add_message("user", text, again=prompt.again)
             said.append(told_of(fold, current))
-        context = self._assemble(prompt, current)
+        context = self._assemble(prompt, current, left_ms)
         changes: tuple[StateChanged, ...] = ()
         if record.state is not AgentState.RUNNING:
             changes = steps.move(record, AgentState.RUNNING, "turn started")
@@ -177,7 +186,9 @@ class TurnBeginning:
             consumed=prompt.consumed,
         )
 
-    def _assemble(self, prompt: Prompt, current: AgentMessage | None) -> AssembledContext:
+    def _assemble(
+        self, prompt: Prompt, current: AgentMessage | None, left_ms: int | None
+    ) -> AssembledContext:
         parts = self._parts
         return assemble_context(
             self._record,
@@ -190,6 +201,7 @@ class TurnBeginning:
             window=window_of(self._record, parts.window),
             system_prompt=parts.system_prompt(self._record.descriptor),
             images=parts.calls.images,
+            timeout_ms=left_ms,
             source=next(iter(prompt.consumed), None),
             abort_signal=parts.abort.signal,
         )

@@ -20,7 +20,7 @@ from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.plugins import PluginManager
-from prsm_core.toolserver.client import BridgeClient
+from tests.toolserver.client import BridgeClient
 from tests import scripted_plugin
 from tests.engine.harness import DEADLINE, complete
 

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from prsm_core.catalog.packages import OWN_PACKAGES
+from prsm_core.cli.group import COMMANDS
 from prsm_core.config import Settings, load_settings, resolve_paths
 from prsm_core.errors import ConfigError
 from tests.documents import (
@@ -31,7 +32,7 @@ from tests.documents import (
     parse_call,
     prsm_calls,
 )
-from tests.sources import PLUGINS, ROOT
+from tests.sources import PLUGINS, ROOT, package_files, where
 
 ADRS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
 MAX_ADR_LINES = 60
@@ -135,6 +136,18 @@ def test_a_command_of_the_documents_exists_and_if_harmless_succeeds(call, tmp_pa
     if call and (call[0] in HARMLESS or "--help" in call):
         done = run_prsm(call, tmp_path)
         assert done.returncode == 0, done.stderr
+
+
+def test_every_command_that_a_sentence_names_exists():
+    """In documents, and in what programs and their sources say."""
+    sources = [*documents(), *package_files()]
+    named = {
+        f"{where(path)}: {found[1]}"
+        for path in sources
+        for found in re.finditer(r"`prsm ([a-z][a-z-]*)", path.read_text(encoding="utf-8"))
+        if found[1] not in COMMANDS
+    }
+    assert named == set()
 
 
 def test_a_configuration_with_a_misspelt_key_is_found_out(tmp_path):

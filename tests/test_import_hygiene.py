@@ -153,7 +153,7 @@ def test_a_contract_is_loaded_when_it_is_named():
     assert not {"prsm_core.testing.model_server", "prsm_core.store"} & loaded
 
 
-@pytest.mark.parametrize("module", ["app", "toolserver.bridge", "toolserver.client"])
+@pytest.mark.parametrize("module", ["app", "toolserver.bridge"])
 def test_mcp_is_loaded_when_something_speaks_it_and_not_before(module):
     assert not heavy_after(f"import prsm_core.{module}") & {"anyio", "mcp", "mcp_types"}
 

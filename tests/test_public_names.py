@@ -242,3 +242,33 @@ def test_every_all_is_sorted_and_names_what_exists():
                 if list(names) != sorted(set(names)):
                     wrong.append(where(path, node))
     assert not wrong
+
+
+# Records that are read whole, and who reads them.
+READ_WHOLE = {
+    "CompactionResult": "a row of the ledger",
+    "PeerMessage": "the answer of message_next",
+}
+
+
+def test_every_field_of_a_public_record_is_read_by_something_that_ships():
+    """A name that nothing reads misleads who sets it."""
+    trees = [(path, parsed(path)) for path in package_files()]
+    read = {
+        node.attr
+        for _, tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+    rooms = [CORE / name for name in ("domain", "interfaces")]
+    unread = {
+        f"{record.name}.{line.target.id}"
+        for path, tree in trees
+        if any(path.is_relative_to(room) for room in rooms)
+        for record in ast.walk(tree)
+        if isinstance(record, ast.ClassDef) and record.name not in READ_WHOLE
+        for line in record.body
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+        if line.target.id not in read
+    }
+    assert unread == set()

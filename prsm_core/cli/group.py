@@ -66,8 +66,6 @@ COMMANDS = {
     "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),
     "attach": ("prsm_core.cli.attach:attach", "Follow a running session and answer it."),
     "mcp": ("prsm_core.cli.mcp:mcp", "Let an MCP client, such as Claude Code, lead a tree."),
-    "serve": ("prsm_core.cli.serve:serve", "Serve sessions over HTTP (package prsm-server)."),
-    "acp": ("prsm_core.cli.acp:acp", "Be the agent of an editor, over ACP (package prsm-acp)."),
     "install": ("prsm_core.cli.install:install", "Install a provider of this project."),
     "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins, or write a new one."),
     "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),

@@ -186,20 +186,19 @@ ProviderEvent = (
 
 
 class AgentMessage(Record, frozen=True, gc=False, kw_only=True):
-    """One message of a turn."""
+    """One message of a turn; what a tool has answered is the `result` of its AgentToolCall."""
 
     id: str
-    role: str  # user | assistant | system | tool
+    role: str  # user | assistant; system: what stands for turns that were summarised
     content: str
     sequence: int
     created_at: int  # Unix ms
     thinking: str | None = None
-    tool_call_id: str | None = None
     again: bool = False  # a prompt of what the thread lacked when its turn went on
 
 
 class TokenBudget(Record, frozen=True, gc=False, kw_only=True):
-    """The context window of the model in tokens, what of it is used, and what stays for the answer.
+    """The context window of the model in tokens, and what of it is used as a turn begins.
 
     `used` is what the vendor told at the end of the last turn with what is new since, or else all
     of it counted: three bytes are a token. None is unknown.
@@ -207,7 +206,6 @@ class TokenBudget(Record, frozen=True, gc=False, kw_only=True):
 
     context_window: int | None = None
     used: int | None = None
-    reserved_for_response: int | None = None
 
 
 class AbortSignal(Protocol):

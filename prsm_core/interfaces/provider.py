@@ -480,7 +480,6 @@ class ProviderSpec:
     name: str
     summary: str
     factory: str | ProviderFactory
-    executables: tuple[str, ...] = ()
     selectable: bool = True
     good_for: str = ""
     settings: str | type[Any] | None = None

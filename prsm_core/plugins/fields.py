@@ -46,7 +46,6 @@ RECORDS: Table = {
     ProviderSpec: {
         **_COMMON,
         "factory": _CODE,
-        "executables": TEXTS,
         "selectable": FLAG,
         "good_for": TEXT,
         "settings": _SETTINGS,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x5052534D  # "PRSM", in the header of the file
 
 
-_SCRIPTS = ("schema.sql", *(f"version{number}.sql" for number in range(2, 9)))
+_SCRIPTS = ("schema.sql", *(f"version{number}.sql" for number in range(2, 10)))
 
 
 def load_migrations() -> Sequence[str]:

@@ -51,7 +51,7 @@ READ: dict[str, list[tuple[str, ...]]] = {
     "attach": [("attach",), ("attach", "s1")],
 }
 READS_NONE = {
-    *("run", "demo", "mcp", "serve", "acp", "install", "plugins", "providers", "models", "sim"),
+    *("run", "demo", "mcp", "install", "plugins", "providers", "models", "sim"),
     *("doctor", "policy", "config", "trust"),
 }
 

@@ -242,14 +242,11 @@ async def test_whoever_interrupts_a_hub_has_all_its_sessions_closed_in_order(pla
     assert sorted(map(len, homes.values())) == [0, 0, 2]
 
 
-@pytest.mark.parametrize(("name", "package"), [("serve", "prsm-server"), ("acp", "prsm-acp")])
-def test_a_command_of_a_package_that_is_missing_names_it(prsm, monkeypatch, name, package):
-    monkeypatch.setenv("PRSM_PLUGINS", "acp")  # whose provider is no frontend
-    done = prsm(name)
-    assert (done.code, done.out) == (2, "")
-    assert f"the package {package} does" in done.err
-    assert f"pip install -U {package}" in done.err
-    assert name in prsm("--help").out
+@pytest.mark.parametrize("name", ["serve", "acp"])
+def test_what_no_package_brings_yet_is_no_command_and_not_in_the_help(prsm, name):
+    assert prsm(name).code == 2
+    assert f"  {name} " not in prsm("--help").out
+    assert prsm("--ui", name).code == 2
 
 
 def test_options_of_prsm_alone_stand_before_no_command(prsm):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from prsm_core.config import Settings
 from prsm_core.domain.turns import ErrorKind, UsageReported
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.context.tokens import count_tokens, history_tokens, tool_tokens
+from prsm_core.engine.turns.context import room_of
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import failed
 
@@ -44,16 +46,19 @@ async def test_the_budget_of_a_turn_counts_its_three_layers_before_it_begins(ope
         [context] = team.provider.contexts["master"]
     budget = context.token_budget
     assert budget.used == layers(context)
-    assert (budget.context_window, budget.reserved_for_response) == (WINDOW, WINDOW // 5)
+    assert budget.context_window == WINDOW
 
 
 async def test_the_answer_keeps_as_much_of_the_window_as_it_may_have(opened):
     alias = {"provider": "script", "model_id": "small", "max_response_tokens": 4000}
     given = {**settings(), "models": {"s": alias}}
-    async with opened(settings=given) as team:
-        await team.run("do it")
-        [context] = team.provider.contexts["master"]
-    assert context.token_budget.reserved_for_response == 4000
+    fills = []
+    for some in (settings(), given):
+        async with opened(settings=some) as team:
+            await team.run("do it")
+            room = room_of(team["master"].descriptor, Settings.model_validate(some), WINDOW)
+            fills.append(room.fill)
+    assert fills == [WINDOW - WINDOW // 5, WINDOW - 4000]
 
 
 @pytest.mark.parametrize("told", [None, 4321])
@@ -90,7 +95,6 @@ async def test_without_a_known_window_nothing_is_left_out(opened):
         await team.run("do it", master=master)
         *_, last = team.provider.contexts["master"]
     assert last.token_budget.context_window is None
-    assert last.token_budget.reserved_for_response is None
 
 
 @pytest.mark.requirement("N28")

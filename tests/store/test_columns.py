@@ -80,7 +80,6 @@ SAID = AgentMessage(
     sequence=7,
     created_at=1_000_050,
     thinking="a thought",
-    tool_call_id="a call of it",
 )
 ASKED = replace(SAID, id="a prompt", role="user", content="a question", created_at=1_000_001)
 

@@ -11,7 +11,7 @@ from prsm_core.errors import ControlError, ToolCallTimeoutError
 from prsm_core.testing.doubles import answers
 from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.toolserver.bridge import Bridge
-from prsm_core.toolserver.client import READ_SECONDS, BridgeClient
+from tests.toolserver.client import READ_SECONDS, BridgeClient
 from tests.toolserver.peers import Relay, WaitingHost
 
 ASKS = {"prompt": "work", "name": "a", "wait": True}
@@ -68,7 +68,6 @@ async def test_a_call_that_nobody_waits_for_any_more_is_cancelled(endpoint, host
         assert (await client.call("note", {})).text == "noted"
 
 
-@pytest.mark.requirement("E77")
 async def test_five_minutes_of_silence_reset_the_connection_and_are_an_error(bridge):
     """With a tool that takes tokens, the engine has promised to answer before that."""
     host, clock = WaitingHost(wait_for_message=answers("{}")), FakeClock(autojump=False)

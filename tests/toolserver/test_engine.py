@@ -8,7 +8,7 @@ import pytest
 
 from prsm_core.errors import ControlError
 from prsm_core.kit.starting import proxy_missing
-from prsm_core.toolserver.client import BridgeClient
+from tests.toolserver.client import BridgeClient
 from tests.toolserver import cli_plugin
 
 

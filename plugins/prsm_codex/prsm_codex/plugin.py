@@ -23,5 +23,4 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         factory="prsm_codex.provider:build",
         settings="prsm_codex.section:SETTINGS",
         forget="prsm_codex.forgetting:forget",
-        executables=("codex",),
     )

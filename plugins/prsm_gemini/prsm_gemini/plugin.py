@@ -22,5 +22,4 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         good_for="Google's models: large contexts, coding",
         factory="prsm_gemini.provider:build",
         settings="prsm_gemini.section:SETTINGS",
-        executables=("gemini",),
     )

@@ -58,7 +58,6 @@ class Execution:
         self.plan = plan
         self.lives = [subtask_lifecycle() for _ in plan.subtasks]
         self.agents: dict[int, str] = {}  # by subtask
-        self.region_map: dict[str, str] = {}  # the agent of each region
         self._models = models
         self._at = at
         self._team = at.team
@@ -111,7 +110,7 @@ class Execution:
         except OrchestrationError as error:
             await self._end(one, SubtaskState.FAILED, error.message)
             return
-        self.agents[index], self.region_map[one.region] = agent, agent
+        self.agents[index] = agent
         self._at.router.register_agent(one.region, agent, self._root(agent))
         await self._tell(one)
 
@@ -309,7 +308,6 @@ class Execution:
             self._queue.lost(one.index)
         if (agent := self.agents.get(one.index)) is not None:
             self._at.router.unregister_agent(agent)
-            self.region_map.pop(one.region, None)
         await self._tell(one)
 
     async def _tell(self, one: Subtask) -> None:

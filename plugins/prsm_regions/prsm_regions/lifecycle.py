@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from prsm_core import Machine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 S = TypeVar("S", bound=StrEnum)
 
@@ -72,22 +69,18 @@ SUBTASK_MACHINE: Machine[SubtaskState] = Machine(
 class Lifecycle(Generic[S]):
     """Owns the state of one task or subtask.
 
-    `error` is why it failed, is partial, or was cancelled. Each of `on_state_change` is called
-    with the old and the new state, once the change is made.
+    `error` is why it failed, is partial, or was cancelled.
     """
 
     def __init__(self, machine: Machine[S], state: S) -> None:
         self._machine = machine
         self.state = state
         self.error: str | None = None
-        self.on_state_change: list[Callable[[S, S], object]] = []
 
     def go(self, state: S, error: str | None = None) -> None:
         """Be in another state; raise InvalidTransitionError, changing nothing, where none may."""
         self._machine.validate(self.state, state)
-        old, self.state, self.error = self.state, state, error
-        for tell in tuple(self.on_state_change):
-            tell(old, state)
+        self.state, self.error = state, error
 
 
 def task_lifecycle() -> Lifecycle[TaskState]:

@@ -115,6 +115,18 @@ def states_of(events):
     return [told["regions/state"] for told in labels if "regions/role" not in told]
 
 
+def changes_of_subtasks(events):
+    """Return the states that each subtask was told to be in, one after the other."""
+    told = {}
+    for event in events:
+        labels = event.get("labels") or {}
+        if labels.get("regions/role") == "subtask":
+            states = told.setdefault(labels["regions/subtask"], [])
+            if states[-1:] != [labels["regions/state"]]:
+                states.append(labels["regions/state"])
+    return told
+
+
 def spawned(events):
     """Return the subtasks that an agent was made for, in order."""
     labels = [event["labels"] for event in of_type(events, "agent_spawned")]

@@ -11,6 +11,7 @@ from plugins.prsm_regions.tests.conftest import (
     FAILS_ONCE,
     PLAN,
     STORY,
+    changes_of_subtasks,
     done,
     lane,
     of_type,
@@ -46,7 +47,7 @@ def test_where_nobody_is_there_to_confirm_nothing_is_spawned(prsm):
     assert states_of(events) == ["decomposing", "confirming", "cancelled"]
 
 
-@pytest.mark.requirement("R1", "R8", "R15", "R20", "R26", "R31")
+@pytest.mark.requirement("R1", "R7", "R8", "R15", "R19", "R20", "R26", "R31")
 def test_a_run_answers_reports_and_tries_again_what_failed_alone(prsm):
     prsm.play(STORY, effort="high")
     told = prsm.regions("--on-ask", "allow")
@@ -60,6 +61,11 @@ def test_a_run_answers_reports_and_tries_again_what_failed_alone(prsm):
         *("decomposing", "confirming", "spawning", "running", "done"),
         *("retrying", "running", "completed"),
     ]
+    assert changes_of_subtasks(events) == {
+        "0": ["running", "completed"],
+        "1": ["running", "failed", "running", "completed"],
+        "2": ["running", "completed"],
+    }
     plan, retry = of_type(events, "question_asked")
     assert [one["name"] for one in plan["data"]["subtasks"]] == ["ui", "core", "lib"]
     assert plan["data"]["batches"] == [[0, 1], [2]]

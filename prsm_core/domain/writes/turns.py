@@ -64,7 +64,7 @@ _MESSAGES = Form(
     "messages",
     (
         *("turn_id", "id", "role", "content", "sequence", "created_at", "thinking"),
-        *("tool_call_id", "context_json"),
+        "context_json",
     ),
 )
 _CALLS = MergeForm(
@@ -288,7 +288,6 @@ class TurnClosed(Write, frozen=True, kw_only=True):
                 message.sequence,
                 message.created_at,
                 message.thinking,
-                message.tool_call_id,
                 context if message.role in _USER else None,
             )
             for message in self.result.messages

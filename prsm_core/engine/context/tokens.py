@@ -64,8 +64,3 @@ class Room(Record, frozen=True):
         if response is not None:
             fill = min(fill, window - response)
         return cls(window, max(1, fill))
-
-    @property
-    def reserved(self) -> int:
-        """What stays free for the model's answer."""
-        return self.window - self.fill

@@ -153,7 +153,7 @@ def assemble_context(
         images=shown,
         tools=toolbox.specs,
         **model_config(descriptor, settings),
-        token_budget=_budget(descriptor, settings, window, held, current, len(shown)),
+        token_budget=_budget(window, held, current, len(shown)),
         timeout_ms=timeout_ms,
         abort_signal=abort_signal,
         run_id=run_id,
@@ -178,21 +178,11 @@ def ledger_role(role: AgentRole, tools: frozenset[str]) -> str:
 
 
 def _budget(
-    descriptor: AgentDescriptor,
-    settings: Settings,
-    window: int | None,
-    held: int | None,
-    current: AgentMessage | None,
-    images: int,
+    window: int | None, held: int | None, current: AgentMessage | None, images: int
 ) -> TokenBudget:
     """Return how much of a window is used as a turn begins: what is held, and the prompt."""
     new = images * IMAGE_TOKENS + (0 if current is None else count_tokens(current.content))
-    room = room_of(descriptor, settings, window)
-    return TokenBudget(
-        context_window=window,
-        used=None if held is None else held + new,
-        reserved_for_response=None if room is None else room.reserved,
-    )
+    return TokenBudget(context_window=window, used=None if held is None else held + new)
 
 
 def window_of(record: AgentRecord, known: Callable[[str, str], int | None]) -> int | None:

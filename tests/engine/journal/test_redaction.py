@@ -192,7 +192,7 @@ NO_TEXT = {
     "AgentDescriptor": "agent_id name session_id run_id role cwd tools grant mode parent_id"
     " state reasoning_effort continues",
     "AgentError": "kind",
-    "AgentMessage": "id role tool_call_id",
+    "AgentMessage": "id role",
     "AgentNoted": "agent_id",
     "AgentRelabelled": "agent_id",
     "AgentResult": "agent_id error_kind evidence",

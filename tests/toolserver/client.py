@@ -1,6 +1,4 @@
-"""A client of the bridge for other processes, in which MCP's libraries need not be loaded.
-
-It is for programs that work with an agent's tools; vendors' command lines come by `proxy`.
+"""A client of the bridge for tests: it speaks to an engine as `prsm_core.toolserver.proxy` does.
 
 No read of it waits longer than its limit. A call that takes longer goes on in the engine, and is
 asked for again by the token it was answered with. When the connection breaks meanwhile, or the

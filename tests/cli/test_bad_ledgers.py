@@ -119,7 +119,6 @@ def test_every_command_is_in_one_of_the_tables():
     assert not READ.keys() & READS_NONE
 
 
-@pytest.mark.requirement("N24")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", READ)
 def test_a_command_says_what_is_wrong_with_the_ledger_and_leaves_it(

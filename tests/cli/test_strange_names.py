@@ -54,7 +54,6 @@ OF_SOMETHING_ELSE = (
 )
 
 
-@pytest.mark.requirement("N24")
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_strange_name_is_of_nothing_and_is_shown_as_text(
     prsm, session, ledger, workspace, monkeypatch, name

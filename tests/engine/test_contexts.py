@@ -49,16 +49,19 @@ async def test_the_budget_of_a_turn_counts_its_three_layers_before_it_begins(ope
     assert budget.context_window == WINDOW
 
 
-async def test_the_answer_keeps_as_much_of_the_window_as_it_may_have(opened):
-    alias = {"provider": "script", "model_id": "small", "max_response_tokens": 4000}
-    given = {**settings(), "models": {"s": alias}}
-    fills = []
-    for some in (settings(), given):
-        async with opened(settings=some) as team:
-            await team.run("do it")
-            room = room_of(team["master"].descriptor, Settings.model_validate(some), WINDOW)
+@pytest.mark.parametrize(("response", "kept"), [(None, WINDOW // 5), (4000, 4000)])
+async def test_the_answer_keeps_as_much_of_the_window_as_it_may_have(opened, response, kept):
+    alias = {"provider": "script", "model_id": "small", "max_response_tokens": response}
+    given, fills = {**settings(), "models": {"s": alias}}, []
+    async with opened(settings=given) as team:
+
+        async def master(agent):
+            room = room_of(team["master"].descriptor, Settings.model_validate(given), WINDOW)
             fills.append(room.fill)
-    assert fills == [WINDOW - WINDOW // 5, WINDOW - 4000]
+            await agent.complete()
+
+        await team.run("do it", master=master)
+    assert fills == [WINDOW - kept]
 
 
 @pytest.mark.parametrize("told", [None, 4321])

@@ -159,12 +159,16 @@ async def test_agents_of_a_run_write_to_each_other_and_are_prompted_with_it(open
         assert await agent.refused("message_send", to="w11", text="x") == "routing"
         sent = await agent.call("message_send", to="w1", text="the tests are red")
         assert sent["state"] == "inbox"
+        assert read == [], "the call is answered before anybody has read it"
         await agent.complete()
 
+    read = []
+
     async def reader(agent):
-        if "the tests are red" not in agent.text:
+        if agent.turn == 1:
             await team.seen("agent_state_changed", "w2", to="completed")
             return
+        read.append("the tests are red" in agent.text)
         assert "message_next" not in {spec.name for spec in agent.host.tools}
         await agent.complete()
 
@@ -176,7 +180,7 @@ async def test_agents_of_a_run_write_to_each_other_and_are_prompted_with_it(open
 
     async with opened() as team:
         result = await team.run("do it", UNDER, master=master, w1=reader, w2=writer)
-    assert result.status == "completed"
+    assert (result.status, read) == ("completed", [True])
 
 
 async def test_who_is_under_no_protocol_has_none_of_the_tools(opened):

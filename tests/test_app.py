@@ -20,9 +20,9 @@ from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.plugins import PluginManager
-from tests.toolserver.client import BridgeClient
 from tests import scripted_plugin
 from tests.engine.harness import DEADLINE, complete
+from tests.toolserver.client import BridgeClient
 
 
 @pytest.fixture

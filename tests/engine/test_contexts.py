@@ -52,11 +52,13 @@ async def test_the_budget_of_a_turn_counts_its_three_layers_before_it_begins(ope
 @pytest.mark.parametrize(("response", "kept"), [(None, WINDOW // 5), (4000, 4000)])
 async def test_the_answer_keeps_as_much_of_the_window_as_it_may_have(opened, response, kept):
     alias = {"provider": "script", "model_id": "small", "max_response_tokens": response}
-    given, fills = {**settings(), "models": {"s": alias}}, []
+    given = {**settings(), "models": {"s": alias}}
+    fills: list[int] = []
     async with opened(settings=given) as team:
 
         async def master(agent):
             room = room_of(team["master"].descriptor, Settings.model_validate(given), WINDOW)
+            assert room is not None
             fills.append(room.fill)
             await agent.complete()
 

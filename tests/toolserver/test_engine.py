@@ -8,8 +8,8 @@ import pytest
 
 from prsm_core.errors import ControlError
 from prsm_core.kit.starting import proxy_missing
-from tests.toolserver.client import BridgeClient
 from tests.toolserver import cli_plugin
+from tests.toolserver.client import BridgeClient
 
 
 @pytest.fixture

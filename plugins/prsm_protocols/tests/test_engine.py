@@ -162,7 +162,7 @@ async def test_agents_of_a_run_write_to_each_other_and_are_prompted_with_it(open
         assert read == [], "the call is answered before anybody has read it"
         await agent.complete()
 
-    read = []
+    read: list[bool] = []
 
     async def reader(agent):
         if agent.turn == 1:

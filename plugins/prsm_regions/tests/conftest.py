@@ -117,7 +117,7 @@ def states_of(events):
 
 def changes_of_subtasks(events):
     """Return the states that each subtask was told to be in, one after the other."""
-    told = {}
+    told: dict[str, list[str]] = {}
     for event in events:
         labels = event.get("labels") or {}
         if labels.get("regions/role") == "subtask":

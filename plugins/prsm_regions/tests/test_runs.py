@@ -21,7 +21,7 @@ from plugins.prsm_regions.tests.conftest import (
 )
 
 
-@pytest.mark.requirement("R2", "R7")
+@pytest.mark.requirement("R2", "R4", "R7")
 def test_mode_plan_prints_the_plan_with_its_batches_and_begins_nothing(prsm):
     prsm.play(STORY)
     told = prsm.regions("--mode", "plan", task="build auth, use script/other for /ui")
@@ -47,7 +47,7 @@ def test_where_nobody_is_there_to_confirm_nothing_is_spawned(prsm):
     assert states_of(events) == ["decomposing", "confirming", "cancelled"]
 
 
-@pytest.mark.requirement("R1", "R7", "R8", "R15", "R19", "R20", "R26", "R31")
+@pytest.mark.requirement("R1", "R8", "R15", "R19", "R20", "R26", "R31")
 def test_a_run_answers_reports_and_tries_again_what_failed_alone(prsm):
     prsm.play(STORY, effort="high")
     told = prsm.regions("--on-ask", "allow")

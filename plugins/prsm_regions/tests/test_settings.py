@@ -169,7 +169,7 @@ async def test_a_prompt_that_says_where_its_region_ends_is_left_as_its_model_wro
 @pytest.mark.parametrize("setting", ["select", "build"])
 async def test_where_a_model_says_nothing_of_use_the_rules_decide_and_it_is_told(tmp_path, setting):
     engine, by_rules = Script(answers={CHOOSES: "the best", WRITES: "{}"}), Script()
-    events = await play(tmp_path, engine, **{setting: JUDGE})
+    events = await play(tmp_path, engine, None, **{setting: JUDGE})
     await play(tmp_path, by_rules)
     for name in NAMES:
         for argument in ("prompt", "model"):
@@ -177,7 +177,7 @@ async def test_where_a_model_says_nothing_of_use_the_rules_decide_and_it_is_told
     assert [one.level for one in only(Notice, events)].count("warning") == 2
 
 
-@pytest.mark.requirement("R29")
+@pytest.mark.requirement("R7", "R29")
 @pytest.mark.parametrize("retries", range(MAX_RETRIES + 1))
 async def test_what_fails_is_tried_again_no_more_often_than_the_cap_though_a_person_says_yes(
     tmp_path, retries
@@ -185,5 +185,5 @@ async def test_what_fails_is_tried_again_no_more_often_than_the_cap_though_a_per
     engine = Script(fails=True)
     await play(tmp_path, engine, **({} if retries == MAX_RETRIES else {"retries": retries}))
     assert engine.attempts == 1 + retries, "of `core`; `ui` depends on it, and never begins"
-    asked = [question.data["type"] for question in engine.host.questions]
+    asked = [(question.data or {})["type"] for question in engine.host.questions]
     assert asked == ["plan", *["retry"] * retries]

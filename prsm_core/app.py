@@ -37,6 +37,7 @@ from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor, build_broker
+from prsm_core.permissions.own_state import own_state
 from prsm_core.plugins.needed import check_needed
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.identity import repo_identity
@@ -224,6 +225,11 @@ def _build_broker(
         checks=plugins.collect(PermissionCheckSpec),
         orchestration=tools.names,
         policy=read_policy(paths, snapshot),
+        own=own_state(
+            plugins.collect(ProviderSpec).values(),
+            plugins.collect(EventSinkSpec).values(),
+            settings.sinks,
+        ),
         now=clock.now,
     )
 

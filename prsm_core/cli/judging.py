@@ -9,9 +9,12 @@ from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionContext, Pe
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import build_broker
+from prsm_core.permissions.own_state import own_state
 from prsm_core.permissions.policy import Judgement
 from prsm_core.plugins.printing import stdout_kept
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from prsm_core.cli.setup import Setup
     from prsm_core.domain.permissions import Verdict
     from prsm_core.permissions import CommandPolicyStore, CommandSetting, PermissionBroker
+    from prsm_core.permissions.own_state import OwnState
 
 _AGENT = "policy-check"
 _SHELL_CALL = "run_bash"
@@ -80,7 +84,15 @@ def _broker(setup: Setup, store: CommandPolicyStore) -> PermissionBroker:
         checks=setup.plugins.collect(PermissionCheckSpec),
         orchestration=_own_tools(setup),
         store=store,
+        own=own_state_of(setup),
     )
+
+
+def own_state_of(setup: Setup) -> OwnState:
+    """Return which paths are PRSM's own, by what the plugins say."""
+    collect = setup.plugins.collect
+    sinks = collect(EventSinkSpec).values()
+    return own_state(collect(ProviderSpec).values(), sinks, setup.settings.sinks)
 
 
 def _own_tools(setup: Setup) -> frozenset[str]:

@@ -223,10 +223,12 @@ def _mode(name: str) -> PermissionMode:
 
 
 def _store(setup: Setup) -> CommandPolicyStore:
+    from prsm_core.cli.judging import own_state_of
     from prsm_core.config.policy_file import read_policy
     from prsm_core.permissions import build_policy
 
-    return build_policy(setup.settings.permissions, read_policy(setup.paths, setup.snapshot))
+    rules = read_policy(setup.paths, setup.snapshot)
+    return build_policy(setup.settings.permissions, rules, own_state_of(setup))
 
 
 def _given_store(given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicyStore:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
-from prsm_core.kit.places import own_home, reason_of
+from prsm_core.kit.places import own_folders, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,7 +92,7 @@ def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
         ConfigError: PRSM_HOME names what is no folder, a folder of configuration or state can be
             changed by another user, or the workspace cannot be found.
     """
-    config, data, state, trees = _homes(environ)
+    config, data, state, trees, _ = own_folders(environ)
     for folder in (config, data, state, trees):
         _check_own(folder)
     try:
@@ -167,20 +167,6 @@ def temp_notice(paths: Paths, environ: Mapping[str, str]) -> str | None:
     if not paths.data.resolve().is_relative_to(temp):
         return None
     return f"{paths.data}: state lies in the temporary folder; PRSM_HOME names a better place"
-
-
-def _homes(environ: Mapping[str, str]) -> tuple[Path, Path, Path, Path]:
-    if home := environ.get("PRSM_HOME"):
-        root = own_home(home)
-        return root, root / "data", root / "state", root / "trees"
-    import platformdirs
-
-    return (
-        platformdirs.user_config_path("prsm"),
-        platformdirs.user_data_path("prsm"),
-        platformdirs.user_state_path("prsm"),
-        platformdirs.user_data_path("prsm-trees"),
-    )
 
 
 def _check_own(folder: Path) -> None:

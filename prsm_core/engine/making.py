@@ -24,6 +24,7 @@ from prsm_core.engine.requests.human import HumanRequests
 from prsm_core.engine.requests.rules import RuleKeeper
 from prsm_core.engine.spending.budgets import BudgetLedger
 from prsm_core.engine.tools.shell import Shell
+from prsm_core.permissions.own_state import own_state
 
 if TYPE_CHECKING:
     import asyncio
@@ -132,7 +133,10 @@ def make_sandbox(config: EngineConfig, workspaces: Workspaces) -> Sandbox:
         workspace=config.workspace,
         launcher=config.launcher,
         state_dir=config.state_dir,
-        private=(paths.user_config.parent, paths.data, paths.state, paths.trees),
+        private=(
+            *(paths.user_config.parent, paths.data, paths.state, paths.trees),
+            *map(Path, own_state((), config.sinks, config.sink_settings).unseen),
+        ),
         tree_of=workspaces.top,
     )
 

@@ -475,6 +475,9 @@ class ProviderSpec:
     `continues`, a child by name or id, with whose conversation as it is by then this one begins.
     It may `AgentHost.relabel`, and labels named as `NAME/…` are its alone, where NAME is this name.
     What it offers by `AgentHost.mcp_endpoint` is a model's to call, and takes neither.
+
+    PRSM's state is closed to agents. `handed` are the paths below `state_dir` that its agents are
+    told to use all the same, such as a folder for temporary files; `*` stands for one name.
     """
 
     name: str
@@ -485,6 +488,7 @@ class ProviderSpec:
     settings: str | type[Any] | None = None
     forget: str | Forgetter | None = None
     program: bool = False
+    handed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the name."""

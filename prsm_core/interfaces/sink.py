@@ -51,6 +51,10 @@ class EventSinkSpec:
 
     `settings` is a pydantic model or an import string of one: what `sinks.NAME` of the
     configuration may hold. The factory gets an instance of it, without one what was written.
+
+    `unseen` says that no agent may see what the sink writes, in any mode and whoever allows it. It
+    is the name of the folder below PRSM's state that the sink writes to, unless its setting `path`
+    names another.
     """
 
     name: str
@@ -60,6 +64,7 @@ class EventSinkSpec:
     maxsize: int = 1000
     overflow: str = "drop_oldest"
     settings: str | type[Any] | None = None
+    unseen: str | None = None
 
     def __post_init__(self) -> None:
         """Check the name and the overflow rule."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def state_folder() -> Path:
@@ -33,6 +37,37 @@ def _state_of_user(home: str | None, state: str | None) -> Path:
     import platformdirs
 
     return platformdirs.user_state_path("prsm")
+
+
+class OwnFolders(NamedTuple):
+    """The folders of PRSM's own files; none need exist.
+
+    `home` is the folder that PRSM_HOME names, in which all others lie, or None without it.
+    """
+
+    config: Path
+    data: Path
+    state: Path
+    trees: Path
+    home: Path | None = None
+
+
+def own_folders(environ: Mapping[str, str]) -> OwnFolders:
+    """Return where PRSM's own files lie, by PRSM_HOME or by the platform's conventions.
+
+    Raises ConfigError where PRSM_HOME names what is no folder.
+    """
+    if home := environ.get("PRSM_HOME"):
+        root = own_home(home)
+        return OwnFolders(root, root / "data", root / "state", root / "trees", root)
+    import platformdirs
+
+    return OwnFolders(
+        platformdirs.user_config_path("prsm"),
+        platformdirs.user_data_path("prsm"),
+        platformdirs.user_state_path("prsm"),
+        platformdirs.user_data_path("prsm-trees"),
+    )
 
 
 def own_home(home: str) -> Path:

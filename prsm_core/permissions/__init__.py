@@ -22,6 +22,7 @@ grants           what was allowed "always"
 edits, before    what an edit would change; what its file held before; `changes` as lines
 names            names of secrets
 paths            where a command may read and write
+own_state        what is PRSM's own; `trespass` whether a command or a tool leads there
 within           whether a path is below a folder
 patterns, tree   what patterns stand for; what lies below a folder, kept
 redaction        secrets out of text
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from prsm_core.config.policy_file import Policy
     from prsm_core.config.schema import PermissionSettings
     from prsm_core.interfaces.permission import PermissionCheckSpec
+    from prsm_core.permissions.own_state import OwnState
     from prsm_core.permissions.policy import CommandPolicyStore
 
 __all__ = [
@@ -83,6 +85,7 @@ def build_broker(
     grants: Grants | None = None,
     policy: Policy | None = None,
     store: CommandPolicyStore | None = None,
+    own: OwnState | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> PermissionBroker:
     """Return the broker of a session on a workspace.
@@ -95,34 +98,39 @@ def build_broker(
         grants: What was allowed "always" before, for a session that is resumed.
         policy: The rules of the policy files.
         store: The rules on commands, instead of those of `settings` and `policy`.
+        own: PRSM's own state; by default where the environment has it, as no plugin knows it.
         now: Monotonic seconds.
     """
-    own = frozenset(orchestration)
-    known = own | {f"{prefix}{name}" for prefix in _PREFIXES for name in own}
+    names = frozenset(orchestration)
+    known = names | {f"{prefix}{name}" for prefix in _PREFIXES for name in names}
     return PermissionBroker(
-        partial(build_policy, settings, policy) if store is None else lambda: store,
+        partial(build_policy, settings, policy, own) if store is None else lambda: store,
         checks=checks.values(),
         trusted_checks=settings.trusted,
         tool_rules=settings.tools,
         edits=settings.edits,
         guard=BashRepeatGuard(now=now),
         grants=grants or Grants(),
+        own=own,
         is_orchestration=known.__contains__,
     )
 
 
-def build_policy(settings: PermissionSettings, policy: Policy | None) -> CommandPolicyStore:
+def build_policy(
+    settings: PermissionSettings, policy: Policy | None, own: OwnState | None = None
+) -> CommandPolicyStore:
     """Return the command policy of the settings and of the policy files."""
     from prsm_core.permissions.policy import CommandPolicyStore
 
     if policy is None:
-        return CommandPolicyStore(settings.allow, settings.ask, settings.deny)
+        return CommandPolicyStore(settings.allow, settings.ask, settings.deny, own=own)
     return CommandPolicyStore(
         (*settings.allow, *policy.words("allow", "user")),
         (*settings.ask, *policy.words("ask")),
         (*settings.deny, *policy.words("deny")),
         workspace_allow=policy.words("allow", "workspace"),
         broken=policy.problems[0] if policy.incomplete else None,
+        own=own,
     )
 
 

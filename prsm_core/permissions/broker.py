@@ -17,7 +17,7 @@ from prsm_core.domain.agents import SHELL_READERS, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.permissions.checks import PluginChecks
-from prsm_core.permissions.command_setting import CommandSetting, policy_failed
+from prsm_core.permissions.command_setting import CommandSetting, folder_of, policy_failed
 from prsm_core.permissions.guard import Shell, tree_of
 from prsm_core.permissions.results import DENIED
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.permissions.grants import Grants
     from prsm_core.permissions.guard import BashRepeatGuard
+    from prsm_core.permissions.own_state import OwnState, Trespass
     from prsm_core.permissions.policy import CommandPolicyStore
     from prsm_core.permissions.results import Outcome
 
@@ -42,6 +43,8 @@ _ENDED = "the agent has ended"
 # Those that say their path in an argument; the last are names that not every provider translates.
 _FILE_TOOLS = READ_TOOLS | EDIT_TOOLS | {"MultiEdit", "NotebookEdit"}
 _PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
+_PATTERN_ARGUMENTS = {"Glob": "pattern", "Grep": "glob"}
+_WALKING_TOOLS = frozenset({"Grep"})  # they read all that is below a folder
 
 
 class PermissionBroker:
@@ -55,6 +58,7 @@ class PermissionBroker:
         edits: What becomes of an edit inside the workspace in DEFAULT mode: allow or ask.
         guard: Counts repeated commands.
         grants: What people have allowed "always".
+        own: PRSM's own state; by default where the environment has it.
         control_tools: Vendors' tools that only steer their own turn.
         is_orchestration: Whether a tool is one of PRSM's own.
     """
@@ -69,10 +73,12 @@ class PermissionBroker:
         edits: str = "allow",
         guard: BashRepeatGuard,
         grants: Grants,
+        own: OwnState | None = None,
         control_tools: Collection[str] = CONTROL_TOOLS,
         is_orchestration: Callable[[str], bool],
     ) -> None:
         self._build_policy = policy
+        self._given_own = own
         self._checks = PluginChecks(checks, trusted_checks)
         self._tool_rules = dict(tool_rules)
         self._edits = edits
@@ -82,7 +88,7 @@ class PermissionBroker:
         self._is_orchestration = is_orchestration
         # In order of the numbers in their docstrings; checks of plugins come in between.
         self._counted = (self._ended, self._repeated)
-        self._refusals = (self._ended, self._denied, self._not_among_its_tools)
+        self._refusals = (self._ended, self._denied, self._unseen, self._not_among_its_tools)
         self._fixed = (
             *(self._own_tool, self._path, self._plan, self._beside_regions),
             *(self._asked, self._granted),
@@ -92,6 +98,12 @@ class PermissionBroker:
     @cached_property
     def _policy(self) -> CommandPolicyStore:
         return self._build_policy()
+
+    @cached_property
+    def _own(self) -> OwnState:
+        from prsm_core.permissions.own_state import own_state  # with the first path: see the room
+
+        return own_state() if self._given_own is None else self._given_own
 
     async def decide(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
         """Return what becomes of a request; the first rule with an opinion wins.
@@ -242,6 +254,11 @@ class PermissionBroker:
         command = _command(request)
         return None if command is None else self._policy.denied(command)
 
+    def _unseen(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
+        """3: what is kept from all agents is, whoever would allow it."""
+        trespass = self._trespass(request, context)
+        return Deny(trespass.reason) if trespass is not None and trespass.is_unseen else None
+
     def _not_among_its_tools(
         self, request: PermissionRequest, context: PermissionContext
     ) -> Verdict | None:
@@ -272,7 +289,10 @@ class PermissionBroker:
         return None
 
     def _path(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
-        """6: nobody writes outside its folder or to what is protected without asking."""
+        """6: nobody writes outside its folder or to what is protected without asking.
+
+        Nor does anybody get at secrets, PRSM's own state among them.
+        """
         reason = self._path_reason(request, context)
         if reason is None:
             return None
@@ -281,6 +301,9 @@ class PermissionBroker:
         return Ask(reason, ONCE)
 
     def _path_reason(self, request: PermissionRequest, context: PermissionContext) -> str | None:
+        trespass = self._trespass(request, context)
+        if trespass is not None:
+            return trespass.reason
         paths = tuple(_paths(request))
         if request.tool in EDIT_TOOLS and not paths:
             return "it does not say which file it writes"
@@ -290,13 +313,44 @@ class PermissionBroker:
         from prsm_core.permissions.paths import why_not_read, why_not_region, why_not_write
 
         is_read = request.tool in LOOKING_TOOLS or self._is_safe(request, context)
-        why_not = why_not_read if is_read else why_not_write
         where = (request.cwd, context.workspace)
-        reasons = [why_not(path, *where) for path in paths]
-        if not is_read:
+        if is_read:
+            reasons = [why_not_read(path, *where, self._own) for path in paths]
+        else:
             leases = (context.region, context.leased)
+            reasons = [why_not_write(path, *where) for path in paths]
             reasons += [why_not_region(path, *where, *leases) for path in paths]
         return next(filter(None, reasons), None)
+
+    def _trespass(
+        self, request: PermissionRequest, context: PermissionContext
+    ) -> Trespass | None:
+        """Return why what is asked for leads to PRSM's own state, None if it does not."""
+        command = _command(request)
+        if command is None and self._own_tool(request, context) is not None:
+            return None  # it does nothing with paths but what the engine looks after
+        found = None
+        if command is not None:
+            found = self._policy.trespass(command, _setting(request, context))
+        if command is None and request.tool not in _FILE_TOOLS:
+            from prsm_core.permissions.trespass import why_not_arguments
+
+            found = why_not_arguments(request.arguments, _folder(request, context), self._own)
+        return found or self._trespass_of_paths(request, context)
+
+    def _trespass_of_paths(
+        self, request: PermissionRequest, context: PermissionContext
+    ) -> Trespass | None:
+        paths = [*_paths(request), *_patterns(request)]
+        walks = request.tool in _WALKING_TOOLS
+        if not paths and not walks:
+            return None
+        from prsm_core.permissions.trespass import why_not_path
+
+        folder = _folder(request, context)
+        found = [why_not_path(path, folder, self._own, walks=walks) for path in paths or (".",)]
+        found.sort(key=lambda each: each is None or not each.is_unseen)
+        return next(filter(None, found), None)
 
     def _plan(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """7: in plan mode only what changes nothing goes on."""
@@ -405,6 +459,23 @@ def _paths(request: PermissionRequest) -> Iterator[str]:
             value = request.arguments.get(name)
             if isinstance(value, str) and value not in request.paths:
                 yield value
+
+
+def _patterns(request: PermissionRequest) -> Iterator[str]:
+    """Yield the patterns for files in a call that looks for them, below the folder it names."""
+    if request.tool not in _PATTERN_ARGUMENTS:
+        return
+    pattern = request.arguments.get(_PATTERN_ARGUMENTS[request.tool])
+    if not isinstance(pattern, str) or not pattern:
+        return
+    yield pattern
+    if pattern[:1] != "/":
+        yield from (f"{where}/{pattern}" for where in _paths(request))
+
+
+def _folder(request: PermissionRequest, context: PermissionContext) -> str:
+    """Return the folder that the paths of a request are of, resolved."""
+    return folder_of(_setting(request, context))
 
 
 def _regions(context: PermissionContext) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import Deny
@@ -20,6 +22,14 @@ class CommandSetting(Record, frozen=True, kw_only=True):
     cwd: str
     workspace: str
     trusted: bool
+
+
+def folder_of(setting: CommandSetting) -> str:
+    """Return the folder that a command begins in, resolved; as it is named if it cannot be."""
+    try:
+        return os.path.realpath(Path(setting.workspace, setting.cwd))
+    except ValueError:  # a NUL, or half a character
+        return setting.workspace
 
 
 def policy_failed(error: Exception) -> Deny:

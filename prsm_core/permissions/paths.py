@@ -18,6 +18,7 @@ from prsm_core.permissions.names import (
     protected_part,
     secret_part,
 )
+from prsm_core.permissions.own_state import own_state
 from prsm_core.permissions.patterns import Sight, UntoldError, expand
 from prsm_core.permissions.tree import Bounds, Trees
 from prsm_core.permissions.within import is_within
@@ -26,6 +27,7 @@ from prsm_core.shell.words import Found, Word
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from prsm_core.permissions.own_state import OwnState
     from prsm_core.permissions.patterns import Hit
     from prsm_core.permissions.tree import Reach
 
@@ -91,13 +93,22 @@ def has_second_name(path: str) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
 
-def why_not_read(path: str, cwd: str, workspace: str) -> str | None:
-    """Return why a file tool may not read a path without asking, None if it may."""
+def why_not_read(path: str, cwd: str, workspace: str, own: OwnState | None = None) -> str | None:
+    """Return why a file tool may not read a path without asking, None if it may.
+
+    PRSM's own state, by default where the environment has it, is secret but for what is handed to
+    agents.
+    """
+    own = own or own_state()
     if "\0" in path:
         return f"{path!r} is not a path"
     folder = os.path.realpath(Path(workspace, cwd))
     for resolved in _meanings(path, folder):
-        if (part := secret_part(_below(resolved, workspace, folder))) is not None:
+        if (trespass := own.why_not(resolved)) is not None:
+            return trespass.reason
+        below = own.below_handed(resolved)
+        below = _below(resolved, workspace, folder) if below is None else below
+        if (part := secret_part(below)) is not None:
             return f"{part} may hold a secret"
     return None
 
@@ -121,6 +132,7 @@ class _Looks:
 
     workspace: str
     trees: Trees
+    own: OwnState | None = None
     left: int = MAX_LOOKS
     root: str | None = None
     sight: Sight = field(default_factory=Sight)
@@ -151,12 +163,14 @@ class Place:
     elsewhere: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, cwd: str, workspace: str, trees: Trees | None = None) -> Place | None:
+    def of(
+        cls, cwd: str, workspace: str, trees: Trees | None = None, own: OwnState | None = None
+    ) -> Place | None:
         """Return the place of a command, None when it runs outside the workspace.
 
-        `trees` are the indexes that are kept between decisions.
+        `trees` are the indexes that are kept between decisions, `own` is PRSM's own state.
         """
-        looks = _Looks(workspace, trees or Trees())
+        looks = _Looks(workspace, trees or Trees(), own)
         if cwd in {workspace, ".", ""}:
             return cls(looks)
         try:
@@ -225,6 +239,11 @@ class Place:
             if index.why_not(resolved, reach, self.looks.bounds) is not None:
                 return False
         return True
+
+    def is_handed(self, word: Word) -> bool:
+        """Return whether an argument is the full path of what PRSM hands to agents."""
+        own, text = self.looks.own, os.path.normpath(word.text)
+        return own is not None and word.known and own.is_handed(text)
 
     def is_writable(self, word: Word) -> bool:
         """Return whether an argument may be written: ordinary and not protected."""

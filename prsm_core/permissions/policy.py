@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import ASK_OPTIONS, LOOK_UPS, Allow, Ask, Deny
 from prsm_core.permissions.allowed_by_rule import is_allowed_by
-from prsm_core.permissions.command_setting import MAX_PART, CommandSetting, policy_failed
+from prsm_core.permissions.command_setting import (
+    MAX_PART,
+    CommandSetting,
+    folder_of,
+    policy_failed,
+)
 from prsm_core.permissions.danger import script_danger
 from prsm_core.permissions.lookups import are_lookups
 from prsm_core.permissions.offers import with_rules
+from prsm_core.permissions.own_state import own_state
 from prsm_core.permissions.paths import Place
 from prsm_core.permissions.renamed import renamed
 from prsm_core.permissions.rules import (
@@ -30,6 +36,7 @@ from prsm_core.permissions.rules import (
 from prsm_core.permissions.safe import all_acceptable, is_safe, is_safe_text
 from prsm_core.permissions.staying import stays_inside
 from prsm_core.permissions.tree import Trees
+from prsm_core.permissions.trespass import why_not_command
 from prsm_core.permissions.understood import code_of_unknown_program, is_understood
 from prsm_core.shell import read_script
 from prsm_core.shell.may_contain import may_contain
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from prsm_core.domain.permissions import Verdict
+    from prsm_core.permissions.own_state import OwnState, Trespass
     from prsm_core.permissions.rules import Rule, Rules
     from prsm_core.shell import Command, Script
 
@@ -61,7 +69,7 @@ class CommandPolicyStore:
     A rule is the first words of a command. `workspace_allow` holds only where the user trusts the
     workspace it came from; ask and deny rules of an untrusted workspace are rules like any other.
     `broken` says why not all rules to ask and to deny could be read: then nothing but safe
-    commands is allowed.
+    commands is allowed. `own` is PRSM's own state, by default where the environment has it.
     """
 
     def __init__(
@@ -72,12 +80,14 @@ class CommandPolicyStore:
         *,
         workspace_allow: Iterable[str | Sequence[str]] = (),
         broken: str | None = None,
+        own: OwnState | None = None,
     ) -> None:
         self._allow = tuple(map(rule_words, allow))
         self._workspace_allow = tuple(map(rule_words, workspace_allow))
         self._ask = by_program(map(rule_words, ask))
         self._deny = by_program(map(rule_words, deny))
         self._broken = broken
+        self._own = own_state() if own is None else own
         self._trees = Trees()
 
     def decide(self, command: str, setting: CommandSetting) -> Verdict:
@@ -100,9 +110,14 @@ class CommandPolicyStore:
         ruled = self._ruled(script, place)
         if ruled is not None and isinstance(ruled.verdict, Deny):
             return ruled
-        is_safe_script = _is_safe(command, script, place, setting)
+        trespass = self._trespass(command, script, setting)
+        if trespass is not None and trespass.is_unseen:
+            return Judgement(verdict=Deny(trespass.reason))
+        is_safe_script = trespass is None and _is_safe(command, script, place, setting)
         if setting.mode is PermissionMode.PLAN and not is_safe_script:
             return Judgement(verdict=Deny("plan mode runs safe commands only"))
+        if trespass is not None:
+            return Judgement(verdict=Ask(trespass.reason, ONCE))
         if ruled is not None:
             return ruled
         if is_safe_script:
@@ -130,6 +145,10 @@ class CommandPolicyStore:
         """Return a Deny when a deny rule matches a command anywhere in the text."""
         found = self._ruled(read_script(command))
         return found.verdict if found and isinstance(found.verdict, Deny) else None
+
+    def trespass(self, command: str, setting: CommandSetting) -> Trespass | None:
+        """Return why a command is not for agents by PRSM's own state, None if it may be."""
+        return self._trespass(command, read_script(command), setting)
 
     def asked(self, command: str, setting: CommandSetting) -> Ask | None:
         """Return an Ask when a rule wants one, or when a deny rule may be evaded or missing."""
@@ -204,7 +223,10 @@ class CommandPolicyStore:
             rules.setdefault(program, []).extend(new)
 
     def _place(self, setting: CommandSetting) -> Place | None:
-        return Place.of(setting.cwd, setting.workspace, self._trees)
+        return Place.of(setting.cwd, setting.workspace, self._trees, self._own)
+
+    def _trespass(self, command: str, script: Script, setting: CommandSetting) -> Trespass | None:
+        return why_not_command(command, script, (folder_of(setting),), self._own)
 
     def _allowing(self, setting: CommandSetting) -> tuple[Rule, ...]:
         return self._allow + (self._workspace_allow if setting.trusted else ())

@@ -51,6 +51,7 @@ RECORDS: Table = {
         "settings": _SETTINGS,
         "forget": maybe(_CODE),
         "program": FLAG,
+        "handed": TEXTS,
     },
     PermissionCheckSpec: {
         **_COMMON,
@@ -71,6 +72,7 @@ RECORDS: Table = {
         "maxsize": COUNT,
         "overflow": one_of("drop_oldest", "drop_newest"),
         "settings": _SETTINGS,
+        "unseen": maybe(TEXT),
     },
     FrontendSpec: {
         **_COMMON,

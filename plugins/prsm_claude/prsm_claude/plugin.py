@@ -22,4 +22,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         good_for="Anthropic's models: planning, coding, review",
         factory="prsm_claude.provider:build",
         settings="prsm_claude.section:SETTINGS",
+        # Where Claude Code puts the results of tools that are too long for its model.
+        handed=("claude-home/projects/*/*/tool-results",),
     )

@@ -23,4 +23,5 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         factory="prsm_codex.provider:build",
         settings="prsm_codex.section:SETTINGS",
         forget="prsm_codex.forgetting:forget",
+        handed=("tmp",),
     )

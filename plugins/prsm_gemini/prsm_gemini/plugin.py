@@ -22,4 +22,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         good_for="Google's models: large contexts, coding",
         factory="prsm_gemini.provider:build",
         settings="prsm_gemini.section:SETTINGS",
+        # The last is where Gemini CLI puts the results of tools that are too long for its model.
+        handed=("agents/*/tmp", "agents/*/.gemini/tmp/*/tool-outputs"),
     )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGES = ".prism/protocols"  # of a workspace that is trusted
+MEASUREMENTS = "_measurements"  # of PRSM's state
 
 
 def kept_folder() -> Path:
@@ -25,4 +26,4 @@ def _kept_in(state: Path) -> Path:
 
 def measurements_folder() -> Path:
     """Return the folder that measurements go to where the settings name none."""
-    return state_folder() / "_measurements"
+    return state_folder() / MEASUREMENTS

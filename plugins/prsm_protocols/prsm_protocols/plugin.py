@@ -14,6 +14,8 @@ from prsm_core import (
     hookimpl,
 )
 
+from prsm_protocols.places import MEASUREMENTS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -115,6 +117,7 @@ def prsm_event_sinks() -> Iterator[EventSinkSpec]:
         summary="Writes what agents under a protocol do, as records by day and run.",
         factory="prsm_protocols.measurement:MeasurementSink",
         settings="prsm_protocols.section:MEASUREMENTS",
+        unseen=MEASUREMENTS,
         kinds=frozenset(
             {
                 *("agent_spawned", "agent_labels_changed", "agent_state_changed", "turn_finished"),
@@ -135,4 +138,5 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         settings="prsm_protocols.program.section:SETTINGS",
         selectable=False,  # it has no model of its own
         program=True,
+        handed=("agents/*/home", "agents/*/run"),
     )

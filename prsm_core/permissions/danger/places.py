@@ -36,7 +36,7 @@ def _word_danger(command: Command, place: Place) -> str | None:
     if command.name in SPEAKERS:
         if any(secret_part(word.text) for word in command.reads):
             return "it reads a secret file"
-    elif reason := _argument_danger(words):
+    elif reason := _argument_danger(word for word in words if not place.is_handed(word)):
         return reason
     if command.name in _LEAVERS and any(map(place.is_outside, filter(_is_path, words))):
         return "it leaves the workspace"

@@ -62,9 +62,9 @@ _AGENTS = word_set("claude codex gemini")
 _AGENTS_INFORM = word_set("--version -v -V --help -h help version doctor")
 _PRSM = word_set("prsm prism")
 _PRSM_INFORMS = word_set(
-    "tree events history plugins providers doctor sessions models snapshots changes --help -h"
-    " --version config sim demo"
+    "tree plugins providers doctor models --help -h --version config sim demo"
 )
+_PRSM_SHOWS = word_set("events history sessions snapshots changes logs export diff why")
 _PRSM_POLICY_INFORMS = word_set("check list")
 
 
@@ -85,7 +85,8 @@ def program_danger(command: Command) -> str | None:
     if name in _AGENTS and not (len(arguments) == 1 and arguments[0] in _AGENTS_INFORM):
         return "starts an agent outside the tree"
     if name in _PRSM and not _prsm_informs(arguments):
-        return "changes what agents may do"
+        is_shown = arguments[0] in _PRSM_SHOWS
+        return "shows PRSM's own state" if is_shown else "changes what agents may do"
     reason = _REASONS.get(name) or _REASONS.get(ungnu(name))
     if reason is None and _PATTERN.fullmatch(name):
         return "deletes or overwrites data"

@@ -1,0 +1,285 @@
+"""Whether a command, or the arguments of a tool, lead to PRSM's own state.
+
+A text is looked at twice: as it is written, with quotes removed and known variables in place, and
+by the words that the shell makes of it, each followed from the folders that the command may be in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.permissions.own_state import Trespass
+from prsm_core.permissions.within import is_within
+from prsm_core.shell.words import word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from prsm_core.permissions.own_state import OwnState
+    from prsm_core.shell import Command, Script
+
+MAX_PATH = 1_000  # characters; a longer text is no path
+MAX_LOOKS = 2_000  # at paths for one decision
+MAX_BASES = 20  # folders from which relative paths are followed
+MAX_STRINGS = 500  # in the arguments of one call
+_TOO_MANY = Trespass("it names more paths than are looked at")
+
+# What may stand between two paths in a text.
+_BREAKS = re.compile(r"[\s;|&<>()`,=#]|[:@](?=[/~.])")
+_QUOTES = re.compile(r"\\\n|[\"'\\]")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)[^{}$]{0,100}\})")
+_TILDE = re.compile(r"(?:^|(?<=[\s=:;|&(<>@,]))~[\w.-]*(?=/|$|[\s;|&)<>])")
+_WILD = re.compile(r"[*?\[{]")
+_SLASHES = re.compile(r"^/{2,}")
+# Variables whose values are known; what else a text expands is only known when it runs.
+_USUAL = {
+    "HOME": "~",
+    "XDG_CONFIG_HOME": "~/.config",
+    "XDG_DATA_HOME": "~/.local/share",
+    "XDG_STATE_HOME": "~/.local/state",
+}
+_OWN_VARIABLE = "PRSM_HOME"
+
+# They read all below a folder, or hand it on.
+_WALKERS = word_set(
+    "rg ag ack rgrep ugrep diff cp mv tar bsdtar zip 7z 7za rsync scp sftp pax ditto rclone"
+)
+_GREPS = word_set("grep egrep fgrep zgrep")
+_FINDERS = word_set("find fd fdfind locate plocate")
+_FIND_RUNS = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch -delete")
+# Their first operand is no path, and without one they read where they are.
+_SEARCHERS = _GREPS | word_set("rg ag ack rgrep ugrep")
+_RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(?:dereference-)?recursive|--directories=recurse|recurse")
+_PATTERN_GIVEN = re.compile(r"-[A-Za-z]*[ef]|--(?:regexp|file)(?:=|$)|--files$")
+
+
+def why_not_command(
+    text: str, script: Script, folders: Sequence[str], own: OwnState
+) -> Trespass | None:
+    """Return why a command is not for agents by the paths in it, None if nothing is against it.
+
+    `folders` are those that it may run in, resolved.
+    """
+    written = _paths_in(text)
+    asked = Trespass(f"${_OWN_VARIABLE} is PRSM's own state") if _names_home(script) else None
+    asked = _strongest(asked, _mentioned(text, written, own))
+    if asked is not None and asked.is_unseen:
+        return asked
+    words = [*written, *_words(script)]
+    bases = _bases(words, folders, own)
+    asked = _strongest(asked, _named(words, bases, own))
+    if asked is None and _reads_whole(script, bases, own):
+        asked = Trespass("it reads a folder with PRSM's own state or the user's keys in it")
+    return asked
+
+
+def why_not_arguments(
+    arguments: Mapping[str, Any], folder: str, own: OwnState
+) -> Trespass | None:
+    """Return why a call is not for agents by the paths in its arguments, whatever its tool is."""
+    asked: Trespass | None = None
+    for count, text in enumerate(_strings(arguments)):
+        if count >= MAX_STRINGS:
+            return asked or _TOO_MANY
+        written = _paths_in(text)
+        found = _mentioned(text, written, own)
+        if len(text) <= MAX_PATH:
+            words = [text, *written]
+            found = _strongest(found, _named(words, [folder], own))
+        asked = _strongest(asked, found)
+    return asked
+
+
+def why_not_path(path: str, folder: str, own: OwnState, *, walks: bool) -> Trespass | None:
+    """Return why the path, or pattern, of a file tool is not for agents.
+
+    `walks` says that the tool reads all below it.
+    """
+    expanded = os.path.expanduser(path)  # noqa: PTH111 - it may be a pattern
+    absolute = os.path.normpath(f"{folder}/{expanded}" if expanded[:1] != "/" else expanded)
+    asked = _in_folder(expanded, folder, own)
+    if asked is None and walks and own.is_above(absolute):
+        return Trespass(f"PRSM's own state lies below {absolute}")
+    return asked
+
+
+def _strongest(one: Trespass | None, other: Trespass | None) -> Trespass | None:
+    if one is None or (other is not None and other.is_unseen):
+        return other
+    return one
+
+
+def _names_home(script: Script) -> bool:
+    return _OWN_VARIABLE in script.variables
+
+
+def _paths_in(text: str) -> list[str]:
+    """Return what may be paths in a text, without quotes and with homes in their place."""
+    found: dict[str, None] = {}
+    for word in filter(None, _BREAKS.split(_expanded(text))):
+        found[word] = None
+        if word[0] == "-" and (at := word.find("/")) > 0:  # an option with its value: -C/x
+            found[word[at:]] = None
+    return list(found)
+
+
+def _expanded(text: str) -> str:
+    plain = _QUOTES.sub("", text)
+    if "$" in plain:
+        plain = _VARIABLE.sub(_value, plain)
+    if "~" in plain:
+        plain = _TILDE.sub(lambda match: os.path.expanduser(match.group()), plain)  # noqa: PTH111
+    return plain
+
+
+def _value(match: re.Match[str]) -> str:
+    name = match[1] or match[2]
+    usual = _USUAL.get(name)
+    if usual is None:
+        return match.group()
+    return os.environ.get(name) or os.path.expanduser(usual)  # noqa: PTH111 - of a text
+
+
+def _mentioned(text: str, written: Iterable[str], own: OwnState) -> Trespass | None:
+    """Return why a text that names a path of PRSM's own is not for agents, by its letters."""
+    asked: Trespass | None = None
+    for path in (*_absolute(written), *_with_blanks(text, own)):
+        asked = _strongest(asked, _of_text(path, own))
+    return asked
+
+
+def _absolute(words: Iterable[str]) -> Iterator[str]:
+    for word in words:
+        if word.startswith("/") and len(word) <= MAX_PATH:
+            yield os.path.normpath(_SLASHES.sub("/", word))
+
+
+def _with_blanks(text: str, own: OwnState) -> Iterator[str]:
+    """Yield paths below folders whose names a split at blanks takes apart."""
+    for root in own.roots:
+        if _BREAKS.search(root) and (at := text.find(root)) >= 0:
+            yield os.path.normpath(root + _BREAKS.split(text[at + len(root) :], maxsplit=1)[0])
+
+
+def _of_text(path: str, own: OwnState) -> Trespass | None:
+    return own.why_not_pattern(path) if _WILD.search(path) else own.why_not(path)
+
+
+def _words(script: Script) -> list[str]:
+    found: dict[str, None] = {}
+    for command in script.commands:
+        for word in (*command.words[1:], *command.reads, *command.writes):
+            if 0 < len(word.text) <= MAX_PATH:
+                found[word.text] = None
+                found.update(dict.fromkeys(_BREAKS.split(word.text)))
+    return list(filter(None, found))
+
+
+def _bases(words: Iterable[str], folders: Sequence[str], own: OwnState) -> list[str]:
+    """Return the folders that relative paths may be of: one above PRSM's own may be entered."""
+    bases = list(folders)
+    for word in words:
+        if len(word) > MAX_PATH or len(bases) >= MAX_BASES:
+            continue
+        for base in tuple(bases):
+            path = _joined(base, word)
+            if path not in bases and (own.is_above(path) or own.is_above(_resolved(path, base))):
+                bases.append(path)
+    return bases
+
+
+def _joined(base: str, word: str) -> str:
+    return os.path.normpath(_SLASHES.sub("/", word) if word[0] == "/" else f"{base}/{word}")
+
+
+def _named(words: Iterable[str], bases: Sequence[str], own: OwnState) -> Trespass | None:
+    asked: Trespass | None = None
+    looks = MAX_LOOKS
+    for word in dict.fromkeys(words):
+        for base in bases:
+            looks -= 1
+            if looks < 0:
+                return asked or _TOO_MANY
+            asked = _strongest(asked, _in_folder(word, base, own))
+    return asked
+
+
+def _in_folder(word: str, base: str, own: OwnState) -> Trespass | None:
+    """Return why what a word names in a folder is not for agents, links followed."""
+    if not word or len(word) > MAX_PATH or "\0" in word:
+        return None
+    path = _joined(base, word)
+    found = _of_text(path, own)
+    if found is not None and found.is_unseen:
+        return found
+    resolved = _resolved(path, base)
+    return found if resolved == path else _strongest(found, _of_text(resolved, own))
+
+
+def _resolved(path: str, base: str) -> str:
+    """Return where a path leads that lies in a resolved folder or is absolute.
+
+    A path that cannot be followed, such as what another user's process has open, is itself.
+    """
+    try:
+        if path.rpartition("/")[0] == base:
+            _ = os.readlink(path)  # noqa: PTH115 - for each word of a command; most are no links
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
+
+
+def _reads_whole(script: Script, bases: Sequence[str], own: OwnState) -> bool:
+    """Return whether a command reads all of a folder that secrets lie below."""
+    passes_on = any(not word.exact for command in script.commands for word in command.words)
+    home = os.path.expanduser("~")  # noqa: PTH111 - of a text
+
+    def is_secret(path: str) -> bool:
+        is_home = is_within(home, path) and path not in bases and home != "/"
+        return is_home or own.is_above(path)
+
+    for command in script.commands:
+        if _walks(command, passes_on=passes_on) and any(
+            map(is_secret, _operands(command, script, bases))
+        ):
+            return True
+    return False
+
+
+def _walks(command: Command, *, passes_on: bool) -> bool:
+    if command.name in _GREPS:
+        return any(_RECURSIVE.match(text) for text in command.texts[1:])
+    if command.name in _FINDERS:
+        return passes_on or not _FIND_RUNS.isdisjoint(command.texts)
+    return command.name in _WALKERS
+
+
+def _operands(command: Command, script: Script, bases: Sequence[str]) -> Iterator[str]:
+    words = [word for word in command.words[1:] if not word.text.startswith("-")]
+    is_given = any(map(_PATTERN_GIVEN.match, command.texts[1:]))
+    if command.name in _SEARCHERS and not is_given:
+        words = words[1:]
+    if not words and command.name in _SEARCHERS | _FINDERS:
+        yield from bases
+    variables = script.variables & _USUAL.keys()
+    for word in words:
+        texts = [_expanded(word.text)] if word.exact or word.text else []
+        if not word.exact:
+            texts += [f"{_expanded(f'${name}')}{word.text}" for name in variables]
+        yield from (_joined(base, text) for text in filter(None, texts) for base in bases)
+
+
+def _strings(value: Any, depth: int = 8) -> Iterator[str]:
+    """Yield the texts in the arguments of a call; what is nested too deep is one text."""
+    if isinstance(value, str):
+        yield value
+    elif depth == 0:
+        yield str(value)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _strings(each, depth - 1)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _strings(each, depth - 1)

@@ -114,7 +114,14 @@ async def open_app(
         async with (
             OrchestrationEngine(config) as engine,
             aclosing(LocalApp(engine, options, store, lock.session, state_dir=paths.state)) as app,
-            ControlServer(app, lock, start_soon=engine.start_soon, clock=clock, end=app.aclose),
+            ControlServer(
+                app,
+                lock,
+                start_soon=engine.start_soon,
+                clock=clock,
+                end=app.aclose,
+                parting=owned.parting,
+            ),
         ):
             yield app
 
@@ -164,6 +171,7 @@ def _parts_of(owned: Owned, tools: ToolTable, options: RunOptions) -> dict[str, 
         "ids": Ids(owned.clock.time),
         "state_dir": owned.state_dir,
         "redactor": owned.redactor,
+        "parting": owned.parting,
     }
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.interfaces.sink import EventSinkSpec
     from prsm_core.interfaces.store import Store
+    from prsm_core.kit.parting import Parting
     from prsm_core.permissions import PermissionBroker
     from prsm_core.workspace.shadow.opening import Shadows
 
@@ -71,3 +72,4 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     own_rules: OwnRules | None = None  # where the rules of a person's answers go
     shadows: Shadows | None = None  # None: nobody looks after the files
     skills: SkillPlaces | None = None  # None: agents are told of none
+    parting: Parting | None = None  # None: one of its own

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.frontend import RunResult
+    from prsm_core.kit.parting import Parting
 
 
 class _Ends(Struct, eq=False):
@@ -63,6 +64,7 @@ class CurrentRun:
         prepare: Makes ready what a run must not begin without.
         leave_naming: Lets the session's name be: the run ends.
         settle: Has done what belongs to a run, before its end is written.
+        parting: Says how long what ends is waited for, once the time limit is over.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class CurrentRun:
         prepare: Callable[[], Awaitable[object]],
         leave_naming: Callable[[], None],
         settle: Callable[[], Awaitable[None]],
+        parting: Parting,
     ) -> None:
         self._config = config
         self._journal = journal
@@ -93,6 +96,7 @@ class CurrentRun:
         self._prepare = prepare
         self._leave_naming = leave_naming
         self._settle = settle
+        self._parting = parting
         self._finishing = asyncio.Lock()  # held while an end is written
         self._started: float | None = None  # monotonic, of the open run
         self._ends: _Ends | None = None  # of the newest run
@@ -145,6 +149,7 @@ class CurrentRun:
         async with self._finishing:  # the run before is over first, and its sinks are closed
             self.check_idle()
             self._abort.take(signal)
+            self._parting.stay()
             self._started = config.clock.now()
         future = asyncio.get_running_loop().create_future
         ends = self._ends = _Ends(outcome=future(), interrupted=future(), left=future())
@@ -194,6 +199,8 @@ class CurrentRun:
             clock = self._config.clock
             if not await first_of(clock, left, lambda: self._until_over(master, ends)):
                 why = f"the run's time limit of {limit:g} s is over"
+                self._parting.begin()
+                self._agents.stop_below(master)
                 await self._agents.kill_tree(master, why)
             elif ends.interrupted.done():
                 await self._agents.kill_tree(master, INTERRUPTED.error or "")
@@ -261,8 +268,7 @@ class CurrentRun:
         async with self._finishing:
             if not outcome.done():
                 self._leave_naming()
-                if self._changes is not None:
-                    await self._changes.finish()
+                await self._look_last()
                 await self._sinks.settle()
                 redact = self._journal.redact
                 said = replace(end, summary=redact(end.summary), error=redact(end.error))
@@ -270,6 +276,15 @@ class CurrentRun:
             if ends is self._ends:
                 await self._sinks.aclose()
             return outcome.result()
+
+    async def _look_last(self) -> None:
+        """Find what has changed in the files until now, as far as there is time for it."""
+        if self._changes is None:
+            return
+        seconds, clock = self._parting.rest(), self._config.clock
+        if not await first_of(clock, seconds, self._changes.finish):
+            text = "the last look at the files was left: the run's time is over"
+            self._journal.note("notice", level="warning", text=text)
 
     async def _write_end(self, outcome: asyncio.Future[RunResult], end: RunResult) -> None:
         await self._settle()

@@ -44,7 +44,8 @@ class OrchestrationEngine:
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
-        self._background = Background(self._surprise, config.clock)
+        self._background = Background(self._surprise, config.clock, config.parting)
+        self.parting = self._background.parting
         self.feed = Feed(config.store, self._background)
         self.journal = Journal(
             config.store,
@@ -113,6 +114,7 @@ class OrchestrationEngine:
             prepare=parts.sandbox.prepare,
             leave_naming=self._starting.leave_naming,
             settle=parts.settle,
+            parting=self.parting,
         )
 
     async def __aenter__(self) -> Self:

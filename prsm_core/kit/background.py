@@ -14,6 +14,9 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from prsm_core.kit.clocks import SystemClock
+from prsm_core.kit.parting import Parting
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
     from types import TracebackType
@@ -30,11 +33,18 @@ _log = logging.getLogger("prsm.engine")
 
 
 class Background:
-    """Owns the engine's tasks; leaving it ends them."""
+    """Owns the engine's tasks; leaving it ends them.
 
-    def __init__(self, on_error: OnError, clock: Clock | None = None) -> None:
+    Attributes:
+        parting: Says how long anything that ends may be waited for.
+    """
+
+    def __init__(
+        self, on_error: OnError, clock: Clock | None = None, parting: Parting | None = None
+    ) -> None:
         self._on_error = on_error
         self._clock = clock
+        self.parting = parting or Parting(clock or SystemClock())
         self._is_over = False
         self._is_late = False
         self._changed = asyncio.Event()  # a task has ended, or the time to end is over
@@ -58,7 +68,7 @@ class Background:
         for task in self._tasks:
             _log.warning("%s does not end: it is left behind", task.get_name())
         if self._finishing:
-            await asyncio.wait(self._finishing)
+            await asyncio.wait(self._finishing, timeout=self.parting.rest())
         if cancelled is not None:
             raise cancelled
 
@@ -66,7 +76,7 @@ class Background:
         """Wait for the end of all tasks, for a bounded time; return a cancellation meanwhile."""
         cancelled = None
         later = (self._clock or asyncio.get_running_loop()).call_later
-        timer = later(LEAVE_SECONDS, self._expire) if self._tasks else None
+        timer = later(self.parting.most(LEAVE_SECONDS), self._expire) if self._tasks else None
         while self._tasks and not self._is_late:
             self._changed.clear()
             try:

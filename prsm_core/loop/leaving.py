@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,12 +13,32 @@ if TYPE_CHECKING:
 
 EXIT_SECONDS = 5.0  # how long threads, and what is registered to run at exit, may take
 
+_leave_at: float | None = None  # monotonic, of this process
 _left_behind: list[Any] = []  # for ever: to throw such a task away would run its code once more
 
 
 def leave_behind(task: object) -> None:
     """Keep a task that does not end as it is; the process ends without throwing it away."""
     _left_behind.append(task)
+
+
+def leave_within(seconds: float) -> None:
+    """Have the process end within so many seconds, whatever does not end by itself."""
+    global _leave_at
+    _leave_at = time.monotonic() + seconds
+
+
+def leave_whenever() -> None:
+    """Let the process take its time again."""
+    global _leave_at
+    _leave_at = None
+
+
+def time_to_leave(seconds: float) -> float:
+    """Return how long a wait of so many seconds may take: half of what is left, if that is less."""
+    if _leave_at is None:
+        return seconds
+    return min(seconds, max(_leave_at - time.monotonic(), 0.0) / 2)
 
 
 def see_out(code: int) -> None:
@@ -33,7 +54,7 @@ def see_out(code: int) -> None:
 
 
 def _end_late(code: int) -> None:
-    threading.Event().wait(EXIT_SECONDS)
+    threading.Event().wait(time_to_leave(EXIT_SECONDS))
     frames, main = sys._current_frames(), threading.main_thread()
     threads = [thread for thread in threading.enumerate() if not thread.daemon and thread != main]
     kept = [

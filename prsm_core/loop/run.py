@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prsm_core.loop.blame import place_of_error, place_of_frame, place_of_task
 from prsm_core.loop.blocking import watched
 from prsm_core.loop.interrupts import is_interrupt, note_interrupt, noting_interrupts
-from prsm_core.loop.leaving import leave_behind
+from prsm_core.loop.leaving import leave_behind, leave_whenever, time_to_leave
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -38,6 +38,7 @@ def run_to_end(main: Coroutine[Any, Any, T]) -> T:
 
     Raises KeyboardInterrupt after Ctrl-C, as `asyncio.run` does.
     """
+    leave_whenever()
     loop = asyncio.new_event_loop()
     executor = ThreadPoolExecutor(thread_name_prefix="asyncio")
     loop.set_default_executor(executor)
@@ -149,11 +150,11 @@ def _wait(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]]) -> Non
 
 
 async def _some_time_for(tasks: set[asyncio.Task[Any]]) -> None:
-    await asyncio.wait(tasks, timeout=END_SECONDS)
+    await asyncio.wait(tasks, timeout=time_to_leave(END_SECONDS))
 
 
 def _end_threads(executor: ThreadPoolExecutor) -> None:
     """End the threads of `asyncio.to_thread`; what blocks them has a moment to end."""
     ending = threading.Thread(target=executor.shutdown, daemon=True)
     ending.start()
-    ending.join(THREAD_SECONDS)
+    ending.join(time_to_leave(THREAD_SECONDS))

@@ -322,9 +322,7 @@ class PermissionBroker:
             reasons += [why_not_region(path, *where, *leases) for path in paths]
         return next(filter(None, reasons), None)
 
-    def _trespass(
-        self, request: PermissionRequest, context: PermissionContext
-    ) -> Trespass | None:
+    def _trespass(self, request: PermissionRequest, context: PermissionContext) -> Trespass | None:
         """Return why what is asked for leads to PRSM's own state, None if it does not."""
         command = _command(request)
         if command is None and self._own_tool(request, context) is not None:

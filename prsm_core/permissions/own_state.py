@@ -18,7 +18,7 @@ from prsm_core.kit.places import OwnFolders, own_folders
 from prsm_core.permissions.within import is_within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.sink import EventSinkSpec

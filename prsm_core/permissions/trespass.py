@@ -51,7 +51,9 @@ _FINDERS = word_set("find fd fdfind locate plocate")
 _FIND_RUNS = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch -delete")
 # Their first operand is no path, and without one they read where they are.
 _SEARCHERS = _GREPS | word_set("rg ag ack rgrep ugrep")
-_RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(?:dereference-)?recursive|--directories=recurse|recurse")
+_RECURSIVE = re.compile(
+    r"-[A-Za-z]*[rR]|--(?:dereference-)?recursive|--directories=recurse|recurse"
+)
 _PATTERN_GIVEN = re.compile(r"-[A-Za-z]*[ef]|--(?:regexp|file)(?:=|$)|--files$")
 
 
@@ -75,9 +77,7 @@ def why_not_command(
     return asked
 
 
-def why_not_arguments(
-    arguments: Mapping[str, Any], folder: str, own: OwnState
-) -> Trespass | None:
+def why_not_arguments(arguments: Mapping[str, Any], folder: str, own: OwnState) -> Trespass | None:
     """Return why a call is not for agents by the paths in its arguments, whatever its tool is."""
     asked: Trespass | None = None
     for count, text in enumerate(_strings(arguments)):

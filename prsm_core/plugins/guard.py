@@ -159,7 +159,7 @@ class Guest:
             if visit.leave():
                 _log.warning("%s does not end its %s: it is left behind", self, what)
         if visit.is_late:
-            raise TooLateError(self, what, f"it did not end within {seconds:g} s")
+            raise TooLateError(self, what, f"it did not end within {seconds:.3g} s")
         answer: T = visit.task.result()
         return answer
 
@@ -304,7 +304,7 @@ class Stay:
             raise self._too_late()
 
     def _too_late(self) -> TooLateError:
-        return TooLateError(self._guest, self._what, f"it did not end within {self._seconds:g} s")
+        return TooLateError(self._guest, self._what, f"it did not end within {self._seconds:.3g} s")
 
     def _expire(self) -> None:
         if self._scope is not None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from prsm_core.domain.agents import AgentState
 from prsm_core.errors import AgentSpawnError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.testing.fake_clock import FakeClock
@@ -68,12 +69,13 @@ def stubborn(opened):
     async def open_team(provider):
         async with opened(clock=FakeClock(), others=(provider.spec(),)) as team:
 
-            def start(**behaviours):
+            def start(limit=None, **behaviours):
                 provider.behaviours.update(behaviours)
                 running = asyncio.get_running_loop().create_future()
 
                 async def drive():
-                    running.set_result(await team.engine.run("do it", provider="stubborn"))
+                    run = team.engine.run("do it", provider="stubborn", timeout_s=limit)
+                    running.set_result(await run)
 
                 _ = team.engine.start_soon(drive(), name="run")
                 return running
@@ -202,3 +204,34 @@ async def test_an_agent_fails_whose_provider_never_ends_a_turn(stubborn):
         assert (await start(master=master, a=a_child)).status == "completed"
         provider.released.set()
         await team.settled()
+
+
+@pytest.mark.parametrize("kinds", [("turns",), ("sessions",), ("turns", "sessions", "close")])
+async def test_a_time_limit_waits_for_all_of_them_together(stubborn, kinds):
+    """A tree four deep, whose provider lets go of nothing: the engine is gone 15 s later."""
+    names = ["master", "a", "b", "c"]
+    provider = Stubborn(**{kind: names for kind in kinds if kind != "close"}, obeys=False)
+    if "close" in kinds:
+        provider.aclose = lambda: hold_on(provider.released)
+
+    def spawning(child):
+        async def act(agent):
+            if child is not None:
+                await agent.spawn(name=child)
+            await agent.hang()
+
+        return act
+
+    acts = {name: spawning(child) for name, child in zip(names, [*names[1:], None], strict=True)}
+    async with stubborn(provider) as (team, start):
+        running = start(limit=20.0, **acts)
+        await team.seen("turn_started", "c")
+        began = team.clock.now()
+        assert (await running).status == "killed"
+        assert team.clock.now() - began <= 20.0 + 15.0
+        await team.engine.shutdown()
+        assert team.clock.now() - began <= 20.0 + 15.0
+        provider.released.set()
+        await team.settled()
+    assert team.ledger.events()[-1]["type"] == "run_finished"
+    assert {team[name].state for name in names} == {AgentState.KILLED}

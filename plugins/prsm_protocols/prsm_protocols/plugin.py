@@ -13,7 +13,6 @@ from prsm_core import (
     ToolSpec,
     hookimpl,
 )
-
 from prsm_protocols.places import MEASUREMENTS
 
 if TYPE_CHECKING:

@@ -219,6 +219,13 @@ class AgentEnds:
         result = self._failure(record, reason, "killed")
         return await self.end_agent(record, AgentState.KILLED, result, reason=reason)
 
+    def stop_below(self, record: AgentRecord) -> None:
+        """Begin to stop all agents below one at once: those at the bottom wait for nobody's end."""
+        for child in record.live_children.values():
+            child.is_condemned = True
+            self._lives.begin_stop(child)
+            self.stop_below(child)
+
     def _condemn(self, record: AgentRecord, state: AgentState, reason: str, kind: str) -> None:
         """Decide an agent's end; with agents below it, its next step tells of that.
 

@@ -9,12 +9,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from prsm_core.domain.record import Record
+from msgspec import Struct
+
 from prsm_core.errors import AgentSpawnError
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
     from typing import Any
 
     from prsm_core.engine.state import AgentRecord
@@ -46,10 +47,12 @@ class Session(Protocol):
 SessionT = TypeVar("SessionT", bound=Session)
 
 
-class _Life(Record, Generic[SessionT], frozen=True):
+class _Life(Struct, Generic[SessionT], eq=False):
     record: AgentRecord
     session: SessionT
     task: asyncio.Task[None]
+    until: float | None = None  # monotonic: it is cancelled, and waited for until then
+    is_left: bool = False  # it was waited for, in vain: nobody does so again
 
 
 class Lives(Generic[SessionT]):
@@ -87,23 +90,33 @@ class Lives(Generic[SessionT]):
         """Return the tasks of all lives that have not let go of everything."""
         return [life.task for life in self._newest.values() if not life.task.done()]
 
+    def begin_stop(self, record: AgentRecord) -> None:
+        """Cancel an agent's life, once: a second time would break off its cleaning up."""
+        life = self._newest.get(record.agent_id)
+        if life is None or life.task.done() or life.until is not None:
+            return
+        life.until = self._clock.now() + self._background.parting.most(STOP_SECONDS)
+        if not life.task.cancelling():
+            life.task.cancel()
+
     async def stop(self, record: AgentRecord) -> None:
         """Cancel an agent's life and wait until it has let go of everything.
 
         What does not let go in time is left behind; its turn is closed in the ledger.
         """
         life = self._newest.get(record.agent_id)
-        if life is None or life.task.done():
+        if life is None or life.task.done() or life.is_left:
             return
         task = life.task
-        if not task.cancelling():  # a second time would break off its cleaning up
-            task.cancel()
-        if await first_of(self._clock, STOP_SECONDS, lambda: asyncio.wait({task})):
+        self.begin_stop(record)
+        left = max((life.until or 0.0) - self._clock.now(), 0.0)
+        if await first_of(self._clock, left, lambda: asyncio.wait({task})) or task.done():
             return
+        life.is_left = True
         life.session.leave_slot()
         who = (record.descriptor.provider, record.descriptor.name)
         _log.warning("provider %s does not let go of %s: its session is left behind", *who)
-        await first_of(self._clock, STOP_SECONDS, life.session.abandon_turn)
+        await self._within(STOP_SECONDS, life.session.abandon_turn)
 
     async def leave(self, record: AgentRecord) -> None:
         """Have an ended agent's life let go of everything, for no two may run at a time.
@@ -133,8 +146,11 @@ class Lives(Generic[SessionT]):
     async def _drain(self, records: Iterable[AgentRecord], seconds: float) -> None:
         late = [task for record in records if (task := self._open_task(record)) is not None]
         if late:
-            await first_of(self._clock, seconds, lambda: asyncio.wait(late))
+            await self._within(seconds, lambda: asyncio.wait(late))
         await self._stop(records)
+
+    async def _within(self, seconds: float, wait: Callable[[], Awaitable[object]]) -> bool:
+        return await first_of(self._clock, self._background.parting.most(seconds), wait)
 
     async def _stop(self, records: Iterable[AgentRecord]) -> None:
         alive = [record for record in records if self._open_task(record) is not None]
@@ -142,5 +158,6 @@ class Lives(Generic[SessionT]):
             await asyncio.gather(*map(self.stop, alive))
 
     def _open_task(self, record: AgentRecord) -> asyncio.Task[None] | None:
-        task = self.task_of(record.agent_id)
-        return None if task is None or task.done() else task
+        """Return the task of a life that is not over and was not left behind, else None."""
+        life = self._newest.get(record.agent_id)
+        return None if life is None or life.task.done() or life.is_left else life.task

@@ -30,6 +30,7 @@ from prsm_core.engine.control.wire import (
 from prsm_core.errors import ControlError, PrsmError
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.local_socket import bind_private
+from prsm_core.kit.parting import Parting
 
 if TYPE_CHECKING:
     import socket
@@ -71,9 +72,14 @@ class ControlServer:
         clock: Clock,
         operations: Mapping[str, Operation] = OPERATIONS,
         end: Callable[[], Awaitable[None]] | None = None,
+        parting: Parting | None = None,
     ) -> None:
-        """Serve `app` to the peers of the session's `lock`; `end` ends its run."""
+        """Serve `app` to the peers of the session's `lock`; `end` ends its run.
+
+        `parting` says how long peers are waited for at the end.
+        """
         self._lock = lock
+        self._parting = parting or Parting(clock)
         self._end = end
         self._is_closing = False
         self._start_soon = start_soon
@@ -101,7 +107,8 @@ class ControlServer:
         if self._server is not None:
             self._server.close()
         try:
-            await first_of(self._clock, CLOSING_SECONDS, self._until_answered)
+            seconds = self._parting.most(CLOSING_SECONDS)
+            await first_of(self._clock, seconds, self._until_answered)
             if self._end is not None:
                 await self._end()
         finally:
@@ -117,7 +124,8 @@ class ControlServer:
         last = await self._last_event()
         tasks = {connection.close(last) for connection in self._connections} | self._refused
         if tasks:
-            await first_of(self._clock, CLOSING_SECONDS, lambda: asyncio.wait(tasks))
+            seconds = self._parting.most(CLOSING_SECONDS)
+            await first_of(self._clock, seconds, lambda: asyncio.wait(tasks))
         for task in tasks:
             task.cancel()
 

@@ -479,7 +479,8 @@ class LocalApp:
                 task.cancel()
         await self._engine.shutdown()
         if driven := set(self._runs):
-            await first_of(self._engine.clock, CLOSING_SECONDS, lambda: asyncio.wait(driven))
+            seconds = self._engine.parting.most(CLOSING_SECONDS)
+            await first_of(self._engine.clock, seconds, lambda: asyncio.wait(driven))
             for task in driven:
                 task.cancel()
 

@@ -109,7 +109,8 @@ class FilesKeeper:
         """End git, and wait for what still uses it; nothing is done from now on."""
         self._is_closed = True
         await self._end_git()
-        if not await first_of(self._clock, CLOSE_SECONDS, self._until_idle):
+        seconds = self._background.parting.most(CLOSE_SECONDS)
+        if not await first_of(self._clock, seconds, self._until_idle):
             _log.warning("a thread at work on snapshots does not end: it is left behind")
 
     async def _until_idle(self) -> None:
@@ -118,7 +119,12 @@ class FilesKeeper:
 
     async def _use(self, folder: Path, work: Callable[[Shadow], T], seconds: float) -> T:
         await asyncio.sleep(0)  # what is entered now belongs to the task that `finish` makes
-        async with self._turn:
+        if not await first_of(self._clock, self._background.parting.rest(), self._turn.acquire):
+            raise ProcessError(
+                "git is at work on something else, and the run's time is over",
+                hint="nothing is lost; the next run looks again",
+            )
+        try:
             git = await self._open_git()
             loop = asyncio.get_running_loop()
             thread = loop.run_in_executor(None, lambda: work(self._shadow(folder, git)))
@@ -129,13 +135,17 @@ class FilesKeeper:
                 raise
             finally:
                 self._tell_notes()
+        finally:
+            self._turn.release()
 
     async def _within(self, seconds: float, thread: asyncio.Future[T]) -> T:
         """Return what a thread returns; one that takes too long ends since its git does."""
+        most = self._background.parting.most
+        seconds = most(seconds)
         if await first_of(self._clock, seconds, lambda: asyncio.wait({thread})):
             return thread.result()
         await self._end_git()
-        if await first_of(self._clock, CLOSE_SECONDS, lambda: asyncio.wait({thread})):
+        if await first_of(self._clock, most(CLOSE_SECONDS), lambda: asyncio.wait({thread})):
             thread.exception()  # it has ended by what is told now
         self._shadows.clear()  # those that come now wait for its lock, if it is left behind
         raise ProcessError(

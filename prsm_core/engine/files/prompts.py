@@ -117,7 +117,8 @@ class PromptSnapshots:
             wanted.set()
         if self._at_work:
             tasks = tuple(self._at_work)
-            await first_of(self._clock, END_SECONDS, lambda: asyncio.wait(tasks))
+            seconds = self._background.parting.most(END_SECONDS)
+            await first_of(self._clock, seconds, lambda: asyncio.wait(tasks))
 
     def _over(self, task: asyncio.Task[None], hold: Hold) -> None:
         self._at_work.discard(task)

@@ -156,7 +156,8 @@ class TreeKeeper:
         """Wait until what is merged is removed, for a while; the next start removes the rest."""
         tasks = set(self._leaving.values())
         if tasks:
-            await first_of(self._parts.clock, LEAVE_SECONDS, lambda: asyncio.wait(tasks))
+            seconds = self._parts.background.parting.most(LEAVE_SECONDS)
+            await first_of(self._parts.clock, seconds, lambda: asyncio.wait(tasks))
 
     async def recover(self, folder: Path) -> list[str]:
         """End what a process that has died has left in the repository of a folder.

@@ -17,7 +17,7 @@ from prsm_core.domain.turns import TurnEnded
 from prsm_core.engine.guarded.given import CAPABILITIES, EVENTS, MODELS, STATUS
 from prsm_core.errors import PluginError, PrsmError
 from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderSession
-from prsm_core.plugins.guard import Calling
+from prsm_core.plugins.guard import GRACE_SECONDS, Calling
 from prsm_core.plugins.values import first_problem
 
 if TYPE_CHECKING:
@@ -168,9 +168,11 @@ class GuardedProvider(Provider):
         make = partial(self.inner.open_session, request, host)
         return _Opening(make, self._guest, self._limits, self._clock, opener)
 
-    async def aclose(self) -> None:
+    async def aclose(self, seconds: float = CLOSE_SECONDS) -> None:
         """End what it started, for a bounded time; see Provider."""
-        await self._guest.within(CLOSE_SECONDS, "aclose", self.inner.aclose)
+        grace = min(GRACE_SECONDS, seconds / 2)
+        call, clock = self.inner.aclose, self._clock
+        await self._guest.within(seconds, "aclose", call, clock=clock, grace=grace)
 
 
 class _Opening:

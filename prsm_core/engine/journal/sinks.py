@@ -193,10 +193,11 @@ class SinkGroup:
         is published meanwhile makes it busy again, between its last write and this task, too:
         only one that is busy once the time is over has failed.
         """
-        if not await first_of(self._clock, CLOSE_SECONDS, self._until_idle):
+        seconds = self._background.parting.most(CLOSE_SECONDS)
+        if not await first_of(self._clock, seconds, self._until_idle):
             for runner in self._runners:
                 if not runner.idle.is_set():
-                    runner.give_up(f"has not written all within {CLOSE_SECONDS:g} s")
+                    runner.give_up(f"has not written all within {seconds:.2g} s")
         self.tell_dropped()
 
     def tell_dropped(self) -> None:
@@ -214,11 +215,12 @@ class SinkGroup:
         for runner in runners:
             runner.close()
         tasks = {runner.task for runner in runners if runner.task is not None}
+        seconds = self._background.parting.most(CLOSE_SECONDS)
         if tasks:
-            await first_of(self._clock, CLOSE_SECONDS, lambda: asyncio.wait(tasks))
+            await first_of(self._clock, seconds, lambda: asyncio.wait(tasks))
         for runner in runners:
             if runner.task is not None and not runner.task.done():
-                runner.give_up(f"has not closed within {CLOSE_SECONDS:g} s")
+                runner.give_up(f"has not closed within {seconds:.2g} s")
             runner.tell_dropped()
 
 

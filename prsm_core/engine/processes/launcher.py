@@ -25,6 +25,7 @@ from prsm_core.engine.processes.table import (
     process_identity,
 )
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
+from prsm_core.kit.parting import Parting
 from prsm_core.kit.starting import require_folder
 
 if TYPE_CHECKING:
@@ -98,8 +99,10 @@ class ProcessLauncher:
         *,
         environ: Mapping[str, str] | None = None,
         on_start: OnStart | None = None,
+        parting: Parting | None = None,
     ) -> None:
         self._clock = clock
+        self._parting = parting or Parting(clock)
         self._environ = child_environment(os.environ if environ is None else environ)
         self._on_start = on_start
         self._live: dict[int, RunningProcess] = {}
@@ -201,9 +204,11 @@ class ProcessLauncher:
             return
         self._open = False
         try:
-            async with asyncio.timeout(CLOSE_SECONDS), asyncio.TaskGroup() as group:
+            seconds = self._parting.most_for_programs(CLOSE_SECONDS)
+            grace = min(CLOSE_GRACE, seconds / 4)
+            async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
                 for process in self.live:
-                    _ = group.create_task(process.stop(CLOSE_GRACE))
+                    _ = group.create_task(process.stop(grace))
         except TimeoutError as error:
             names = ", ".join(f"{process.name} (pid {process.pid})" for process in self.live)
             raise ProcessError(

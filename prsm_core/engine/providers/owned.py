@@ -20,6 +20,7 @@ from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.engine.providers.registry import build_provider_registry
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import first_of
+from prsm_core.kit.parting import Parting
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.absent import PRESENT
 
@@ -63,6 +64,7 @@ class Owned(Record, frozen=True, kw_only=True):
     redactor: Redactor
     clock: Clock
     begun: asyncio.Event  # a process was started, or will not be soon
+    parting: Parting
 
     async def prepare(self, provider: str | None, model: str | None) -> None:
         """Have the provider that a run is likely to choose begin; see `ProviderRegistry`.
@@ -89,14 +91,16 @@ async def open_owned(
     absent: Absent = PRESENT,
 ) -> AsyncIterator[Owned]:
     """Become the owner of a session; raises SessionOwnedError when another process is."""
-    surprises, begun = _Surprises(), asyncio.Event()
+    surprises, begun, parting = _Surprises(), asyncio.Event(), Parting(clock)
     with (
         SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
         recorded_processes(paths.state) as processes,
     ):
         async with (
-            ProcessLauncher(clock, on_start=_noting(processes.add, begun)) as launcher,
-            Background(surprises, clock) as background,
+            ProcessLauncher(
+                clock, on_start=_noting(processes.add, begun), parting=parting
+            ) as launcher,
+            Background(surprises, clock, parting) as background,
         ):
             redactor = Redactor((*known_secrets(settings, os.environ), lock.key))
             state_dir = private_dir(paths.state)
@@ -124,6 +128,7 @@ async def open_owned(
                     redactor=redactor,
                     clock=clock,
                     begun=begun,
+                    parting=parting,
                 )
             finally:
                 await registry.aclose()

@@ -10,7 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
-from prsm_core.engine.guarded.provider import ANSWERS, PROBE_SECONDS, GuardedProvider, Limits
+from prsm_core.engine.guarded.provider import (
+    ANSWERS,
+    CLOSE_SECONDS,
+    PROBE_SECONDS,
+    GuardedProvider,
+    Limits,
+)
 from prsm_core.engine.providers.levels import check_level
 from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.engine.providers.residents import Residents
@@ -21,6 +27,7 @@ from prsm_core.errors import (
     PrsmError,
 )
 from prsm_core.interfaces.provider import ProviderCapabilities
+from prsm_core.kit.parting import Parting
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.absent import PRESENT
 from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError
@@ -142,7 +149,9 @@ class ProviderRegistry:
         *,
         boxes: LateBoxes,
         absent: Absent = PRESENT,
+        parting: Parting | None = None,
     ) -> None:
+        self._parting = parting or Parting(clock)
         self.residents = residents
         self._boxes = boxes
         self.absent = absent  # why a provider may not be there
@@ -391,13 +400,14 @@ class ProviderRegistry:
             preparing.cancel()
             await asyncio.wait({preparing})
         built, self._built = self._built, {}
-        await asyncio.gather(*(_close(provider) for provider in built.values()))
+        seconds = self._parting.most(CLOSE_SECONDS)
+        await asyncio.gather(*(_close(provider, seconds) for provider in built.values()))
         self._boxes.close()
 
 
-async def _close(provider: GuardedProvider) -> None:
+async def _close(provider: GuardedProvider, seconds: float) -> None:
     try:
-        await provider.aclose()
+        await provider.aclose(seconds)
     except PluginError as error:
         _log.warning("%s", error)
 
@@ -465,4 +475,5 @@ def build_provider_registry(
         external,
         boxes=boxes,
         absent=absent,
+        parting=background.parting,
     )

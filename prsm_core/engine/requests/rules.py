@@ -77,7 +77,8 @@ class RuleKeeper:
     async def settle(self) -> None:
         """Have told what became of the rules of a run that is about to end."""
         if tasks := set(self._writing):
-            await first_of(self._clock, SETTLE_SECONDS, lambda: asyncio.wait(tasks))
+            seconds = self._background.parting.most(SETTLE_SECONDS)
+            await first_of(self._clock, seconds, lambda: asyncio.wait(tasks))
 
     def _is_offered(self, answer: str, ask: Ask) -> bool:
         if answer not in RULE_ANSWERS:

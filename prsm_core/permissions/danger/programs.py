@@ -61,9 +61,7 @@ _PATTERN = re.compile(r"mkfs(?:\..*)?|fsck(?:\..*)?|git-.*-daemon|docker-credent
 _AGENTS = word_set("claude codex gemini")
 _AGENTS_INFORM = word_set("--version -v -V --help -h help version doctor")
 _PRSM = word_set("prsm prism")
-_PRSM_INFORMS = word_set(
-    "tree plugins providers doctor models --help -h --version config sim demo"
-)
+_PRSM_INFORMS = word_set("tree plugins providers doctor models --help -h --version config sim demo")
 _PRSM_SHOWS = word_set("events history sessions snapshots changes logs export diff why")
 _PRSM_POLICY_INFORMS = word_set("check list")
 

@@ -17,6 +17,8 @@ from prsm_core.kit.text import escape_prose
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prsm_core.kit.exhaustion import Exhaustion
+
 INTERRUPTED = 130
 _NO_OUTPUT = frozenset({errno.ENOSPC, errno.EIO})  # the disk is full, the terminal has gone
 
@@ -36,16 +38,42 @@ def report(error: BaseException, *, debug: bool) -> int:
         case BrokenPipeError():  # the reader has left, as `head` does
             _forget_stdout()
             return 1
-        case OSError() if error.errno in _NO_OUTPUT and error.filename is None:
+        case OSError() if error.errno in _NO_OUTPUT and _is_of_output(error):
             _forget_stdout()
             _say(f"the output cannot be written: {error.strerror}", "send it somewhere else")
             return 1
-        case PrsmError():
-            _say(error.message, error.hint)
-            return error.exit_code
+    if (used_up := _exhaustion(error)) is not None:
+        what = f"{error.message}: " if isinstance(error, PrsmError) else ""
+        _say(f"{what}{used_up.message}", used_up.hint)
+        return error.exit_code if isinstance(error, PrsmError) else 1
+    if isinstance(error, PrsmError):
+        _say(error.message, error.hint)
+        return error.exit_code
     what = f"internal error: {type(error).__name__}: {error}"
     _say(what, None if debug else "prsm --debug … shows the traceback")
     return 1
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Return whether an error that names no file is of what is printed.
+
+    That of a write to an open file of our own names none either: then our disk is full.
+    """
+    if error.filename is not None:
+        return False
+    from prsm_core.kit.exhaustion import find_exhaustion
+    from prsm_core.kit.places import own_folders
+
+    return error.errno == errno.EIO or find_exhaustion(own_folders(os.environ).data) is None
+
+
+def _exhaustion(error: BaseException) -> Exhaustion | None:
+    """Return what the machine has run out of, if the error is about that."""
+    if not isinstance(error, Exception):
+        return None
+    from prsm_core.kit.exhaustion import exhaustion_of
+
+    return exhaustion_of(error)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -57,6 +57,7 @@ class OrchestrationEngine:
             on_broken=lambda error: self._run.break_off(error),
             on_live=self.feed.offer,
             spoken=self.feed.spoken,
+            state_dir=config.state_dir,
         )
         parts = self._parts = Assembly(config, self._background, self.journal, self.feed)
         self._starting = Starting(

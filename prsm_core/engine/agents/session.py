@@ -495,5 +495,7 @@ class AgentSession:
         parts, record = self._parts, self.record
         if record.state.is_terminal or parts.life.is_closing() or parts.journal.is_suspended:
             return
+        if await parts.journal.stops_for(message):
+            return
         readable = keepable(message, parts.journal.redact)
         await parts.ends.fail_agent(record, readable, kind)

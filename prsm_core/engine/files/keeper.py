@@ -198,6 +198,10 @@ def _recovered(shadow: Shadow) -> tuple[Sequence[str], Owed | None]:
 
 
 def _said(error: PrsmError | OSError) -> str:
+    from prsm_core.kit.exhaustion import exhaustion_of  # once something fails
+
+    if (used_up := exhaustion_of(error)) is not None:
+        return f"{used_up.message}; {used_up.hint}"
     if isinstance(error, PrsmError):
         return f"{error.message}; {error.hint}" if error.hint else error.message
     return str(error)

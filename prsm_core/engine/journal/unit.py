@@ -25,10 +25,11 @@ from prsm_core.engine.journal.spoken import LiveText, Spoken
 from prsm_core.engine.journal.staging import Pending, can_join, joined, last_act, last_seqs, settle
 from prsm_core.engine.journal.writer import LedgerWriter
 from prsm_core.engine.state import Staged
-from prsm_core.errors import FencedError
+from prsm_core.errors import FencedError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from prsm_core.domain.steps import Committed, Step
     from prsm_core.engine.journal.lanes import Place
@@ -60,6 +61,7 @@ class Journal:
         on_broken: OnBroken = lambda _: None,
         on_live: OnLive = lambda _event, _behind: None,
         spoken: Spoken | None = None,
+        state_dir: Path | None = None,
     ) -> None:
         """Open the path to a store.
 
@@ -73,7 +75,9 @@ class Journal:
             on_broken: Is told, once, why the ledger cannot be written any more.
             on_live: Is given live text, and the number of its agent's event that it comes behind.
             spoken: Keeps what running turns say; heeds what `on_events` is given.
+            state_dir: Where else PRSM writes; None: nowhere.
         """
+        self._state_dir = state_dir
         self._clock = clock
         self._background = background
         self._on_events = on_events
@@ -97,6 +101,23 @@ class Journal:
     def redact(self) -> Callable[[Any], Any]:
         """Takes the secrets out of JSON values."""
         return self.redactor.value
+
+    async def stops_for(self, failure: str) -> bool:
+        """Return whether something failed because the machine has run out of what we need.
+
+        That is no agent's failure: the run stops as where the ledger cannot be written, and is
+        gone on with once there is room.
+        """
+        from prsm_core.kit.exhaustion import find_exhaustion, speaks_of_exhaustion
+
+        if self._state_dir is None or not speaks_of_exhaustion(failure):
+            return False
+        used_up = await asyncio.to_thread(find_exhaustion, self._state_dir)
+        if used_up is None:
+            return False
+        hint = f"{used_up.hint}: prsm resume {self.session_id}"
+        self.soundness.failed(StoreError(f"the run stops: {used_up.message}", hint=hint))
+        return True
 
     def begin_run(self, run_id: str, epoch: int = 1) -> None:
         """Make everything from now on part of this run; `epoch` counts the engines it has had."""

@@ -166,12 +166,19 @@ class TurnRun(RestingTurn):
             if self._is_put_off():
                 return None
             await self._parts.steering.settled(self._record.agent_id)
+            await self._check_room()
             return await self._close()
         except BaseException as error:
             await self._break_off(error)
             raise
         finally:
             self._let_go()
+
+    async def _check_room(self) -> None:
+        """Raise StoreError, and leave the turn open, where it failed for want of room on a disk."""
+        end, journal = self.fold.end, self._parts.journal
+        if end is not None and end.error and await journal.stops_for(end.error.message):
+            journal.soundness.check()
 
     def _is_put_off(self) -> bool:
         """Whether it is parked, and goes on in another session; then that is noted."""
@@ -438,6 +445,8 @@ class TurnRun(RestingTurn):
 
         One that is suspended stays open: the next engine goes on with it.
         """
+        if isinstance(error, Exception):
+            await self._parts.journal.stops_for(describe(error))
         if self._parts.journal.is_suspended:
             return
         if self._phase.is_open or self._phase is TurnPhase.CLOSING:

@@ -1,0 +1,195 @@
+"""What a machine has run out of, in words: space, inodes, quota, open files, or leave to write.
+
+Such an error comes up anywhere, as a plugin that cannot be imported or a ledger that cannot be
+read. What it is about is the machine, and what helps is said here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import resource
+import sqlite3
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from prsm_core.errors import PrsmError
+from prsm_core.kit.places import own_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What git and other programs print of it.
+_WORDS = {
+    os.strerror(number): number
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
+}
+_WORDS |= {name: getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EROFS", "EMFILE", "ENFILE")}
+_WORDS["database or disk is full"] = errno.ENOSPC
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+_SQLITE = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
+)
+_FILES = 1024  # open at a time: far more than an engine with many agents needs
+_BLOCK = b"\0" * 8192  # what is written to see whether anything can be
+
+
+_PATH = re.compile(r"(?<![\w/])/[^\s:;,'\"]+")
+
+
+class Exhaustion(NamedTuple):
+    """What is used up, and what a person can do about it."""
+
+    message: str
+    hint: str
+
+
+_SOME_DISK = Exhaustion(
+    "a disk takes no more", "look which file system is full or read-only: df, df -i, mount"
+)
+
+
+def exhaustion_of(error: BaseException) -> Exhaustion | None:
+    """Return what an error, or one that led to it, says is used up; None if it says nothing.
+
+    Where it names no place that is the place of PRSM's own files.
+    """
+    for one in _chain(error):
+        if isinstance(one, OSError) and (found := _of_number(one.errno, one.filename)) is not None:
+            return found
+        if isinstance(one, sqlite3.Error) and _code(one) in _SQLITE:
+            return find_exhaustion(own_folders(os.environ).data)
+        if isinstance(one, PrsmError) and (found := _of_words(one.message)) is not None:
+            return found
+    return None
+
+
+def speaks_of_exhaustion(text: str) -> bool:
+    """Return whether an error in words says that something is used up."""
+    return any(words in text for words in _WORDS)
+
+
+def find_exhaustion(folder: Path) -> Exhaustion | None:
+    """Return what keeps a file from being made and written in a folder, None if nothing does.
+
+    A folder that is not there yet is looked for from its end on.
+    """
+    place = _nearest(folder)
+    try:
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(_BLOCK)
+            file.flush()
+    except OSError as error:
+        return _of_number(error.errno, place)
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, those in it if it is a group, and those that led to it; each once."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        one = waiting.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        if isinstance(one, BaseExceptionGroup):
+            waiting += one.exceptions
+        before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        waiting += [] if before is None else [before]
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _of_words(text: str) -> Exhaustion | None:
+    number = next((_WORDS[words] for words in _WORDS if words in text), None)
+    if number not in _DISK:
+        return _of_number(number, None)
+    named = (Path(path) for path in _PATH.findall(text))
+    return next(filter(None, map(find_exhaustion, (*named, *_own_places()))), _SOME_DISK)
+
+
+def _own_places() -> Iterator[Path]:
+    """Yield where PRSM writes if it is not said where."""
+    yield Path()
+    folders = own_folders(os.environ)
+    yield from (folders.data, folders.state, folders.trees)
+
+
+def _of_number(number: int | None, path: object) -> Exhaustion | None:
+    if number == errno.EMFILE:
+        return _of_files()
+    if number == errno.ENFILE:
+        return Exhaustion(
+            "the system can open no more files",
+            "end programs that hold many open, or raise the limit: sysctl fs.file-max",
+        )
+    if number not in _DISK:
+        return None
+    if not isinstance(path, str | bytes | Path):
+        return next(filter(None, map(find_exhaustion, _own_places())), _SOME_DISK)
+    return _of_disk(number, _nearest(Path(os.fsdecode(path))))
+
+
+def _of_files() -> Exhaustion:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_free = hard == resource.RLIM_INFINITY or hard >= _FILES
+    how = f"ulimit -n {_FILES}" if is_free else f"start it where ulimit -Hn is at least {_FILES}"
+    return Exhaustion(
+        f"this process may have no more than {soft} files open at a time (ulimit -n)",
+        f"allow more: {how}",
+    )
+
+
+def _of_disk(number: int, place: Path) -> Exhaustion:
+    mount = _mount(place)
+    if number == errno.EROFS:
+        return Exhaustion(
+            f"the file system at {mount} is read-only",
+            "mount it so that it can be written, or set PRSM_HOME to a folder on another one",
+        )
+    if number == errno.EDQUOT:
+        return Exhaustion(
+            f"your quota on the file system at {mount} is used up",
+            "remove files of yours there (quota says how much you have), or raise it",
+        )
+    if _has_no_inodes(place):
+        return Exhaustion(
+            f"the file system at {mount} has no inodes left: no more files can be made",
+            f"remove files there (df -i {mount} says how many there are), then go on",
+        )
+    return Exhaustion(
+        f"the disk is full: the file system at {mount} has no space left",
+        f"make room there (df {mount} says how much there is), then go on",
+    )
+
+
+def _has_no_inodes(place: Path) -> bool:
+    with suppress(OSError):
+        found = os.statvfs(place)
+        return found.f_files > 0 and found.f_favail == 0
+    return False
+
+
+def _nearest(folder: Path) -> Path:
+    """Return a folder, or the nearest one above it that is there."""
+    for one in (folder, *folder.parents):
+        with suppress(OSError):
+            if one.is_dir():
+                return one
+    return Path("/")
+
+
+def _mount(place: Path) -> Path:
+    """Return where the file system of a folder is mounted."""
+    with suppress(OSError):
+        place = place.resolve()
+        device = place.stat().st_dev
+        while place != place.parent and place.parent.stat().st_dev == device:
+            place = place.parent
+    return place

@@ -113,6 +113,7 @@ class PrivateLogFile(FileHandler):
         if stream is not None and _is_named(stream, self.baseFilename):
             return stream
         if stream is not None:
+            self.stream = None  # as FileHandler has it without a file
             stream.close()
         self.stream = stream = self._open()
         return stream

@@ -10,7 +10,6 @@ import errno
 import os
 import re
 import resource
-import sqlite3
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -30,9 +29,11 @@ _WORDS = {
 _WORDS |= {name: getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EROFS", "EMFILE", "ENFILE")}
 _WORDS["database or disk is full"] = errno.ENOSPC
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-_SQLITE = frozenset(
-    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
-)
+# Of SQLite: READONLY, IOERR, FULL, CANTOPEN. It says no more of what the system said.
+_SQLITE = frozenset({8, 10, 13, 14})
+_CANNOT_OPEN = 14
+_OF_FILES = frozenset({"git", "process", "store"})  # codes of errors that a disk may be behind
+_SHORT = 256  # files open at a time: less than a tree of agents needs
 _FILES = 1024  # open at a time: far more than an engine with many agents needs
 _BLOCK = b"\0" * 8192  # what is written to see whether anything can be
 
@@ -60,11 +61,23 @@ def exhaustion_of(error: BaseException) -> Exhaustion | None:
     for one in _chain(error):
         if isinstance(one, OSError) and (found := _of_number(one.errno, one.filename)) is not None:
             return found
-        if isinstance(one, sqlite3.Error) and _code(one) in _SQLITE:
-            return find_exhaustion(own_folders(os.environ).data)
+        code = getattr(one, "sqlite_errorcode", 0) & 0xFF
+        if code in _SQLITE:
+            return _of_own_disk() or (_of_files() if code == _CANNOT_OPEN and _is_short() else None)
         if isinstance(one, PrsmError) and (found := _of_words(one.message)) is not None:
             return found
-    return None
+    # Some programs do not say what the system said.
+    return _of_own_disk() if isinstance(error, PrsmError) and error.code in _OF_FILES else None
+
+
+def _of_own_disk() -> Exhaustion | None:
+    folders = own_folders(os.environ)
+    return next(filter(None, map(find_exhaustion, (folders.data, folders.state))), None)
+
+
+def _is_short() -> bool:
+    """Return whether the process may have so few files open that this explains a failure."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _SHORT
 
 
 def speaks_of_exhaustion(text: str) -> bool:
@@ -100,10 +113,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             waiting += one.exceptions
         before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
         waiting += [] if before is None else [before]
-
-
-def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _of_words(text: str) -> Exhaustion | None:

@@ -114,7 +114,13 @@ class _Held:
 
 
 def to_store_error(error: Exception, doing: str) -> StoreError:
-    """Return what an error of SQLite means to the caller."""
+    """Return what an error of SQLite means to the caller, and was caused by."""
+    found = _store_error(error, doing)
+    found.__cause__ = error  # it may be raised elsewhere, in another thread
+    return found
+
+
+def _store_error(error: Exception, doing: str) -> StoreError:
     if isinstance(error, StoreError):
         return StoreError(error.message, hint=error.hint, code=error.code)
     text = f"{doing}: {error}"

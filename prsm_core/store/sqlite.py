@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -17,6 +18,8 @@ from prsm_core.store.picture import Pictures
 from prsm_core.store.reader import Reader
 from prsm_core.store.tail import NEVER, Tail, data_version
 from prsm_core.store.writer import Writer, closed_error
+
+_log = logging.getLogger("prsm.store")
 
 if TYPE_CHECKING:
     import sqlite3
@@ -252,6 +255,9 @@ class SqliteStore(Store):
             self._tail.close()
         else:
             await self._stop(threads)
+            if threads.writer is not None and not self._lies_there():
+                text = "the ledger %s was removed while it was in use: what was written is lost"
+                _log.warning(text, self._path)
 
     def _lies_there(self) -> bool:
         return self._path.exists()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from prsm_core.errors import ProcessError, PrsmError
 from prsm_core.kit.clocks import first_of
 from prsm_core.workspace.identity import repo_identity
+from prsm_core.workspace.shadow.git import FolderGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -130,6 +131,8 @@ class FilesKeeper:
             thread = loop.run_in_executor(None, lambda: work(self._shadow(folder, git)))
             try:
                 return await self._within(seconds, thread)
+            except FolderGoneError:
+                raise  # git is well
             except ProcessError:
                 await self._end_git()  # the next one may find a git that works
                 raise

@@ -11,9 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.processes.git_helper import NO_FOLDER
 from prsm_core.errors import ProcessError
 from prsm_core.kit.clocks import first_of
-from prsm_core.workspace.shadow.git import Output
+from prsm_core.workspace.shadow.git import FolderGoneError, Output
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -63,7 +64,10 @@ class GitHelper:
             "stdin": binascii.b2a_base64(stdin, newline=False).decode("ascii"),
         }
         line = json.dumps(request).encode("ascii") + b"\n"
-        return asyncio.run_coroutine_threadsafe(self._run(line), self._loop).result()
+        done = asyncio.run_coroutine_threadsafe(self._run(line), self._loop).result()
+        if done.code == NO_FOLDER:
+            raise FolderGoneError(cwd, done.err.decode(errors="replace"))
+        return done
 
     async def _run(self, request: bytes) -> Output:
         found: list[Output] = []

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+NO_FOLDER = -1  # the code of a command whose folder cannot be entered; git has none below 0
 _CHUNK = 3 * 2**18  # bytes of output in a line
 _PROGRAM = "git"
 _READ = {b".gitignore", b".gitattributes", b".gitmodules"}
@@ -40,7 +41,12 @@ def _run(request: dict[str, Any], seconds: float) -> tuple[int, int, int]:
     env = {_bytes(name): _bytes(value) for name, value in request["env"].items()}
     env[b"PATH"] = os.environb.get(b"PATH", os.defpath.encode())
     argv = [_PROGRAM.encode(), *map(_bytes, request["args"])]
-    os.chdir(_bytes(request["cwd"]))
+    try:
+        os.chdir(_bytes(request["cwd"]))
+    except OSError as error:
+        os.close(files[0])
+        os.write(files[2], os.fsencode(error.strerror or str(error)))
+        return NO_FOLDER, files[1], files[2]
     actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(files)]
     try:
         pid = os.posix_spawnp(_PROGRAM, argv, env, file_actions=actions)

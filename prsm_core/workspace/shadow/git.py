@@ -12,7 +12,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from prsm_core.errors import PrsmError
+from prsm_core.errors import ProcessError, PrsmError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,6 +68,18 @@ class Git(Protocol):
     ) -> Output:
         """Run git with these arguments."""
         ...
+
+
+class FolderGoneError(ProcessError):
+    """git cannot work in a folder: it was removed, or nobody may enter it."""
+
+    code = "folder_gone"
+
+    def __init__(self, folder: str, why: str) -> None:
+        super().__init__(
+            f"there is no folder {folder} to work in ({why}): it was removed while it was in use",
+            hint="what was committed, and what snapshots hold, is not lost",
+        )
 
 
 class GitFailedError(PrsmError):

@@ -29,9 +29,9 @@ _WORDS = {
 _WORDS |= {name: getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EROFS", "EMFILE", "ENFILE")}
 _WORDS["database or disk is full"] = errno.ENOSPC
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-# Of SQLite: READONLY, IOERR, FULL, CANTOPEN. It says no more of what the system said.
-_SQLITE = frozenset({8, 10, 13, 14})
-_CANNOT_OPEN = 14
+# SQLite does not say what the system said. READONLY, IOERR, FULL:
+_SQLITE = frozenset({8, 10, 13})
+_CANNOT_OPEN = "unable to open database file"
 _OF_FILES = frozenset({"git", "process", "store"})  # codes of errors that a disk may be behind
 _SHORT = 256  # files open at a time: less than a tree of agents needs
 _FILES = 1024  # open at a time: far more than an engine with many agents needs
@@ -61,10 +61,13 @@ def exhaustion_of(error: BaseException) -> Exhaustion | None:
     for one in _chain(error):
         if isinstance(one, OSError) and (found := _of_number(one.errno, one.filename)) is not None:
             return found
-        code = getattr(one, "sqlite_errorcode", 0) & 0xFF
-        if code in _SQLITE:
-            return _of_own_disk() or (_of_files() if code == _CANNOT_OPEN and _is_short() else None)
-        if isinstance(one, PrsmError) and (found := _of_words(one.message)) is not None:
+        is_of_sqlite = hasattr(one, "sqlite_errorcode")
+        text = one.message if isinstance(one, PrsmError) else str(one) if is_of_sqlite else ""
+        if _CANNOT_OPEN in text:
+            return _of_own_disk() or (_of_files() if _is_short() else None)
+        if getattr(one, "sqlite_errorcode", 0) & 0xFF in _SQLITE:
+            return _of_own_disk()
+        if (found := _of_words(text)) is not None:
             return found
     # Some programs do not say what the system said.
     return _of_own_disk() if isinstance(error, PrsmError) and error.code in _OF_FILES else None

@@ -151,7 +151,7 @@ async def test_a_state_that_cannot_be_written_is_told_as_read_only(small):
 async def test_a_limit_of_open_files_is_named_wherever_it_is_met(place):
     repository(place)
     place.script(master=[SPAWN, DONE], w=[{"shell": "echo b > b.txt"}, DONE])
-    refused = 0
+    refused, code = 0, 1
     for count in (12, 16, 20, 48):
         given = ("--mode", "bypass", *ALLOWED, *scenario(place))
         code, _, err = await run_limited(place, count, "run", *given, "go")

@@ -42,6 +42,19 @@ def fill(folder, *, files):
     raise AssertionError("there is always room")
 
 
+def told(error):
+    """Return what is used up by an error, which says that something is."""
+    found = exhaustion_of(error)
+    assert found is not None
+    return found
+
+
+def looked(folder):
+    found = find_exhaustion(folder)
+    assert found is not None
+    return found
+
+
 def raised(error, cause):
     try:
         raise error from cause
@@ -60,36 +73,37 @@ def test_a_full_disk_is_told_from_one_without_inodes(tmp_path, options, files, s
     with small(tmp_path / "small", options) as folder:
         error = fill(folder, files=files)
         error.filename = error.filename or str(folder / "state" / "deep" / "file")
-        for one in (exhaustion_of(error), find_exhaustion(folder / "not" / "there")):
+        for one in (told(error), looked(folder / "not" / "there")):
             assert says in one.message
             assert str(folder) in one.message
             assert helps.format(folder) in one.hint
-        told = ProcessError(f"git failed: cannot write {folder}/x: No space left on device")
-        assert says in exhaustion_of(told).message
-        assert str(folder) in exhaustion_of(told).message
+        found = told(ProcessError(f"git failed: cannot write {folder}/x: No space left on device"))
+        assert says in found.message
+        assert str(folder) in found.message
 
 
 def test_a_read_only_file_system_is_named(tmp_path):
     with small(tmp_path / "small", "size=1m,ro") as folder:
-        found = find_exhaustion(folder / "data")
+        found = looked(folder / "data")
         assert f"{folder} is read-only" in found.message
         assert "PRSM_HOME" in found.hint
 
 
 def test_a_limit_of_open_files_is_told_with_its_number(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    found = exhaustion_of(OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(tmp_path)))
+    found = told(OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(tmp_path)))
     assert str(soft) in found.message
     assert "ulimit" in found.hint
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
     try:
-        held = []
+        held: list[int] = []
+        refused = None
         try:
             while len(held) < 100:
                 held.append(os.open(tmp_path, os.O_RDONLY))
         except OSError as error:
             refused = error.errno
-        found = find_exhaustion(tmp_path)
+        found = looked(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for each in held:

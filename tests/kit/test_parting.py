@@ -10,10 +10,11 @@ from prsm_core.loop import leaving
 from prsm_core.testing.fake_clock import FakeClock
 
 
-class Hand:
+class Hand(FakeClock):
     """A clock that is moved by hand."""
 
     def __init__(self):
+        super().__init__()
         self.at = 1_000.0
 
     def now(self):

@@ -99,6 +99,36 @@ def test_a_tool_that_a_state_does_not_list_is_denied_and_the_transition_opens_it
     assert kinds == {"began", "moved", "refused", "denied", "turn", "ended"}
 
 
+@pytest.mark.requirement("A8")
+def test_no_agent_of_a_run_reads_the_state_of_prsm_or_what_is_measured(prsm):
+    state = prsm.home / "prsm" / "state"
+    kept, measured = state / "runs" / "x.key", state / "_measurements" / "2026-01-01" / "r.jsonl"
+    for file in (kept, measured):
+        file.parent.mkdir(parents=True)
+        file.write_text("fourth wall")
+    looks = [
+        f"cat {measured}",
+        f"cat {kept}",
+        f"cd {state} && cat _measurements/2026-01-01/r.jsonl",
+        f"grep -r wall {state.parent}",
+    ]
+    prsm.play(
+        call("spawn_child", prompt="task of w1", name="w1", wait=True),
+        DONE,
+        w1=[*({"shell": look} for look in looks), DONE],
+    )
+    options = ("--provider", "script", "--mode", "bypass", "--on-ask", "deny")
+    done = prsm.run("run", *options, "work through the mail")
+    assert done.returncode in {0, 4}, done.stdout + done.stderr
+    begun = {one["call"] for one in prsm.events("tool_call_started") if one["tool"] == "Bash"}
+    ended = [one for one in prsm.events("tool_call_finished") if one["call"] in begun]
+    assert [one["status"] for one in ended] == ["denied"] * len(looks)
+    assert "fourth wall" not in json.dumps(prsm.events("tool_call_finished", "message_completed"))
+    asked = [one["command"] for one in prsm.events("permission_requested")]
+    assert looks[0] not in asked  # nobody is asked about what no agent may see
+    assert looks[1] in asked
+
+
 @pytest.mark.requirement("A14")
 def test_a_run_is_exported_from_its_ledger(prsm, tmp_path):
     prsm.play(MOVE, {"expect": ["deep_work"], **call("state_transition", to="inbox")}, DONE)

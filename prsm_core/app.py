@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import ledger_path, private_dir
@@ -37,7 +38,6 @@ from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor, build_broker
-from prsm_core.permissions.own_state import own_state
 from prsm_core.plugins.needed import check_needed
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.identity import repo_identity
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
     from prsm_core.interfaces.provider import AgentHost
     from prsm_core.permissions import PermissionBroker
+    from prsm_core.permissions.own_state import OwnState
     from prsm_core.plugins import PluginManager
     from prsm_core.toolserver.bridge import Bridge
 
@@ -114,16 +115,16 @@ async def open_app(
         async with (
             OrchestrationEngine(config) as engine,
             aclosing(LocalApp(engine, options, store, lock.session, state_dir=paths.state)) as app,
-            ControlServer(
-                app,
-                lock,
-                start_soon=engine.start_soon,
-                clock=clock,
-                end=app.aclose,
-                parting=owned.parting,
-            ),
+            _control(app, engine, owned),
         ):
             yield app
+
+
+def _control(app: LocalApp, engine: OrchestrationEngine, owned: Owned) -> ControlServer:
+    start, end, parting = engine.start_soon, app.aclose, owned.parting
+    return ControlServer(
+        app, owned.lock, start_soon=start, clock=owned.clock, end=end, parting=parting
+    )
 
 
 def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManager) -> None:
@@ -233,13 +234,16 @@ def _build_broker(
         checks=plugins.collect(PermissionCheckSpec),
         orchestration=tools.names,
         policy=read_policy(paths, snapshot),
-        own=own_state(
-            plugins.collect(ProviderSpec).values(),
-            plugins.collect(EventSinkSpec).values(),
-            settings.sinks,
-        ),
+        own=partial(_own_state, settings, plugins),
         now=clock.now,
     )
+
+
+def _own_state(settings: Settings, plugins: PluginManager) -> OwnState:
+    from prsm_core.permissions.own_state import own_state  # with the first path or command
+
+    providers, sinks = plugins.collect(ProviderSpec), plugins.collect(EventSinkSpec)
+    return own_state(providers.values(), sinks.values(), settings.sinks)
 
 
 def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:

@@ -43,6 +43,7 @@ PRIVATE_VALUES = {
     "prsm_core.domain.writes",
     "prsm_core.kit.background",
     "prsm_core.kit.clocks",
+    "prsm_core.kit.exhaustion",
     "prsm_core.kit.local_socket",
     "prsm_core.kit.regular",
     "prsm_core.kit.stream_fold",

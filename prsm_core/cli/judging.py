@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole
@@ -84,7 +85,7 @@ def _broker(setup: Setup, store: CommandPolicyStore) -> PermissionBroker:
         checks=setup.plugins.collect(PermissionCheckSpec),
         orchestration=_own_tools(setup),
         store=store,
-        own=own_state_of(setup),
+        own=partial(own_state_of, setup),
     )
 
 

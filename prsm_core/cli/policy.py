@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -228,7 +229,7 @@ def _store(setup: Setup) -> CommandPolicyStore:
     from prsm_core.permissions import build_policy
 
     rules = read_policy(setup.paths, setup.snapshot)
-    return build_policy(setup.settings.permissions, rules, own_state_of(setup))
+    return build_policy(setup.settings.permissions, rules, partial(own_state_of, setup))
 
 
 def _given_store(given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicyStore:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,7 +121,7 @@ def _policy(setup: Setup, other: Path | None) -> CommandPolicyStore:
     policy = read_policy(setup.paths, setup.snapshot, user=other)
     if other is not None and policy.problems:
         raise click.UsageError("; ".join(policy.problems))
-    return build_policy(setup.settings.permissions, policy, own_state_of(setup))
+    return build_policy(setup.settings.permissions, policy, partial(own_state_of, setup))
 
 
 def _counts(rows: Iterable[Replayed]) -> dict[str, dict[str, int]]:

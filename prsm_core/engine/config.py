@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.interfaces.sink import EventSinkSpec
     from prsm_core.interfaces.store import Store
-    from prsm_core.kit.parting import Parting
+    from prsm_core.kit.clocks import Parting
     from prsm_core.permissions import PermissionBroker
     from prsm_core.workspace.shadow.opening import Shadows
 

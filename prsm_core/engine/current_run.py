@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.frontend import RunResult
-    from prsm_core.kit.parting import Parting
+    from prsm_core.kit.clocks import Parting
 
 
 class _Ends(Struct, eq=False):

@@ -24,7 +24,7 @@ from prsm_core.engine.requests.human import HumanRequests
 from prsm_core.engine.requests.rules import RuleKeeper
 from prsm_core.engine.spending.budgets import BudgetLedger
 from prsm_core.engine.tools.shell import Shell
-from prsm_core.permissions.own_state import own_state
+from prsm_core.kit.places import unseen_folders
 
 if TYPE_CHECKING:
     import asyncio
@@ -135,7 +135,7 @@ def make_sandbox(config: EngineConfig, workspaces: Workspaces) -> Sandbox:
         state_dir=config.state_dir,
         private=(
             *(paths.user_config.parent, paths.data, paths.state, paths.trees),
-            *map(Path, own_state((), config.sinks, config.sink_settings).unseen),
+            *unseen_folders(config.sinks, config.sink_settings, os.environ),
         ),
         tree_of=workspaces.top,
     )

@@ -14,8 +14,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from prsm_core.kit.clocks import SystemClock
-from prsm_core.kit.parting import Parting
+from prsm_core.kit.clocks import Parting, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator

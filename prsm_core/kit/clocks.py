@@ -1,4 +1,4 @@
-"""The system's clock, and a wait that ends by a clock."""
+"""The system's clock, a wait that ends by a clock, and the deadline of all that are left."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import time
 from typing import TYPE_CHECKING
 
 from prsm_core.kit.deadlines import expiring
+from prsm_core.loop.leaving import leave_within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from prsm_core.interfaces.clock import Clock, Timer
+
+# Each part that ends waits a while for others: a turn for its vendor, the run for its sinks, the
+# engine for its providers. Each of these waits is short; together they took a minute and a half.
+TOTAL_SECONDS = 15.0  # from the limit to the end of the process
+WAITS_SECONDS = 10.0  # of these, for all waits of the engine
+PROGRAMS_SECONDS = 3.0  # … and for programs to be ended after them; the loop has the rest
 
 
 class SystemClock:
@@ -49,3 +56,46 @@ async def first_of(
             raise
         return False
     return True
+
+
+class Parting:
+    """Owns how long what ends may still be waited for, once a run's time is over.
+
+    Each wait has at most half of what is left. So however many there are, they end in time, and
+    none of them finds nothing left.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until: float | None = None
+
+    def begin(self) -> None:
+        """Begin to count: the time limit of a run is over."""
+        self._until = self._clock.now() + WAITS_SECONDS
+        leave_within(TOTAL_SECONDS)
+
+    def stay(self) -> None:
+        """Count no more: another run begins."""
+        self._until = None
+
+    def most(self, seconds: float) -> float:
+        """Return how long a wait that would take `seconds` may take now."""
+        left = self._left()
+        return seconds if left is None else min(seconds, left / 2)
+
+    def rest(self) -> float | None:
+        """Return how long a wait without a limit of its own may take; None: as long as it needs."""
+        left = self._left()
+        return None if left is None else left / 2
+
+    def most_for_programs(self, seconds: float) -> float:
+        """Return how long programs that would get `seconds` to end may take now."""
+        return seconds if self._left() is None else min(seconds, PROGRAMS_SECONDS)
+
+    def _left(self) -> float | None:
+        """Return what is left of the time; None where nothing ends, or the session goes on."""
+        if self._until is None:
+            return None
+        left = self._until - self._clock.now()
+        # A person whose session stays open may end it later, and then there is no hurry.
+        return None if left < -TOTAL_SECONDS else max(left, 0.0)

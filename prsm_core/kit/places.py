@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from prsm_core.interfaces.sink import EventSinkSpec
 
 
 def state_folder() -> Path:
@@ -39,7 +41,7 @@ def _state_of_user(home: str | None, state: str | None) -> Path:
     return platformdirs.user_state_path("prsm")
 
 
-class OwnFolders(NamedTuple):
+class _OwnFolders(NamedTuple):
     """The folders of PRSM's own files; none need exist.
 
     `home` is the folder that PRSM_HOME names, in which all others lie, or None without it.
@@ -52,22 +54,37 @@ class OwnFolders(NamedTuple):
     home: Path | None = None
 
 
-def own_folders(environ: Mapping[str, str]) -> OwnFolders:
+def own_folders(environ: Mapping[str, str]) -> _OwnFolders:
     """Return where PRSM's own files lie, by PRSM_HOME or by the platform's conventions.
 
     Raises ConfigError where PRSM_HOME names what is no folder.
     """
     if home := environ.get("PRSM_HOME"):
         root = own_home(home)
-        return OwnFolders(root, root / "data", root / "state", root / "trees", root)
+        return _OwnFolders(root, root / "data", root / "state", root / "trees", root)
     import platformdirs
 
-    return OwnFolders(
+    return _OwnFolders(
         platformdirs.user_config_path("prsm"),
         platformdirs.user_data_path("prsm"),
         platformdirs.user_state_path("prsm"),
         platformdirs.user_data_path("prsm-trees"),
     )
+
+
+def unseen_folders(
+    sinks: Iterable[EventSinkSpec], settings: Mapping[str, Any], environ: Mapping[str, str]
+) -> list[Path]:
+    """Return the folders of what sinks keep from all agents, by their settings."""
+    state = own_folders(environ).state
+    return [
+        _written_to(state / spec.unseen, settings.get(spec.name)) for spec in sinks if spec.unseen
+    ]
+
+
+def _written_to(usual: Path, settings: Any) -> Path:
+    path = settings.get("path") if hasattr(settings, "get") else getattr(settings, "path", None)
+    return Path(path).expanduser().absolute() if path else usual
 
 
 def own_home(home: str) -> Path:

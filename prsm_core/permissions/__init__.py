@@ -85,7 +85,7 @@ def build_broker(
     grants: Grants | None = None,
     policy: Policy | None = None,
     store: CommandPolicyStore | None = None,
-    own: OwnState | None = None,
+    own: Callable[[], OwnState] | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> PermissionBroker:
     """Return the broker of a session on a workspace.
@@ -98,7 +98,8 @@ def build_broker(
         grants: What was allowed "always" before, for a session that is resumed.
         policy: The rules of the policy files.
         store: The rules on commands, instead of those of `settings` and `policy`.
-        own: PRSM's own state; by default where the environment has it, as no plugin knows it.
+        own: Returns PRSM's own state; by default where the environment has it, without what
+            plugins say of it.
         now: Monotonic seconds.
     """
     names = frozenset(orchestration)
@@ -117,20 +118,23 @@ def build_broker(
 
 
 def build_policy(
-    settings: PermissionSettings, policy: Policy | None, own: OwnState | None = None
+    settings: PermissionSettings,
+    policy: Policy | None,
+    own: Callable[[], OwnState] | None = None,
 ) -> CommandPolicyStore:
     """Return the command policy of the settings and of the policy files."""
     from prsm_core.permissions.policy import CommandPolicyStore
 
+    state = None if own is None else own()
     if policy is None:
-        return CommandPolicyStore(settings.allow, settings.ask, settings.deny, own=own)
+        return CommandPolicyStore(settings.allow, settings.ask, settings.deny, own=state)
     return CommandPolicyStore(
         (*settings.allow, *policy.words("allow", "user")),
         (*settings.ask, *policy.words("ask")),
         (*settings.deny, *policy.words("deny")),
         workspace_allow=policy.words("allow", "workspace"),
         broken=policy.problems[0] if policy.incomplete else None,
-        own=own,
+        own=state,
     )
 
 

@@ -58,7 +58,7 @@ class PermissionBroker:
         edits: What becomes of an edit inside the workspace in DEFAULT mode: allow or ask.
         guard: Counts repeated commands.
         grants: What people have allowed "always".
-        own: PRSM's own state; by default where the environment has it.
+        own: Returns PRSM's own state; by default where the environment has it.
         control_tools: Vendors' tools that only steer their own turn.
         is_orchestration: Whether a tool is one of PRSM's own.
     """
@@ -73,7 +73,7 @@ class PermissionBroker:
         edits: str = "allow",
         guard: BashRepeatGuard,
         grants: Grants,
-        own: OwnState | None = None,
+        own: Callable[[], OwnState] | None = None,
         control_tools: Collection[str] = CONTROL_TOOLS,
         is_orchestration: Callable[[str], bool],
     ) -> None:
@@ -103,7 +103,7 @@ class PermissionBroker:
     def _own(self) -> OwnState:
         from prsm_core.permissions.own_state import own_state  # with the first path: see the room
 
-        return own_state() if self._given_own is None else self._given_own
+        return (self._given_own or own_state)()
 
     async def decide(self, request: PermissionRequest, context: PermissionContext) -> Verdict:
         """Return what becomes of a request; the first rule with an opinion wins.

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.kit.places import OwnFolders, own_folders
+from prsm_core.domain.record import Record
+from prsm_core.kit.places import own_folders, unseen_folders
 from prsm_core.permissions.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.sink import EventSinkSpec
@@ -27,16 +27,14 @@ _HANDED = ("images",)  # below the state: agents are shown them
 _WILD = re.compile(r"[*?\[{]")
 
 
-@dataclass(frozen=True, slots=True)
-class Trespass:
+class Trespass(Record, frozen=True):
     """Why something is not for agents; `is_unseen` says that nobody can allow it."""
 
     reason: str
     is_unseen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OwnState:
+class OwnState(Record, frozen=True):
     """Which paths are PRSM's own, as they are written and as they are resolved.
 
     Attributes:
@@ -109,34 +107,29 @@ def own_state(
 
     Raises ConfigError where PRSM_HOME names what is no folder.
     """
-    folders = own_folders(os.environ if environ is None else environ)
+    environ = os.environ if environ is None else environ
     handed = sorted({pattern for spec in providers for pattern in spec.handed})
-    settings = sink_settings or {}
-    unseen = [
-        str(_written_to(folders.state / spec.unseen, settings.get(spec.name)))
-        for spec in sinks
-        if spec.unseen
-    ]
-    return _built(folders, tuple(handed), tuple(unseen))
-
-
-def _written_to(usual: Path, settings: Any) -> Path:
-    """Return the folder that a sink writes to, by its setting `path` if there is one."""
-    is_mapping = isinstance(settings, dict) or hasattr(settings, "keys")
-    path = settings.get("path") if is_mapping else getattr(settings, "path", None)
-    return Path(path).expanduser().absolute() if path else usual
+    unseen = map(str, unseen_folders(sinks, sink_settings or {}, environ))
+    return _built(*own_folders(environ), tuple(handed), tuple(unseen))
 
 
 @lru_cache(8)
-def _built(folders: OwnFolders, handed: tuple[str, ...], unseen: tuple[str, ...]) -> OwnState:
-    own = (folders.config, folders.data, folders.state)
-    kept = (folders.home,) if folders.home is not None else own
+def _built(
+    config: Path,
+    data: Path,
+    state: Path,
+    trees: Path,
+    home: Path | None,
+    handed: tuple[str, ...],
+    unseen: tuple[str, ...],
+) -> OwnState:
+    kept = (config, data, state) if home is None else (home,)
     # A login of its own is beside the folder of its provider: `NAME@1`.
-    patterns = [str(folders.state / "providers" / "*" / each) for each in handed]
-    patterns += [str(folders.state / each) for each in _HANDED]
+    patterns = [str(state / "providers" / "*" / each) for each in handed]
+    patterns += [str(state / each) for each in _HANDED]
     return OwnState(
         kept=_both(map(str, kept)),
-        handed=re.compile("|".join(map(_pattern, _both((str(folders.trees), *patterns))))),
+        handed=re.compile("|".join(map(_pattern, _both((str(trees), *patterns))))),
         unseen=_both(unseen),
     )
 

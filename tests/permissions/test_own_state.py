@@ -55,7 +55,7 @@ class Scene:
 
     async def judge(self, request, mode=PermissionMode.BYPASS, **options):
         policy = CommandPolicyStore(own=self.own, **options)
-        found = broker(policy, own=self.own)
+        found = broker(policy, own=lambda: self.own)
         return await found.reconsider(request, replace(self.context, mode=mode))
 
     async def shell(self, command, mode=PermissionMode.BYPASS, **options):
@@ -137,7 +137,7 @@ async def test_no_rule_and_no_person_allows_what_no_agent_may_see(usual, tmp_pat
     assert await usual.shell(command, allow=[command, "cat"]) is Deny
     moved = tmp_path / "elsewhere"
     own = own_state([], [SINK], {"seen": {"path": str(moved)}}, environ={"PRSM_HOME": "/nowhere"})
-    found = broker(CommandPolicyStore(own=own), own=own)
+    found = broker(CommandPolicyStore(own=own), own=lambda: own)
     for request in (uses("Read", f"{moved}/d/r.jsonl"), shell(f"cat {moved}/d/r.jsonl")):
         assert isinstance(await found.reconsider(request, usual.context), Deny)
 

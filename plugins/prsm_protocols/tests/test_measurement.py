@@ -7,18 +7,11 @@ from datetime import date
 
 import pytest
 from prsm_protocols.measurement import MeasurementSink, sweep
-from prsm_protocols.places import measurements_folder
 from prsm_protocols.plugin import prsm_event_sinks
 from prsm_protocols.section import MEASUREMENTS
 
-from prsm_core.config import Settings
-from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.events import Event
-from prsm_core.domain.permissions import PermissionContext, PermissionRequest
-from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.interfaces.sink import RunInfo
-from prsm_core.permissions import build_broker
-from prsm_core.permissions.own_state import own_state
 from prsm_core.testing import EventSinkContract
 
 (SPEC,) = prsm_event_sinks()
@@ -132,39 +125,6 @@ async def test_days_that_are_over_are_removed(tmp_path, setting, kept):
 async def test_after_a_resume_what_is_measured_is_told_before_the_labels_are_known(tmp_path):
     (told,) = await records(tmp_path, [LIFE[7]])
     assert (told["kind"], told["name"], "protocol" in told) == ("measured", "mails", False)
-
-
-async def verdicts_on(path, settings, workspace):
-    """Return what becomes of an agent's looks at a file, as a run's broker has it."""
-    own = own_state([], [SPEC], settings.sinks)
-    broker = build_broker(
-        settings.permissions, workspace=str(workspace), checks={}, orchestration=(), own=own
-    )
-    command = {"tool": "Bash", "command": f"cat {path}"}
-    asked = ({"tool": "Read", "paths": (str(path),)}, {"tool": "Grep", "paths": (str(path),)})
-    found = {}
-    for mode in PermissionMode:
-        context = PermissionContext(
-            mode=mode, role=AgentRole.WORKER, provider="p", workspace=str(workspace),
-            trusted=True, tools=NATIVE_TOOLS, lineage=("a",),
-        )  # fmt: skip
-        for fields in (*asked, command):
-            verdict = await broker.decide(PermissionRequest(agent_id="a", **fields), context)
-            found[mode, str(fields)] = type(verdict).__name__
-    return found
-
-
-@pytest.mark.requirement("A8")
-@pytest.mark.parametrize("path", [None, "elsewhere"])
-async def test_neither_a_tool_nor_a_command_sees_them_in_any_mode(tmp_path, monkeypatch, path):
-    monkeypatch.setenv("PRSM_HOME", str(tmp_path / "prsm"))
-    folder = tmp_path / path if path else measurements_folder()
-    settings = Settings.model_validate(
-        {"sinks": {"measurements": {"path": str(folder)}}} if path else {}
-    )
-    seen = await verdicts_on(folder / "2026-01-01" / "r.jsonl", settings, tmp_path)
-    assert seen == dict.fromkeys(seen, "Deny")
-    assert len(seen) == 3 * len(PermissionMode)
 
 
 @pytest.mark.requirement("A8")

@@ -129,6 +129,16 @@ def test_no_agent_of_a_run_reads_the_state_of_prsm_or_what_is_measured(prsm):
     assert looks[1] in asked
 
 
+@pytest.mark.requirement("A8")
+def test_measurements_are_refused_where_a_setting_has_them_too(prsm, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    prsm.write({"sinks": {"measurements": {"path": str(elsewhere)}}})
+    usual = prsm.home / "prsm" / "state"
+    for path, code in ((elsewhere / "d" / "r.jsonl", 1), (usual / "runs" / "x", 4)):
+        done = prsm.run("policy", "check", "--mode", "bypass", f"cat {path}")
+        assert done.returncode == code, done.stdout + done.stderr
+
+
 @pytest.mark.requirement("A14")
 def test_a_run_is_exported_from_its_ledger(prsm, tmp_path):
     prsm.play(MOVE, {"expect": ["deep_work"], **call("state_transition", to="inbox")}, DONE)

@@ -28,9 +28,8 @@ from prsm_core.engine.control.wire import (
     too_long,
 )
 from prsm_core.errors import ControlError, PrsmError
-from prsm_core.kit.clocks import first_of
+from prsm_core.kit.clocks import Parting, first_of
 from prsm_core.kit.local_socket import bind_private
-from prsm_core.kit.parting import Parting
 
 if TYPE_CHECKING:
     import socket

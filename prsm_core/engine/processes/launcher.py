@@ -25,7 +25,7 @@ from prsm_core.engine.processes.table import (
     process_identity,
 )
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
-from prsm_core.kit.parting import Parting
+from prsm_core.kit.clocks import Parting
 from prsm_core.kit.starting import require_folder
 
 if TYPE_CHECKING:

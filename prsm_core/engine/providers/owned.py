@@ -19,8 +19,7 @@ from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.engine.providers.registry import build_provider_registry
 from prsm_core.kit.background import Background
-from prsm_core.kit.clocks import first_of
-from prsm_core.kit.parting import Parting
+from prsm_core.kit.clocks import Parting, first_of
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.absent import PRESENT
 
@@ -96,10 +95,9 @@ async def open_owned(
         SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
         recorded_processes(paths.state) as processes,
     ):
+        noting = _noting(processes.add, begun)
         async with (
-            ProcessLauncher(
-                clock, on_start=_noting(processes.add, begun), parting=parting
-            ) as launcher,
+            ProcessLauncher(clock, on_start=noting, parting=parting) as launcher,
             Background(surprises, clock, parting) as background,
         ):
             redactor = Redactor((*known_secrets(settings, os.environ), lock.key))

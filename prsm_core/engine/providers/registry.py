@@ -27,7 +27,7 @@ from prsm_core.errors import (
     PrsmError,
 )
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.kit.parting import Parting
+from prsm_core.kit.clocks import Parting
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.absent import PRESENT
 from prsm_core.plugins.guard import Guest, PluginFaultError, TooLateError

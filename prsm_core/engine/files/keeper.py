@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from prsm_core.errors import ProcessError, PrsmError
 from prsm_core.kit.clocks import first_of
 from prsm_core.workspace.identity import repo_identity
-from prsm_core.workspace.shadow.git import FolderGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FOLDER_GONE = "folder_gone"  # the code of an error of git that is about its folder
 DEADLINE_SECONDS = 300.0  # for one piece of work: git that does not answer is ended
 CLOSE_SECONDS = 10.0  # for the thread that runs, once git is gone
 
@@ -131,10 +131,9 @@ class FilesKeeper:
             thread = loop.run_in_executor(None, lambda: work(self._shadow(folder, git)))
             try:
                 return await self._within(seconds, thread)
-            except FolderGoneError:
-                raise  # git is well
-            except ProcessError:
-                await self._end_git()  # the next one may find a git that works
+            except ProcessError as error:
+                if error.code != FOLDER_GONE:  # else git is well
+                    await self._end_git()  # the next one may find a git that works
                 raise
             finally:
                 self._tell_notes()

@@ -113,15 +113,12 @@ async def open_owned(
                 absent=absent,
                 redactor=redactor,
             )
+            made = Made(registry=registry, background=background, report_to=surprises.report_to)
             try:
                 yield Owned(
                     lock=lock,
                     launcher=launcher,
-                    made=Made(
-                        registry=registry,
-                        background=background,
-                        report_to=surprises.report_to,
-                    ),
+                    made=made,
                     state_dir=state_dir,
                     redactor=redactor,
                     clock=clock,

@@ -31,7 +31,7 @@ COMMANDS = {
     "history": ("prsm_core.cli.history:history", "Show the conversation of an agent."),
     "sessions": (
         "prsm_core.cli.sessions.commands:sessions",
-        "List, show, rename, delete, fork, export, import.",
+        "List, show, rename, delete, compact, fork, export, import.",
     ),
     "replay": ("prsm_core.cli.replay:replay", "Show a session again, from its log."),
     "diff": ("prsm_core.cli.diff:diff", "Compare two sessions."),

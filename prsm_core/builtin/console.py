@@ -23,6 +23,7 @@ from prsm_core.domain.usage import Spent, total
 from prsm_core.engine.journal.views import build_tree, walk_tree
 from prsm_core.kit.clocks import SystemClock, first_of
 from prsm_core.kit.text import escape_prose, format_duration
+from prsm_core.loop.output import drained
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -94,7 +95,8 @@ class ConsoleFrontend(RunFrontend):
                 await first_of(self._clock, LOOK_SECONDS, lambda: asyncio.wait({looking}))
                 liveness.waits_for("the providers to be looked at")
                 self._run = run = await start_task(app)
-                result = await follow_run(app, run, partial(self._show, person, liveness))
+                show = partial(self._show, person, liveness)
+                result = await follow_run(app, run, show, self._err)
                 liveness.waits_for("the files to be looked at")
                 ends = await self._ends(await app.tree(), run)
                 for helper in (*helpers, looking):
@@ -112,6 +114,7 @@ class ConsoleFrontend(RunFrontend):
         took = self._finished.get("duration_s")
         took = self._clock.now() - started if took is None else took
         self._conclude(person.screen, result, took, ends)
+        await drained(self._err, self._out)
         return result.exit_code
 
     async def print_rest(self, store: Store) -> None:
@@ -159,7 +162,8 @@ class ConsoleFrontend(RunFrontend):
         self._changed.note(event)
         if event.type == "run_finished":
             self._finished = event.data
-        elif event.seq is not None:
+        # Live notices say how much was left out because this terminal took nothing.
+        elif event.seq is not None or event.type == "notice":
             liveness.printed(person.show(event))
 
     def _conclude(

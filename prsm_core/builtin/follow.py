@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.events import ends_run
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import Frontend
+from prsm_core.loop.output import hurry_output, room_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TextIO
 
     from prsm_core.domain.events import Event
@@ -45,17 +46,31 @@ async def start_task(app: AppHandle) -> RunHandle:
 
 
 async def follow_run(
-    app: AppHandle, run: RunHandle, show: Callable[[Event], None], *, drain_s: float = DRAIN_SECONDS
+    app: AppHandle,
+    run: RunHandle,
+    show: Callable[[Event], None],
+    *outs: TextIO,
+    drain_s: float = DRAIN_SECONDS,
 ) -> RunResult:
     """Give the session's events to `show` until the run has ended; `run_finished` is the last.
 
+    Reading pauses while `outs`, to which `show` writes, have no room. The run goes on meanwhile, and
+    live events are dropped. Once the run is over a terminal that takes nothing is given up.
+
     Raises:
-        StoreError: the run ended, and `run_finished` did not come within `drain_s`.
+        StoreError: the run ended, and then no event came for `drain_s`, not even `run_finished`.
+        OSError: one of `outs` cannot be written.
     """
+    reader = _Reader(app, run, show, outs)
     async with asyncio.TaskGroup() as group:
-        reading = group.create_task(_read(app, run, show), name="follow run")
+        reading = group.create_task(reader.read(), name="follow run")
         result = await run.result()
-        await asyncio.wait({reading}, timeout=drain_s)
+        hurry_output()
+        while not reading.done():
+            count = reader.count
+            await asyncio.wait({reading}, timeout=drain_s)
+            if reader.count == count and not reader.waits_for_room:
+                break
         complete = reading.done() and reading.result()
         reading.cancel()
     if not complete:
@@ -66,16 +81,33 @@ async def follow_run(
     return result
 
 
-async def _read(app: AppHandle, run: RunHandle, show: Callable[[Event], None]) -> bool:
-    """Return whether the run's end came before the events ended."""
-    events = app.events()
-    try:
-        async for event in events:
-            show(event)
-            if ends_run(event, run.run_id, run.since):
-                return True
-    finally:
-        close = getattr(events, "aclose", None)  # an iterator need not be a generator
-        if close is not None:
-            await close()
-    return False
+class _Reader:
+    """Shows events one after the other, and waits for room between them."""
+
+    def __init__(
+        self, app: AppHandle, run: RunHandle, show: Callable[[Event], None], outs: Sequence[TextIO]
+    ) -> None:
+        self._app, self._run, self._show, self._outs = app, run, show, outs
+        self.count = 0  # events that were shown
+        self.waits_for_room = False
+
+    async def read(self) -> bool:
+        """Return whether the run's end came before the events ended."""
+        events = self._app.events()
+        try:
+            async for event in events:
+                self._show(event)
+                self.count += 1
+                await self._room()
+                if ends_run(event, self._run.run_id, self._run.since):
+                    return True
+        finally:
+            close = getattr(events, "aclose", None)  # an iterator need not be a generator
+            if close is not None:
+                await close()
+        return False
+
+    async def _room(self) -> None:
+        self.waits_for_room = True
+        await room_in(*self._outs)
+        self.waits_for_room = False

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from prsm_core.builtin.follow import RunFrontend, follow_run, start_task
+from prsm_core.loop.output import drained, room_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,13 +35,17 @@ class JsonFrontend(RunFrontend):
     async def run(self, app: AppHandle) -> int:
         """Start the task and print until `run_finished`, which is the last line."""
         self._run = await start_task(app)
-        return (await follow_run(app, self._run, self._show)).exit_code
+        result = await follow_run(app, self._run, self._show, self._out)
+        await drained(self._out)
+        return result.exit_code
 
     async def print_rest(self, store: Store) -> None:
         """Print what an interrupted run committed after `run` was cancelled."""
         if self._run is not None:
             async for event in store.events(self._run.session, self._last_seq):
                 self._show(event)
+                await room_in(self._out)
+            await drained(self._out)
 
     def _show(self, event: Event) -> None:
         if event.seq is None or self._run is None or event.run != self._run.run_id:

@@ -39,6 +39,10 @@ class Typed(Protocol):
         """Show what is typed."""
         ...
 
+    def send(self, code: str) -> None:
+        """Give the terminal a code that draws nothing."""
+        ...
+
 
 class Keyboard:
     """Owns a terminal's input: its mode, the line being typed, and whose each line is.
@@ -100,7 +104,7 @@ class Keyboard:
         self._front.set()
         if self._view is not None:
             with contextlib.suppress(termios.error):  # it has gone; reading tells
-                self._take_mode()
+                self._take_mode(self._view)
         return True
 
     def begin_answer(self) -> None:
@@ -132,19 +136,21 @@ class Keyboard:
         before, self._before = self._before, None
         if self._is_in_front():
             with contextlib.suppress(termios.error, OSError):
-                os.write(self._descriptor, _PASTES_OFF.encode())
-                termios.tcsetattr(self._descriptor, termios.TCSADRAIN, before)  # type: ignore[arg-type]
+                if self._view is not None:
+                    self._view.send(_PASTES_OFF)
+                # Not TCSADRAIN: it waits for a terminal that may take nothing.
+                termios.tcsetattr(self._descriptor, termios.TCSANOW, before)  # type: ignore[arg-type]
 
     def _is_in_front(self) -> bool:
         return is_in_front(self._descriptor)
 
-    def _take_mode(self) -> None:
+    def _take_mode(self, view: Typed) -> None:
         now = termios.tcgetattr(self._descriptor)
         if now[3] & (termios.ICANON | termios.ECHO):
             if self._before is None:
                 self._before = list(now)
-            tty.setcbreak(self._descriptor, termios.TCSADRAIN)  # what is typed already is read
-            os.write(self._descriptor, _PASTES_ON.encode())
+            tty.setcbreak(self._descriptor, termios.TCSANOW)  # what is typed already is read
+            view.send(_PASTES_ON)
 
     def _flush(self) -> None:
         with contextlib.suppress(termios.error):

@@ -16,6 +16,7 @@ from prsm_core.builtin.cells import cut, rows_of, tail, text_width
 from prsm_core.builtin.screen import Screen
 from prsm_core.domain.record import Record
 from prsm_core.kit.text import escape_exact
+from prsm_core.loop.output import LOST, Outlet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -103,6 +104,11 @@ class LiveScreen(Screen):
         self._typed, self._is_draft = text, is_draft
         self._draw()
 
+    def send(self, code: str) -> None:
+        """Give the terminal a code that draws nothing."""
+        self._stream.write(code)
+        self._stream.flush()
+
     def show_requests(self, requests: Sequence[Shown], *, again: str = "") -> None:
         """Let these requests, and no others, stay at the bottom."""
         self._requests = {shown.request: shown for shown in requests}
@@ -157,13 +163,20 @@ class LiveScreen(Screen):
         size = self._size()
         foot, folded = ([], []) if self._is_away else self._foot(size)
         lines = [row for line in (*above, *folded) for row in rows_of(line, size.columns - 1)]
+        if isinstance(self._stream, Outlet):
+            if not lines and self._stream.is_behind:
+                self._drawn_for = None  # so that the next tick draws it
+                return
+            if lost := self._stream.take_lost():
+                lines = [LOST.format(count=lost), *lines]
         text = self._erased(size) + "".join(f"{line}\n" for line in lines) + "\n".join(foot)
         if foot and foot[-1] == cut(_DRAFT + self._invite, size.columns - 1):
             text += "\r" + _DRAFT  # the cursor stands where the text begins
+        if text and not self._stream.write(text):
+            self._drawn_for = None
+            return
         self._drawn, self._drawn_for = foot, size
-        if text:
-            self._stream.write(text)
-            self._stream.flush()
+        self._stream.flush()
 
     def _erased(self, size: Size) -> str:
         """Return what takes the foot away: the terminal may have folded its rows meanwhile."""

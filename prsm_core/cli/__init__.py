@@ -46,10 +46,20 @@ def run_as_process(work: Callable[[Launch], object]) -> int:
 
 def _run(work: Callable[[Launch], object]) -> int:
     from prsm_core.cli.launch import Launch
-    from prsm_core.loop.interrupts import noting_interrupts, raise_interrupt
+    from prsm_core.loop.output import finish_output
 
     launch = Launch()
     _open_closed_streams()
+    try:
+        return _run_reporting(launch, work)
+    finally:
+        finish_output()
+
+
+def _run_reporting(launch: Launch, work: Callable[[Launch], object]) -> int:
+    """Do the work and return its exit code; report the error that ends it."""
+    from prsm_core.loop.interrupts import noting_interrupts, raise_interrupt
+
     try:
         with noting_interrupts(raise_interrupt):
             code = work(launch)

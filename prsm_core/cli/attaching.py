@@ -23,6 +23,7 @@ from prsm_core.engine.control.remote import open_remote
 from prsm_core.errors import ControlError
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.text import escape_exact, escape_prose, first_line
+from prsm_core.loop.output import hurry_output, room_in, write_aside
 from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ async def attach_session(workspace: str, prefix: str | None) -> None:
     Raises:
         PrsmError: nothing runs.
     """
+    write_aside()
     with leaving_nothing_typed(stdin_descriptor()):
         await _attach(workspace, prefix)
 
@@ -64,6 +66,7 @@ def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str)
     Raises:
         PrsmError: nothing runs, or there is no such frontend.
     """
+    write_aside()
     setup = load_setup(launch, workspace)
     spec = session_frontend(setup.plugins, ui)
     if ui == "console":
@@ -85,6 +88,7 @@ async def _drive(frontend: Frontend, workspace: str, prefix: str | None, *, stay
                     joined = JoinedApp(app, state, await app.view(), via=via)
                     return await frontend.run(joined)
         except KeyboardInterrupt:
+            hurry_output(even_results=True)
             say(f"prsm: {_LEFT}", err=True)
             return 0
 
@@ -165,9 +169,10 @@ class Attached:
         self._store = store
         self._info = info
         self._asks = sys.stdin is not None and sys.stdin.isatty()
+        self._err = sys.stderr
         self._person = Person(
             owner,
-            err=sys.stderr,
+            err=self._err,
             stdin=stdin_descriptor() if self._asks else None,
             is_asked=self._asks,
             leaves=True,
@@ -235,6 +240,7 @@ class Attached:
         async for event in self._store.events(session, self._seen, follow=follow):
             self._note(event)
             self._show(event)
+            await room_in(self._err)
 
     def _note(self, event: Event) -> None:
         self._seen = event.seq or self._seen

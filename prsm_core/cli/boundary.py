@@ -13,6 +13,7 @@ import click
 
 from prsm_core.errors import PrsmError
 from prsm_core.kit.text import escape_prose
+from prsm_core.loop.output import hurry_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,7 @@ def report(error: BaseException, *, debug: bool) -> int:
             error.show()
             return error.exit_code
         case KeyboardInterrupt() | click.Abort():
+            hurry_output(even_results=True)
             _say("interrupted")
             return INTERRUPTED
         case BrokenPipeError():  # the reader has left, as `head` does

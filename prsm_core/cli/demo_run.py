@@ -29,6 +29,7 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.kit.text import escape_prose
+from prsm_core.loop.output import write_aside
 from prsm_core.loop.run import run_to_end
 from prsm_core.plugins import PluginManager
 
@@ -52,6 +53,7 @@ _ASKED = "You will be asked for a permission: the team waits for your answer."
 def run_demo(launch: Launch, *, ui: str | None, keep: bool, without: Sequence[str] = ()) -> int:
     """Run the demonstration and return the exit code; see the command."""
     os.umask(PRIVATE)
+    write_aside()
     configure_logging(debug=launch.debug)
     plugins = _load_plugins(launch, ui, without)
     spec = choose_frontend(plugins, ui)

@@ -22,6 +22,7 @@ from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
 from prsm_core.kit.outcomes import with_notice
 from prsm_core.kit.reading import whole_number
 from prsm_core.kit.stdio import take_stdio
+from prsm_core.loop.output import write_aside
 from prsm_core.loop.run import run_to_end
 from prsm_core.toolserver.stdio import client_processes, serve_stdio
 
@@ -74,6 +75,7 @@ def lead(launch: Launch, request: Lead) -> int:
     """Serve the client until it leaves and return the exit code."""
     os.umask(PRIVATE)
     wire = take_stdio("MCP client", hint=BEGINS)
+    write_aside()
     patience_s = request.patience_s or _patience(os.environ)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
     setup = load_setup(

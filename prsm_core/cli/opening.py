@@ -31,6 +31,7 @@ from prsm_core.errors import ConfigError, PluginError, StoreError
 from prsm_core.hub import open_hub
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.loop.output import write_aside
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
 
@@ -70,6 +71,7 @@ def open_frontend(
     ends with its run.
     """
     os.umask(PRIVATE)
+    write_aside()
     cut_off = None if request.is_new else _cut_off(request.workspace)
     if cut_off is not None and _is_for_one_session(launch, request.workspace, name):
         return resume_session(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from prsm_core.engine.door.offers import Owning, lost_agents
 from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree, walk_tree
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_exact, escape_prose, first_line, format_duration
+from prsm_core.loop.output import drained, room_in, write_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -159,6 +161,7 @@ async def print_events(
     as_json: bool,
 ) -> None:
     """Print a session's events, one a line: those behind `after`, or the `last` of them."""
+    write_aside()
     async with open_session(workspace, session) as (store, info):
         if last is not None:  # events are numbered without a gap
             after = max(after, info.last_seq - last)
@@ -170,6 +173,8 @@ async def print_events(
             if event.type == "agent_spawned" and event.agent:
                 names[event.agent] = str(event.data.get("name"))
             click.echo(json.dumps(event.to_dict()) if as_json else _event_line(event, names))
+            await room_in(sys.stdout)
+        await drained(sys.stdout)
 
 
 def _event_line(event: Event, names: Mapping[str, str]) -> str:

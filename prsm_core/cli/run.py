@@ -47,7 +47,9 @@ def _read_stdin() -> str:
 def _tell_start(task: str) -> None:
     """Say at once that the command was taken: what follows imports and looks at a lot."""
     from prsm_core.kit.text import first_line
+    from prsm_core.loop.output import write_aside
 
+    write_aside()
     click.echo(f"prsm: starts: {first_line(task)}", err=True)
 
 

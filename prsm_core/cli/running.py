@@ -36,6 +36,7 @@ from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.loop.interrupts import note_interrupt
+from prsm_core.loop.output import hurry_output, write_aside
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.guard import Guest
@@ -101,6 +102,7 @@ def run_task(launch: Launch, request: Request) -> int:
             tell_quarantined(setup.plugins)
         return spec, partial(build_frontend, setup.plugins, spec)
 
+    write_aside()
     return run_in(launch, request, build)
 
 
@@ -256,6 +258,7 @@ async def drive(
                 async with rest, _opened(setup, options, spec, owned) as app:
                     return await frontend.run(app)
             except asyncio.CancelledError:
+                hurry_output(even_results=True)
                 shown = _inner(frontend)
                 if tells_rest and isinstance(shown, RunFrontend):
                     await _print_rest(shown, options.workspace)

@@ -6,11 +6,13 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from types import FrameType
 
+WORDS_SECONDS = 2.0  # how long a stream may take for the last words
 EXIT_SECONDS = 5.0  # how long threads, and what is registered to run at exit, may take
 
 _leave_at: float | None = None  # monotonic, of this process
@@ -71,10 +73,16 @@ def _place(frame: FrameType | None) -> str:
 
 
 def _end(code: int, told: str) -> None:
-    try:
+    def write() -> None:
         for stream, text in ((sys.stderr, told), (sys.stdout, "")):
             if stream is not None:
-                stream.write(text)
-                stream.flush()
+                with suppress(OSError, ValueError):
+                    stream.write(text)
+                    stream.flush()
+
+    try:  # by a thread: the terminal may take nothing
+        writing = threading.Thread(target=write, name="prsm last words", daemon=True)
+        writing.start()
+        writing.join(WORDS_SECONDS)
     finally:
         os._exit(code & 0xFF)

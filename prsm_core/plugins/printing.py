@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from prsm_core.loop.blame import place_of_frame
+from prsm_core.loop.output import Outlet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -65,7 +66,10 @@ def stdout_kept() -> Iterator[TextIO]:
     stream = sys.stdout
     with ExitStack() as stack:
         out = stream
-        if _leads_to_stdout(stream):  # else it is held in memory, and there is no other way to it
+        if isinstance(stream, Outlet):  # which has a descriptor of its own
+            aside = stack.enter_context(_aside())
+            stack.enter_context(_descriptor_leads_to(aside))
+        elif _leads_to_stdout(stream):  # else it is held in memory, and there is no other way to it
             out = stack.enter_context(_moved(stream))
         stack.enter_context(_replaced(_Working()))
         yield out

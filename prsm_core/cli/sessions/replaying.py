@@ -17,6 +17,7 @@ from prsm_core.domain.record import Record
 from prsm_core.engine.door.replay import ReplayApp, ReplayEndedError
 from prsm_core.errors import ConfigError
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.loop.output import write_aside
 from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def replay_session(launch: Launch, request: Replay) -> int:
     Raises:
         PrsmError: there is no such session, event or frontend.
     """
+    write_aside()
     setup = load_setup(launch, request.workspace)
     spec = replace(session_frontend(setup.plugins, request.ui), interactive=False)
 

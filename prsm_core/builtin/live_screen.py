@@ -172,7 +172,7 @@ class LiveScreen(Screen):
         text = self._erased(size) + "".join(f"{line}\n" for line in lines) + "\n".join(foot)
         if foot and foot[-1] == cut(_DRAFT + self._invite, size.columns - 1):
             text += "\r" + _DRAFT  # the cursor stands where the text begins
-        if text and not self._stream.write(text):
+        if text and self._stream.write(text) == 0:  # dropped
             self._drawn_for = None
             return
         self._drawn, self._drawn_for = foot, size

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import ConfigError
+from prsm_core.loop.output import redirect_stdout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,7 +45,9 @@ def take_stdio(client: str = "client", *, hint: str | None = None) -> Wire:
     wire = Wire(incoming=_moved(0), outgoing=_moved(1))
     empty = os.open(os.devnull, os.O_RDWR)
     os.dup2(empty, 0)
-    os.dup2(empty if sys.stderr is None else 2, 1)
+    elsewhere = empty if sys.stderr is None else 2
+    os.dup2(elsewhere, 1)
+    redirect_stdout(elsewhere)
     os.close(empty)
     return wire
 

@@ -19,11 +19,10 @@ import stat
 import sys
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Buffer
 
 ROOM = 64 * 1024  # bytes waiting, above which writers that can wait do so
 LIMIT = 1024 * 1024  # bytes waiting, above which text is dropped
@@ -186,20 +185,23 @@ class Outlet(io.TextIOBase):
 
     def __init__(self, pump: Pump, stream: TextIO) -> None:
         self.pump = pump
-        self.buffer = _Bytes(pump)
-        self._encoding = stream.encoding or "utf-8"
-        self._errors = stream.errors or "strict"
+        self._stream = stream
         self._lost = 0
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
         """The encoding of the stream below."""
-        return self._encoding
+        return self._stream.encoding or "utf-8"
 
     @property
     def errors(self) -> str:  # type: ignore[override]
         """What the stream below does with characters that it cannot encode."""
-        return self._errors
+        return self._stream.errors or "strict"
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """The bytes of the stream below. They pass the queue by, and go where 1 or 2 lead now."""
+        return self._stream.buffer
 
     @property
     def is_behind(self) -> bool:
@@ -217,7 +219,7 @@ class Outlet(io.TextIOBase):
             self.pump.block(LIMIT)
         lost = self.take_lost()
         notice = LOST.format(count=lost) + "\n" if lost else ""
-        self.pump.put((notice + text).encode(self._encoding, self._errors))
+        self.pump.put((notice + text).encode(self.encoding, self.errors))
         return len(text)
 
     def take_lost(self) -> int:
@@ -242,29 +244,12 @@ class Outlet(io.TextIOBase):
         return self.pump.descriptor
 
 
-class _Bytes(io.RawIOBase):
-    """The binary stream of an Outlet, for those who ask for `sys.stdout.buffer`."""
-
-    def __init__(self, pump: Pump) -> None:
-        self._pump = pump
-
-    def write(self, data: Buffer) -> int:
-        """Queue bytes; wait where text would be dropped, since half of a file is of no use."""
-        self._pump.block(LIMIT)
-        self._pump.put(bytes(data))
-        return memoryview(data).nbytes
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-
 class _Outlets:
     """The outlets of this process, and the streams that they replace."""
 
     def __init__(self) -> None:
         self.pumps: dict[tuple[int, int], Pump] = {}
-        self._replaced: list[tuple[str, TextIO, Outlet]] = []
+        self.replaced: list[tuple[str, TextIO, Outlet]] = []
 
     def install(self) -> None:
         """Replace stdout and stderr, unless they lead to a file or into memory.
@@ -280,7 +265,7 @@ class _Outlets:
                 keeps = name == "stdout" and not stream.isatty()
                 self.pumps[place] = Pump(stream.fileno(), keeps=keeps)
             outlet = Outlet(self.pumps[place], stream)
-            self._replaced.append((name, stream, outlet))
+            self.replaced.append((name, stream, outlet))
             setattr(sys, name, outlet)
 
     def finish(self) -> None:
@@ -292,14 +277,14 @@ class _Outlets:
             except KeyboardInterrupt:
                 hurry_output(even_results=True)
                 pump.finish()
-        for name, stream, outlet in self._replaced:
+        for name, stream, outlet in self.replaced:
             if getattr(sys, name) is outlet and not outlet.pump.is_given_up:
                 setattr(sys, name, stream)
         for pump in self.pumps.values():
             if not pump.is_given_up:
                 pump.close()
         self.pumps.clear()
-        self._replaced.clear()
+        self.replaced.clear()
 
 
 _outlets = _Outlets()
@@ -320,6 +305,14 @@ def hurry_output(*, even_results: bool = False) -> None:
     for pump in _outlets.pumps.values():
         if even_results or not pump.keeps:
             pump.hurry()
+
+
+def redirect_stdout(descriptor: int) -> None:
+    """Let the outlet of stdout, if there is one, lead to where another descriptor leads."""
+    for name, _, outlet in _outlets.replaced:
+        if name == "stdout":
+            os.dup2(descriptor, outlet.pump.descriptor, inheritable=False)
+            outlet.pump.keeps = False
 
 
 def finish_output() -> None:

@@ -45,6 +45,7 @@ async def test_a_run_prints_progress_to_stderr_and_its_summary_to_stdout(app, se
     assert err.getvalue().splitlines() == [
         "master (master, echo/default) starts: do it",
         "w1 (worker, echo/default) starts for master: count the lines…",
+        "info: 3 live updates were not shown",
         "w1 > Bash: wc -l *",
         "w1: three",
         "  lines",

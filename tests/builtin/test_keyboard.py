@@ -17,6 +17,10 @@ class View:
 
     def __init__(self):
         self.text, self.is_draft = "", False
+        self.codes: list[str] = []
+
+    def send(self, code):
+        self.codes.append(code)
 
     def show_typed(self, text, *, is_draft):
         self.text, self.is_draft = text, is_draft

@@ -44,7 +44,7 @@ class OneSession(Ears):
         page = Page(paper, lambda: columns)
         self.person = Person(session, page, clock, **options)
         self.acts = self.person.acts = Acts(app, session, self.person)
-        self.person.keyboard = Keyboard(keyboard, self.person)
+        self.person.keyboard = Keyboard(keyboard, self.person, paper)
         super().__init__(paper, self.person.keyboard)
         self.person.leave = self.left.set
 
@@ -362,7 +362,7 @@ class Typist:
 
 def test_keys_that_are_no_signs_write_nothing_and_lines_are_shortened():
     typist = Typist()
-    keys = Keyboard(-1, typist)
+    keys = Keyboard(-1, typist, StringIO())
     typed = ("\x1b[A", "\x1b[", "B", "ab cd\x7f", "\x17", "x\x15", "é\x1bOP\t", "\r", "\x04")
     for part in typed:
         keys.take(part)

@@ -28,7 +28,7 @@ class ManySessions(Ears):
 
     def __init__(self, many, page, paper, keyboard):
         self.many = many
-        many.keyboard = Keyboard(keyboard, Hands(many, page))
+        many.keyboard = Keyboard(keyboard, Hands(many, page), paper)
         super().__init__(paper, many.keyboard)
         many.leave = self.left.set
 

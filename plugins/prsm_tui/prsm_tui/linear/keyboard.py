@@ -10,7 +10,7 @@ import re
 import select
 import signal
 import termios
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,11 +47,16 @@ class Typing(Protocol):
 
 
 class Keyboard:
-    """Owns a terminal's input: its mode, and the line that is being typed."""
+    """Owns a terminal's input: its mode, and the line that is being typed.
 
-    def __init__(self, descriptor: int, typing: Typing) -> None:
+    It waits for no output: neither for what is written to `screen`, where its codes go, nor for the
+    terminal to take what was written before its mode changes.
+    """
+
+    def __init__(self, descriptor: int, typing: Typing, screen: TextIO) -> None:
         self._descriptor = descriptor
         self._typing = typing
+        self._screen = screen
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._keys = ""
         self._is_pasting = False
@@ -152,8 +157,8 @@ class Keyboard:
             yield
         finally:
             with contextlib.suppress(termios.error, OSError):  # it has gone
-                os.write(self._descriptor, _PASTES_OFF.encode())
-                termios.tcsetattr(self._descriptor, termios.TCSADRAIN, before)
+                self._send(_PASTES_OFF)
+                termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
 
     def _take(self) -> None:
         with contextlib.suppress(termios.error, OSError):  # it has gone; reading tells
@@ -161,8 +166,12 @@ class Keyboard:
             now[3] &= ~(termios.ICANON | termios.ECHO)
             now[6][termios.VINTR] = b"\0"
             now[6][termios.VMIN], now[6][termios.VTIME] = 1, 0
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, now)
-            os.write(self._descriptor, _PASTES_ON.encode())
+            termios.tcsetattr(self._descriptor, termios.TCSANOW, now)
+            self._send(_PASTES_ON)
+
+    def _send(self, code: str) -> None:
+        self._screen.write(code)
+        self._screen.flush()
 
 
 def columns_of(descriptor: int) -> Callable[[], int | None]:

@@ -44,7 +44,7 @@ async def tell(
     person = Person(session, page, time.time, answers=answers, owns=owns)
     person.acts = acts = Acts(app, session, person)
     acts.looks.owns = owns
-    person.keyboard = Keyboard(keyboard, person)
+    person.keyboard = Keyboard(keyboard, person, terminal)
     pump, left = Pump(app, session, person.changed), asyncio.Event()
     person.leave = left.set
     person.begin(switch)
@@ -77,7 +77,7 @@ async def tell_many(
     """Tell many sessions until their person leaves; return what was typed and not sent."""
     page = Page(terminal, columns_of(terminal.fileno()))
     many, rounds = compose_many(hub, page, answers=answers)
-    many.keyboard = Keyboard(keyboard, Hands(many, page))
+    many.keyboard = Keyboard(keyboard, Hands(many, page), terminal)
     left = asyncio.Event()
     many.leave = left.set
     many.begin(switch)

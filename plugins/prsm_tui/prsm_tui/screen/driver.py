@@ -23,16 +23,28 @@ class Output:
 
     Textual writes in a thread of its own through a short queue: an error there would end the
     thread, and whoever writes next would wait for ever.
+
+    The stream drops what a stalled terminal has no room for. `torn` is called once it takes text
+    again, since a part of the screen is missing.
     """
 
-    def __init__(self, stream: TextIO, gone: Callable[[], None]) -> None:
+    def __init__(
+        self, stream: TextIO, *, gone: Callable[[], None], torn: Callable[[], None]
+    ) -> None:
         self._stream = stream
         self._gone = gone
+        self._torn = torn
         self._is_gone = False
+        self._is_torn = False
 
     def write(self, text: str) -> None:
         """Write, as long as somebody is there."""
-        self._try(lambda: self._stream.write(text))
+        self._try(lambda: self._write(text))
+
+    def _write(self, text: str) -> None:
+        was_torn, self._is_torn = self._is_torn, self._stream.write(text) < len(text)
+        if was_torn and not self._is_torn:
+            self._torn()
 
     def flush(self) -> None:
         """Let all be seen that was written."""
@@ -57,7 +69,7 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, app: Any, **options: Any) -> None:
         super().__init__(app, **options)
-        self._output = Output(app.terminal, self._leave)
+        self._output = Output(app.terminal, gone=self._leave, torn=self._draw_all)
         self._file = cast("Any", self._output)
         self.fileno = app.keyboard
         self.input_tty = True
@@ -92,6 +104,10 @@ class TerminalDriver(LinuxDriver):
         except OSError:  # it was closed just now
             return 80, 24
         return size.columns or 80, size.lines or 24
+
+    def _draw_all(self) -> None:
+        """Draw the whole screen, from whatever thread."""
+        self._loop.call_soon_threadsafe(self._app.redraw)
 
     def _leave(self) -> None:
         """End the application, from whatever thread."""

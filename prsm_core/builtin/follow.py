@@ -54,8 +54,8 @@ async def follow_run(
 ) -> RunResult:
     """Give the session's events to `show` until the run has ended; `run_finished` is the last.
 
-    Reading pauses while `outs`, to which `show` writes, have no room. The run goes on meanwhile, and
-    live events are dropped. Once the run is over a terminal that takes nothing is given up.
+    Reading pauses while `outs`, to which `show` writes, have no room. The run goes on meanwhile,
+    and live events are dropped. Once it is over a terminal that takes nothing is given up.
 
     Raises:
         StoreError: the run ended, and then no event came for `drain_s`, not even `run_finished`.

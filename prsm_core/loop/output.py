@@ -1,13 +1,13 @@
 """Stdout and stderr without waiting: a thread writes what goes to a terminal or a pipe.
 
-A terminal takes nothing while its person holds it with Ctrl-S or its connection stalls; a pipe takes
-nothing while its reader is busy. A write there blocks, and on the event loop it would stop all
-agents. A command that may run an engine therefore calls `write_aside`. Its stdout and stderr become
-`Outlet`s, which take text at once and let a `Pump` write it.
+A terminal takes nothing while its person holds it with Ctrl-S or its connection stalls. A pipe
+takes nothing while its reader is busy. A write there blocks, and on the event loop it would stop
+all agents. A command that may run an engine therefore calls `write_aside`. Its stdout and stderr
+become `Outlet`s, which take text at once and let a `Pump` write it.
 
 The queue is bounded. Writers that can wait call `room_in` between two texts and lose nothing. Text
-beyond the limit is dropped, and the next one that finds room says how many lines are missing. Stdout
-to a program holds results, so nothing of it is dropped: beyond the limit its writer waits.
+beyond the limit is dropped, and the next one that finds room says how many lines are missing.
+Stdout to a program holds results. Nothing of it is dropped: beyond the limit its writer waits.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     import asyncio
 
 ROOM = 64 * 1024  # bytes waiting, above which writers that can wait do so
-LIMIT = 1024 * 1024  # bytes waiting, above which text is dropped
+LIMIT = 256 * 1024  # bytes waiting, above which text is dropped
 BEHIND = 8 * 1024  # bytes waiting, above which refreshing a screen is of no use
 PATIENCE = 3.0  # seconds without progress, after which the end of the process waits no longer
+SETTLE_SECONDS = 0.5  # for which a flush waits where it may
 LOST = "prsm: {count} lines were not shown: the terminal took nothing"
 CHUNK = 4096  # bytes that a terminal is given at once, so that a slow one shows progress
 
@@ -48,6 +49,7 @@ class Pump:
         self.is_given_up = False
         self._pending: deque[bytes] = deque()
         self._written = 0
+        self._stalled_at = -1  # bytes written when a flush waited in vain
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
@@ -95,6 +97,14 @@ class Pump:
                 timeout = PATIENCE if self._is_hurried else None
                 if not self._changed.wait_for(has_progress, timeout):
                     self.give_up()
+
+    def settle(self) -> None:
+        """Wait a moment in this thread until all is written; once for each stall."""
+        with self._changed:
+            if self._stalled_at == self._written:
+                return
+            if not self._changed.wait_for(lambda: not self._holds(0), SETTLE_SECONDS):
+                self._stalled_at = self._written
 
     def finish(self) -> None:
         """Wait in this thread until all is written or given up. Errors are nobody's after that."""
@@ -228,7 +238,13 @@ class Outlet(io.TextIOBase):
         return lost
 
     def flush(self) -> None:
-        """Raise the OSError that a write has met."""
+        """Raise the OSError that a write has met.
+
+        A thread beside the main one, in which the event loop runs, waits a moment for a terminal:
+        a screen is about to be stopped, or to lend the terminal to another program.
+        """
+        if self.pump.is_terminal and threading.current_thread() is not threading.main_thread():
+            self.pump.settle()
         self.pump.check()
 
     def writable(self) -> bool:

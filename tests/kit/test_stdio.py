@@ -9,6 +9,10 @@ import pytest
 ECHO = """
 import asyncio, os, sys
 from prsm_core.kit import open_wire, take_stdio
+from prsm_core.loop.output import finish_output, write_aside
+
+if "aside" in sys.argv:
+    write_aside()
 
 async def serve():
     wire = take_stdio("editor", hint="an editor starts it")
@@ -21,6 +25,7 @@ async def serve():
             await writer.drain()
 
 asyncio.run(serve())
+finish_output()
 """
 OLD = {
     "prsm_core.builtin.text:escape_prose": "prsm_core.kit:escape_prose",
@@ -50,11 +55,11 @@ def run(program, *args, **options):
 
 
 @pytest.mark.requirement("C2")
-@pytest.mark.parametrize("through", ["pipes", "a file"])
+@pytest.mark.parametrize("through", ["pipes", "a file", "aside"])
 def test_only_frames_go_to_the_client_and_only_they_come_from_it(through, tmp_path):
     said = b"one\ntwo\n"
-    if through == "pipes":
-        done = run(ECHO, input=said)
+    if through != "a file":
+        done = run(ECHO, through, input=said)
     else:
         (tmp_path / "frames").write_bytes(said)
         with (tmp_path / "frames").open("rb") as frames:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 import yaml
+from prsm_tui.screen.driver import Output
 
 from plugins.prsm_tui.tests.terminals import CTRL_C, F2, FOCUS_OUT, PRSM, TAB, Terminal, world
 
@@ -168,6 +171,34 @@ def test_a_terminal_that_goes_without_a_signal_ends_it(started, prsm, tmp_path, 
     replay.writes("Painted it.")
     _ = replay.hang_up(tells=False)
     assert replay.process.returncode is not None
+
+
+@pytest.mark.parametrize("linear", ["", "1"])
+def test_a_terminal_that_takes_nothing_keeps_no_process(started, linear):
+    terminal = started(PRSM_LINEAR=linear)
+    terminal.writes("fixer")
+    terminal.type("\x13")
+    for columns in (*range(60, 120), 80):  # each is a whole screen, as long as it draws
+        terminal.resize(24, columns)
+        time.sleep(0.02)
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.process.wait(20) == 130
+
+
+def test_a_screen_of_which_a_part_was_dropped_is_drawn_again():
+    taken, told = [], []
+
+    class Stalling(io.StringIO):
+        def write(self, text):
+            return len(text) if taken.pop(0) else 0
+
+    output = Output(Stalling(), gone=lambda: told.append("gone"), torn=lambda: told.append("torn"))
+    for taken[:], tells in (([True], []), ([False], []), ([False], []), ([True], ["torn"])):
+        output.write("a frame")
+        assert told == tells
+    taken[:] = [True]
+    output.write("a frame")
+    assert told == ["torn"]
 
 
 def test_the_mouse_does_what_keys_do_and_answers_nothing(started):

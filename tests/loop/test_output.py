@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from prsm_core.loop.output import (
     LIMIT,
     LOST,
     ROOM,
+    Pump,
     drained,
     finish_output,
     hurry_output,
@@ -61,6 +63,11 @@ def terminal():
     yield person, program
     os.close(person)
     os.close(program)
+
+
+def pump_of(stream: Any) -> Pump:
+    pump: Pump = stream.pump
+    return pump
 
 
 def read_all(descriptor, size):
@@ -111,7 +118,7 @@ async def test_who_waits_for_room_loses_nothing_and_others_go_on(monkeypatch, pi
 
         writing = asyncio.ensure_future(write())
         assert (await asyncio.wait({writing}, timeout=0.5))[1], "it waits for its reader"
-        assert ROOM < sys.stdout.pump.size < ROOM + 100
+        assert ROOM < pump_of(sys.stdout).size < ROOM + 100
         reading = asyncio.to_thread(read_all, reader, len(text))
         assert (await reading).decode() == text
         await writing
@@ -121,7 +128,7 @@ def test_beyond_the_limit_a_terminal_loses_lines_and_is_told_how_many(monkeypatc
     person, program = terminal
     with written_aside(monkeypatch, 1, program):
         assert sys.stderr.write("x" * LIMIT + "\n") > 0
-        while sys.stderr.pump.size >= LIMIT:  # until the terminal has taken what it can
+        while pump_of(sys.stderr).size >= LIMIT:  # until the terminal has taken what it can
             pass
         assert sys.stderr.write("y" * FULL + "\n") > 0
         assert sys.stderr.write("lost\nlost\n") == 0
@@ -199,15 +206,16 @@ async def test_a_pipe_that_another_program_made_non_blocking_is_waited_for(monke
 
 
 def test_a_thread_that_draws_waits_for_its_terminal_once_for_each_stall(monkeypatch, terminal):
-    person, program = terminal
     waits = []
-    with written_aside(monkeypatch, 1, program):
-        pump = sys.stderr.pump
+    with written_aside(monkeypatch, 1, terminal[1]):
+        pump = pump_of(sys.stderr)
         wait_for = pump._changed.wait_for
-        pump._changed.wait_for = lambda is_so, timeout=None: (
-            waits.append(timeout),
-            wait_for(is_so, timeout and timeout / 10),
-        )[1]
+
+        def counted(is_so, timeout=None):
+            waits.append(timeout)
+            return wait_for(is_so, timeout and timeout / 10)
+
+        monkeypatch.setattr(pump._changed, "wait_for", counted)
 
         def flush():
             sys.stderr.flush()

@@ -29,7 +29,7 @@ class Output:
     """
 
     def __init__(
-        self, stream: TextIO, *, gone: Callable[[], None], torn: Callable[[], None]
+        self, stream: TextIO, *, gone: Callable[[], None], torn: Callable[[], object]
     ) -> None:
         self._stream = stream
         self._gone = gone
@@ -69,7 +69,11 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, app: Any, **options: Any) -> None:
         super().__init__(app, **options)
-        self._output = Output(app.terminal, gone=self._leave, torn=self._draw_all)
+        self._output = Output(
+            app.terminal,
+            gone=self._leave,
+            torn=lambda: self._loop.call_soon_threadsafe(app.redraw),
+        )
         self._file = cast("Any", self._output)
         self.fileno = app.keyboard
         self.input_tty = True
@@ -104,10 +108,6 @@ class TerminalDriver(LinuxDriver):
         except OSError:  # it was closed just now
             return 80, 24
         return size.columns or 80, size.lines or 24
-
-    def _draw_all(self) -> None:
-        """Draw the whole screen, from whatever thread."""
-        self._loop.call_soon_threadsafe(self._app.redraw)
 
     def _leave(self) -> None:
         """End the application, from whatever thread."""

@@ -46,14 +46,15 @@ def run_as_process(work: Callable[[Launch], object]) -> int:
 
 def _run(work: Callable[[Launch], object]) -> int:
     from prsm_core.cli.launch import Launch
-    from prsm_core.loop.output import finish_output
 
     launch = Launch()
     _open_closed_streams()
     try:
         return _run_reporting(launch, work)
     finally:
-        finish_output()
+        # Only commands that may run an engine import it: `prsm --help` has no use for it.
+        if (output := sys.modules.get("prsm_core.loop.output")) is not None:
+            output.finish_output()
 
 
 def _run_reporting(launch: Launch, work: Callable[[Launch], object]) -> int:

@@ -40,11 +40,12 @@ class Pump:
     With `keeps` that happens only once the person has asked to leave.
     """
 
-    def __init__(self, descriptor: int, *, keeps: bool) -> None:
+    def __init__(self, descriptor: int, *, keeps: bool, patience: float) -> None:
         # A copy: descriptors 1 and 2 are led elsewhere while plugins work.
         self.descriptor = os.dup(descriptor)
         self.is_terminal = os.isatty(descriptor)
         self.keeps = keeps
+        self._patience = patience
         self.size = 0  # bytes waiting
         self.is_given_up = False
         self._pending: deque[bytes] = deque()
@@ -94,7 +95,7 @@ class Pump:
                 def has_progress(written: int = written) -> bool:
                     return self._written != written or not self._holds(most)
 
-                timeout = PATIENCE if self._is_hurried else None
+                timeout = self._patience if self._is_hurried else None
                 if not self._changed.wait_for(has_progress, timeout):
                     self.give_up()
 
@@ -123,7 +124,7 @@ class Pump:
         """End the thread, which has nothing left to write."""
         self.give_up()
         if self._thread is not None:
-            self._thread.join(PATIENCE)
+            self._thread.join(self._patience)
         if self._thread is None or not self._thread.is_alive():
             os.close(self.descriptor)
 
@@ -131,7 +132,7 @@ class Pump:
         return self.size > most and not self.is_given_up
 
     async def _progress(self, most: int) -> bool:
-        """Return whether something was written within PATIENCE."""
+        """Return whether something was written within the pump's patience."""
         import asyncio  # the first line of `prsm run` must not wait for this import
 
         loop = asyncio.get_running_loop()
@@ -141,7 +142,7 @@ class Pump:
                 return True
             self._waiting.append((loop, future))
         try:
-            return bool((await asyncio.wait({future}, timeout=PATIENCE))[0])
+            return bool((await asyncio.wait({future}, timeout=self._patience))[0])
         finally:
             future.cancel()
 
@@ -267,7 +268,7 @@ class _Outlets:
         self.pumps: dict[tuple[int, int], Pump] = {}
         self.replaced: list[tuple[str, TextIO, Outlet]] = []
 
-    def install(self) -> None:
+    def install(self, patience: float) -> None:
         """Replace stdout and stderr, unless they lead to a file or into memory.
 
         Where both lead to one place they share a pump, which keeps their order.
@@ -279,7 +280,7 @@ class _Outlets:
                 continue
             if place not in self.pumps:
                 keeps = name == "stdout" and not stream.isatty()
-                self.pumps[place] = Pump(stream.fileno(), keeps=keeps)
+                self.pumps[place] = Pump(stream.fileno(), keeps=keeps, patience=patience)
             outlet = Outlet(self.pumps[place], stream)
             self.replaced.append((name, stream, outlet))
             setattr(sys, name, outlet)
@@ -306,10 +307,10 @@ class _Outlets:
 _outlets = _Outlets()
 
 
-def write_aside() -> None:
+def write_aside(*, patience: float = PATIENCE) -> None:
     """Let a thread write stdout and stderr until `finish_output`. No-op if one does already."""
     if not _outlets.pumps:
-        _outlets.install()
+        _outlets.install(patience)
 
 
 def hurry_output(*, even_results: bool = False) -> None:

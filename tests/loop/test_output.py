@@ -27,11 +27,12 @@ from prsm_core.loop.output import (
 )
 from prsm_core.loop.run import run_to_end
 
+IMPATIENT = 0.05
 FULL = 128 * 1024  # more than a pipe or a terminal takes, and than ROOM
 
 
 @contextlib.contextmanager
-def written_aside(monkeypatch, out, err):
+def written_aside(monkeypatch, out, err, **options):
     """Let two descriptors be stdout and stderr."""
     with (
         open(out, "w", closefd=False, encoding="utf-8") as stdout,
@@ -39,7 +40,7 @@ def written_aside(monkeypatch, out, err):
     ):
         monkeypatch.setattr(sys, "stdout", stdout)
         monkeypatch.setattr(sys, "stderr", stderr)
-        write_aside()
+        write_aside(**options)
         try:
             yield
         finally:
@@ -77,11 +78,6 @@ def read_all(descriptor, size):
         parts.append(os.read(descriptor, 65536))
         count += len(parts[-1])
     return b"".join(parts)
-
-
-@pytest.fixture
-def patience(monkeypatch):
-    monkeypatch.setattr(output, "PATIENCE", 0.05)
 
 
 def test_files_and_streams_in_memory_stay_as_they_are(monkeypatch, tmp_path):
@@ -155,32 +151,30 @@ def test_stdout_to_a_program_is_waited_for_rather_than_lost(monkeypatch, pipe):
 
 
 @pytest.mark.parametrize("who", ["a terminal", "stderr to a program"])
-def test_the_end_waits_for_no_terminal_and_no_progress_report(
-    monkeypatch, terminal, pipe, patience, who
-):
+def test_the_end_waits_for_no_terminal_and_no_progress_report(monkeypatch, terminal, pipe, who):
     stuck = terminal[1] if who == "a terminal" else pipe[1]
-    with written_aside(monkeypatch, 1, stuck):
+    with written_aside(monkeypatch, 1, stuck, patience=IMPATIENT):
         sys.stderr.write("x" * FULL)
         finish_output()  # which would wait for ever
         assert sys.stderr.write("nobody sees it") == len("nobody sees it")
 
 
-def test_the_end_waits_for_results_until_the_person_wants_to_leave(monkeypatch, pipe, patience):
-    with written_aside(monkeypatch, pipe[1], 2):
+def test_the_end_waits_for_results_until_the_person_wants_to_leave(monkeypatch, pipe):
+    with written_aside(monkeypatch, pipe[1], 2, patience=IMPATIENT):
         sys.stdout.write("x" * FULL)
         ending = threading.Thread(target=finish_output)
         ending.start()
-        ending.join(output.PATIENCE * 4)
+        ending.join(IMPATIENT * 4)
         assert ending.is_alive()
         read_all(pipe[0], FULL)
         ending.join()
 
 
-async def test_who_waits_is_let_go_once_the_run_is_over(monkeypatch, terminal, patience):
-    with written_aside(monkeypatch, 1, terminal[1]):
+async def test_who_waits_is_let_go_once_the_run_is_over(monkeypatch, terminal):
+    with written_aside(monkeypatch, 1, terminal[1], patience=IMPATIENT):
         sys.stderr.write("x" * FULL)
         waiting = asyncio.ensure_future(drained(sys.stderr))
-        assert (await asyncio.wait({waiting}, timeout=output.PATIENCE * 4))[1]
+        assert (await asyncio.wait({waiting}, timeout=IMPATIENT * 4))[1]
         hurry_output()
         await waiting
 

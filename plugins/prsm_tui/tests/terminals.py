@@ -140,6 +140,10 @@ class Terminal:
     def settings(self):
         return termios.tcgetattr(self._program)
 
+    def is_full(self):
+        """Return whether a program that writes has to wait."""
+        return not select.select([], [self._program], [], 0)[1]
+
     def state(self):
         """Return the letter of the state of the process: T where it is stopped."""
         stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")

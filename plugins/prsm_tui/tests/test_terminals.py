@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import re
@@ -178,9 +179,10 @@ def test_a_terminal_that_takes_nothing_keeps_no_process(started, linear):
     terminal = started(PRSM_LINEAR=linear)
     terminal.writes("fixer")
     terminal.type("\x13")
-    for columns in (*range(60, 120), 80):  # each is a whole screen, as long as it draws
-        terminal.resize(24, columns)
-        time.sleep(0.02)
+    end, sizes = time.monotonic() + 30, itertools.cycle(range(60, 120))
+    while not terminal.is_full():
+        assert time.monotonic() < end, "it is not drawn on"
+        terminal.resize(24, next(sizes))
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.process.wait(20) == 130
 

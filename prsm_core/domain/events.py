@@ -122,10 +122,10 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "compaction_finished": "a `summary` stands for it now, but for the `kept` last messages",
     "message_completed": "a whole message of the agent, the `message`th of its turn, or a prompt; "
     "`again`: it tells what its thread lacked when the turn went on",
-    "tool_call_started": "a tool is called, in a `response`; one of PRSM's own, if"
-    " `orchestration`, tells of which `turn` it is",
-    "tool_call_finished": "the call has ended: completed, failed or denied; one of PRSM's own"
-    " tells its `turn`",
+    "tool_call_started": "a tool is called, in a `response`, or a vendor's tool was allowed to run;"
+    " one of PRSM's own, if `orchestration`, tells of which `turn` it is",
+    "tool_call_finished": "the call has ended: completed, failed or denied, or unknown where its"
+    " turn is over and nobody told how it ended; one of PRSM's own tells its `turn`",
     "plan_updated": "the agent's whole plan: of each entry its `text` and its `status`",
     "message_routed": "a message went from one agent to another",
     "permission_requested": "a person is asked, until `expires_at`, whether an agent may do this",

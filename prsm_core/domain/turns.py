@@ -260,12 +260,16 @@ class AssembledContext(Record, frozen=True, kw_only=True):
 
 
 class AgentToolCall(Record, frozen=True, gc=False, kw_only=True):
-    """One tool call of a turn."""
+    """One tool call of a turn.
+
+    A call of the vendor's is pending once it is allowed, and running once its vendor tells of it.
+    It is unknown where its turn is over and nobody told how it ended: that proves nothing.
+    """
 
     id: str
     tool_name: str
     params: Mapping[str, Any]
-    status: str  # pending | running | completed | failed
+    status: str  # pending | running | completed | failed | unknown
     started_at: int  # Unix ms
     sequence: int
     result: str | None = None

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     )
     from prsm_core.kit.terminal import one_line, readable_tail
     from prsm_core.kit.text import (
+        call_text,
         command_lines,
         escape_command,
         escape_exact,
@@ -121,6 +122,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "Wire",
     "as_object",
     "as_objects",
+    "call_text",
     "command_lines",
     "deadline",
     "ended_how",
@@ -204,6 +206,7 @@ _HOMES = {
     ),
     "prsm_core.kit.terminal": ("one_line", "readable_tail"),
     "prsm_core.kit.text": (
+        "call_text",
         "command_lines",
         "escape_command",
         "escape_exact",

@@ -47,7 +47,10 @@ class Reasoning(StreamEvent, frozen=True, kw_only=True):
 
 
 class ToolStatus(StreamEvent, frozen=True, kw_only=True):
-    """A call has begun or ended: started | completed | failed; one that was denied has failed."""
+    """A call has begun or ended: started | completed | failed | unknown.
+
+    One that was denied has failed. Of one that is unknown nobody told how it ended.
+    """
 
     type = "tool_status"
     call: str

@@ -157,7 +157,7 @@ class StreamFold:
 
     def _tool_finished(self, event: Event) -> Told:
         data = event.data
-        status = "completed" if data["status"] == "completed" else "failed"
+        status = data["status"] if data["status"] in {"completed", "unknown"} else "failed"
         told = data.get("error") or data.get("result")
         yield ToolStatus(
             call=data["call"],

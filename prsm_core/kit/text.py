@@ -49,6 +49,15 @@ def command_lines(command: str) -> list[str]:
     return [escape_command(line) for line in command.split("\n")]
 
 
+def call_text(result: str | None, error: str | None) -> str:
+    """Return what a call came to: why it failed, and what it wrote, each said once."""
+    wrote, why = result or "", error or ""
+    said = " ".join(why.split()).removesuffix(" …")  # some errors are the result on one line, cut
+    if said in " ".join(wrote.split()):
+        return wrote
+    return f"{why}\n{wrote}" if wrote else why
+
+
 def first_line(text: str, limit: int = 100) -> str:
     """Return the first line that says something, escaped and cut at `limit` characters."""
     lines = text.strip().splitlines()

@@ -134,7 +134,7 @@ class ToldTurn:
             status, error = data["status"], data.get("error")
             self._began[key] = replace(
                 call,
-                status="completed" if status == "completed" else "failed",
+                status=status if status in {"completed", "unknown"} else "failed",
                 result=data.get("result"),
                 error=error or ("denied" if status == "denied" else None),
                 completed_at=_ms(at),

@@ -23,7 +23,7 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.engine.turns.fold import TurnFold
+from prsm_core.engine.turns.fold import UNTOLD, TurnFold
 
 IDS = st.sampled_from(["a", "b", "c"])
 COUNT = st.none() | st.integers(0, 1000)
@@ -71,7 +71,7 @@ def test_any_stream_gives_one_result(before, end, after):
     assert result.cost_usd == (sum(costs) if costs else None)
     assert result.stop_reason is (StopReason.ERROR if end is None else end.stop_reason)
     assert all(call.completed_at is not None for call in result.tool_calls)
-    assert {call.status for call in result.tool_calls} <= {"completed", "failed"}
+    assert {call.status for call in result.tool_calls} <= {"completed", "failed", "unknown"}
     assert {call.id for call in result.tool_calls} == {
         event.call_id for event in before if isinstance(event, ToolCallStarted)
     }
@@ -121,7 +121,7 @@ def test_a_stream_without_an_end_is_an_error_and_its_calls_have_failed():
     assert call.status == "running"
     result = fold.result()
     assert result.error.message == "the provider's stream ended without a turn end"
-    assert [(c.status, c.error) for c in result.tool_calls] == [("failed", "the turn ended")]
+    assert [(c.status, c.error) for c in result.tool_calls] == [("unknown", UNTOLD)]
 
 
 def test_an_end_keeps_its_error():

@@ -24,7 +24,7 @@ from prsm_core.domain.turns import StopReason
 from prsm_core.domain.writes import AgentsResumed, RequestResolved, Told, TurnClosed
 from prsm_core.engine.outcome import FINISHED
 from prsm_core.engine.state import AgentRecord
-from prsm_core.engine.turns.going_on import cut_short, why_cut_off
+from prsm_core.engine.turns.going_on import cut_short, how_cut_off
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ def _ended(turn: TurnState, *, all_open: bool = False) -> Iterator[Told]:
     """Yield what tells of the vendor's calls that nobody saw the end of, or of all open ones."""
     for one in turn.calls:
         if (all_open or not one.call.orchestration) and one.call.completed_at is None:
-            why = why_cut_off(turn, one.call.id)
-            data = {"call": one.call.id, "status": "failed", "error": why}
+            status, why = how_cut_off(turn, one.call)
+            data = {"call": one.call.id, "status": status, "error": why}
             data |= {"turn": turn.turn_id} if one.call.orchestration else {}
             yield Told(kind="tool_call_finished", data=data)

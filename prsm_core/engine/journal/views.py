@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.changes import REJECTED
 from prsm_core.domain.usage import Spent, total
 from prsm_core.errors import MessageRoutingError, ToolInputError
+from prsm_core.kit.text import call_text
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -230,7 +231,7 @@ def conversation(events: Iterable[Event], *, numbered: bool = False) -> list[dic
     Each entry has `kind` (a value of EntryType) and `at` (Unix seconds), and if they are to be
     `numbered` the `seq` of its event. TEXT, THINKING and
     USER_MESSAGE have `text`; TOOL_CALL has `tool`, `call`, `arguments`; TOOL_RESULT has `tool`,
-    `call`, `status` and `text`, the result or the error. A USER_MESSAGE that
+    `call`, `status` and `text`: why it failed, and what it wrote. A USER_MESSAGE that
     tells `again` what other entries have, since the vendor's thread lacked it, says so.
     """
     log = _Log(numbered=numbered)
@@ -280,14 +281,13 @@ class _Log:
 
     def _result(self, event: Event) -> None:
         data = event.data
-        text = data.get("result") if data.get("error") is None else data["error"]
         self._put(
             EntryType.TOOL_RESULT,
             event,
             tool=self._tools.pop(data["call"], None),
             call=data["call"],
             status=data.get("status"),
-            text=text or "",
+            text=call_text(data.get("result"), data.get("error")),
         )
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import ProviderEvent
     from prsm_core.engine.spending.prices import Price
 
-TURN_ENDED = "the turn ended"
+UNTOLD = "nobody told how it ended: it may have run"
 _log = logging.getLogger("prsm.engine")
 _NOTHING_USED, _NOTHING_HELD = TokenUsage(), TokenBudget()
 _CALL_STATUS = {"completed": "completed", "failed": "failed", "denied": "failed"}
@@ -137,17 +137,27 @@ class TurnFold(Struct, eq=False):
         return message
 
     def contradicts(self, event: ProviderEvent) -> bool:
-        """Whether a vendor's call begins a second time, or writes or ends without having begun."""
+        """Whether a vendor's call begins a second time, or writes or ends and is not open."""
         if isinstance(event, ToolCallStarted):
-            return self.is_open(event.call_id)
+            return self.is_running(event.call_id)
         if isinstance(event, (ToolOutput, ToolCallFinished)):
             return not self.is_open(event.call_id)
         return False
 
     def is_open(self, call_id: str) -> bool:
-        """Return whether a call of the vendor's runs."""
+        """Return whether a call of the vendor's is allowed or runs, and has not ended."""
         call = self.calls.get(call_id)
         return call is not None and call.completed_at is None
+
+    def is_running(self, call_id: str) -> bool:
+        """Return whether the vendor has told that a call of its own runs."""
+        call = self.calls.get(call_id)
+        return call is not None and call.status == "running"
+
+    @property
+    def has_running(self) -> bool:
+        """Whether any call of the vendor's runs."""
+        return any(call.status == "running" for call in self.calls.values())
 
     def open_calls(self) -> list[AgentToolCall]:
         """Return the vendor's calls that have not ended."""
@@ -182,11 +192,12 @@ class TurnFold(Struct, eq=False):
         if spent.cost_usd is not None:
             self.cost_provenance = spent.cost_from
 
-    def end_calls(self, why: Callable[[AgentToolCall], str]) -> list[AgentToolCall]:
+    def end_calls(self, how: Callable[[AgentToolCall], tuple[str, str]]) -> list[AgentToolCall]:
         """End the vendor's calls that nobody saw the end of, and return them."""
         ended = [
-            replace(call, status="failed", error=why(call), completed_at=self.now_ms())
+            replace(call, status=status, error=error, completed_at=self.now_ms())
             for call in self.open_calls()
+            for status, error in [how(call)]
         ]
         for call in ended:
             self.take_call(call)
@@ -205,7 +216,7 @@ class TurnFold(Struct, eq=False):
         calls = tuple(
             call
             if call.completed_at is not None
-            else replace(call, status="failed", error=TURN_ENDED, completed_at=now)
+            else replace(call, status="unknown", error=UNTOLD, completed_at=now)
             for call in self.calls.values()
         )
         return TurnResult(
@@ -230,16 +241,28 @@ class TurnFold(Struct, eq=False):
         """Keep a vendor's call as it is now."""
         self.calls = put(self.calls, call.id, call)
 
+    def allow(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Take note of a call of the vendor's that may run from now on."""
+        self.take_call(self._new_call(call_id, tool, arguments, "pending"))
+
     def _call_started(self, event: ToolCallStarted) -> None:
-        begun = AgentToolCall(
-            id=event.call_id,
-            tool_name=event.tool,
-            params=event.arguments,
-            status="running",
+        call = self.calls.get(event.call_id)
+        if call is not None and call.status == "pending":
+            self.take_call(replace(call, status="running"))
+            return
+        self.take_call(self._new_call(event.call_id, event.tool, event.arguments, "running"))
+
+    def _new_call(
+        self, call_id: str, tool: str, arguments: Mapping[str, Any], status: str
+    ) -> AgentToolCall:
+        return AgentToolCall(
+            id=call_id,
+            tool_name=tool,
+            params=arguments,
+            status=status,
             started_at=self.now_ms(),
             sequence=self.next_call_number(),
         )
-        self.take_call(begun)
 
     def _call_finished(self, event: ToolCallFinished) -> None:
         call = self.calls.get(event.call_id)

@@ -84,7 +84,7 @@ class GoingOn:
         for one in state.calls:
             if not one.call.orchestration:
                 fold.take_call(one.call)
-        fold.end_calls(lambda call: why_cut_off(state, call.id))
+        fold.end_calls(lambda call: how_cut_off(state, call))
         fold.responses = max((one.response for one in state.calls), default=-1) + 1
         fold.count_calls(len(state.calls))
         if state.spent is not None:
@@ -285,14 +285,13 @@ def ended_turn(end: TurnEnd) -> TurnResult:
 
 def cut_short(state: TurnState, now_ms: int, reason: StopReason) -> TurnResult:
     """Return the result of a turn whose agent had ended when its engine died."""
-    calls = [
-        one.call
-        if one.call.completed_at is not None
-        else replace(
-            one.call, status="failed", error=why_cut_off(state, one.call.id), completed_at=now_ms
-        )
-        for one in state.calls
-    ]
+    calls = []
+    for one in state.calls:
+        call = one.call
+        if call.completed_at is None:
+            status, error = how_cut_off(state, call)
+            call = replace(call, status=status, error=error, completed_at=now_ms)
+        calls.append(call)
     spent = state.spent or Spent()
     return TurnResult(
         messages=state.messages,
@@ -306,16 +305,18 @@ def cut_short(state: TurnState, now_ms: int, reason: StopReason) -> TurnResult:
     )
 
 
-def why_cut_off(state: TurnState, call_id: str) -> str:
-    """Return what is told of a call whose end nobody saw."""
-    return WITHHELD if call_id in state.withheld else CUT_OFF
+def how_cut_off(state: TurnState, call: AgentToolCall) -> tuple[str, str]:
+    """Return status and error of a call whose end nobody saw."""
+    if call.id in state.withheld:
+        return "failed", WITHHELD
+    return "failed" if call.orchestration else "unknown", CUT_OFF
 
 
 def stored_outcome(call: AgentToolCall) -> ToolOutcome | None:
     """Return the answer of a call as it was given; None where it has none."""
     if call.completed_at is None:
         return None
-    is_error = call.status == "failed"
+    is_error = call.status != "completed"
     text = (call.error if is_error else call.result) or ""
     return ToolOutcome(text=text, is_error=is_error, data=_data(text))
 

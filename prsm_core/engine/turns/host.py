@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from prsm_core.domain.permissions import Deny
 from prsm_core.domain.record import Record
 from prsm_core.engine.ports import Life
 from prsm_core.engine.turns.call import turn_over
+from prsm_core.engine.turns.permits import TURN_OVER
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.kit.outcomes import failure
 from prsm_core.kit.sanitize import sanitize
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest, Question
+    from prsm_core.domain.permissions import Allow, Answer, PermissionRequest, Question
     from prsm_core.domain.tools import McpEndpoint, ToolOutcome, ToolSpec
     from prsm_core.domain.usage import Spent
     from prsm_core.engine.state import AgentRecord
@@ -140,9 +142,16 @@ class SessionHost(Struct, eq=False):
             await turn.model_speaks()  # it goes on, while the call still waits
         return outcome
 
-    def authorize(self, request: PermissionRequest) -> Coroutine[Any, Any, Allow | Deny]:
-        """Decide a permission request; a person answers what the broker asks."""
-        return self._parts.permits.authorize(self._life, request)
+    async def authorize(self, request: PermissionRequest) -> Allow | Deny:
+        """Decide a permission request; a person answers what the broker asks.
+
+        What is allowed is a call of the vendor's from then on, and in the ledger.
+        """
+        turn = self._life.turn
+        verdict = await self._parts.permits.authorize(self._life, request)
+        if turn is None or isinstance(verdict, Deny) or self.is_orchestration(request.tool):
+            return verdict
+        return verdict if await turn.allow(sanitize(request)) else Deny(TURN_OVER)
 
     def ask_user(self, question: Question) -> Coroutine[Any, Any, Answer]:
         """Ask a person, or what stands in for one; without an answer its text says so."""

@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from prsm_core.permissions import PermissionBroker
 
 ENDED = "the agent has ended; nobody is asked"
+TURN_OVER = "the turn it was asked in is over"
 _WHY_NOT = {
     "headless": f"it needs a person's permission and {NO_HUMAN}",
     "unattended": f"it needs a person's permission and {UNATTENDED}",
     "timeout": "it needs a person's permission and nobody answered in time",
     "agent_ended": "the agent has ended",
-    "turn_ended": "the turn it was asked in is over",
+    "turn_ended": TURN_OVER,
     "user": "the user refused it",
     "rule": "a rule that the user has just made forbids it",
 }

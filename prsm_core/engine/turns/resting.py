@@ -96,15 +96,12 @@ class RestingTurn:
 
     @property
     def has_open_call(self) -> bool:
-        """Whether a call, the vendor's or ours, has not been answered."""
-        if self.calls.open or not self.fold.calls:
-            return bool(self.calls.open)
-        return any(call.completed_at is None for call in self.fold.calls.values())
+        """Whether a call, the vendor's or ours, runs and has not been answered."""
+        return bool(self.calls.open) or self.fold.has_running
 
     def goes_on_with(self, call: Call) -> bool:
         """Whether the model goes on once this call is answered: no other one is open."""
-        vendors = self.fold.calls.values()
-        return self.calls.open == (call,) and all(one.completed_at is not None for one in vendors)
+        return self.calls.open == (call,) and not self.fold.has_running
 
     async def model_speaks(self) -> None:
         """Take note that the model streams, although a call may still wait."""

@@ -43,6 +43,7 @@ from prsm_core.engine.turns.written import (
 from prsm_core.kit.sanitize import sanitize
 
 if TYPE_CHECKING:
+    from prsm_core.domain.permissions import PermissionRequest
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.domain.turns import AgentMessage, ProviderEvent, TurnResult
     from prsm_core.engine.guarded.provider import Events
@@ -357,7 +358,7 @@ class TurnRun(RestingTurn):
     async def _take_last(self, event: ProviderEvent) -> bool:
         """Take an event that the provider streams; whether it is the last one of the turn."""
         self.clock.touch()
-        await self._take(sanitize(event))
+        await self._take(self._known(sanitize(event)))
         return isinstance(event, TurnEnded)
 
     def _tell_live(self, event: ProviderEvent) -> None:
@@ -367,6 +368,11 @@ class TurnRun(RestingTurn):
             self._live = LiveTexts(self._parts.journal, self._record.agent_id, self.fold)
         if self._live is not None:
             self._live.heed(event)
+
+    def _known(self, event: ProviderEvent) -> ProviderEvent:
+        """Return an event; what tells of a call has the ledger's id for it."""
+        is_of_call = isinstance(event, (ToolCallStarted, ToolCallFinished, ToolOutput))
+        return self._vendors.known(event) if is_of_call else event
 
     async def _take(self, event: ProviderEvent) -> None:
         if self.fold.contradicts(event):
@@ -421,6 +427,12 @@ class TurnRun(RestingTurn):
     def permitted(self, tool: str) -> None:
         """Take note of a permission that was given."""
         self.fold.permit(tool)
+
+    async def allow(self, request: PermissionRequest) -> bool:
+        """Take note of a call of the vendor's that may run; False: the turn is over."""
+        if self.is_open:
+            await self._vendors.allowed(request)
+        return self.is_open
 
     async def _vendor_call(self, event: ToolCallStarted) -> None:
         self.clock.tool_started(event.call_id)

@@ -2,6 +2,8 @@
 
 So is the plan that the model keeps by such calls.
 
+What is allowed is a call from then on, whether or not the vendor ever tells of it.
+
 The permission broker hears what became of each, so that repeats are seen.
 """
 
@@ -9,8 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from prsm_core.domain.permissions import PermissionRequest
-from prsm_core.domain.turns import CUT_MARK, cut_result
+from prsm_core.domain.turns import CUT_MARK, ToolCallFinished, ToolCallStarted, cut_result
+from prsm_core.engine.turns.allowed_calls import AllowedCalls
 from prsm_core.permissions import outcome_of
 from prsm_core.permissions.results import DENIED
 
@@ -21,26 +26,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from prsm_core.domain.turns import PlanUpdated, ToolCallFinished, ToolCallStarted
+    from prsm_core.domain.turns import PlanUpdated, ToolOutput
     from prsm_core.engine.ports import Life
     from prsm_core.engine.turns.fold import TurnFold
     from prsm_core.engine.turns.parts import TurnParts
     from prsm_core.engine.turns.stuck_watch import StuckWatch
     from prsm_core.permissions import Outcome
 
+    CallEvent = ToolCallStarted | ToolCallFinished | ToolOutput
+
 
 class VendorCalls:
     """Owns what is known of the open calls of one turn: what each asks for, and since when."""
 
     __slots__ = (
+        "_allowed",
         "_broker",
         "_fold",
         "_journal",
         "_life",
+        "_new_id",
         "_open",
         "_plan",
         "_quiet",
         "_standing",
+        "_steps",
         "_stuck",
     )
 
@@ -52,24 +62,63 @@ class VendorCalls:
         self._quiet = parts.quiet
         self._standing = parts.standing
         self._journal = parts.journal
+        self._steps = parts.steps
+        self._new_id = parts.new_id
+        self._allowed = AllowedCalls(fold.is_open)
         self._plan: list[dict[str, str]] = []
         self._open: dict[str, tuple[PermissionRequest, int]] = {}
 
+    async def allowed(self, request: PermissionRequest) -> None:
+        """Take note that a call may run; return once the ledger has it.
+
+        One that the vendor has not told of begins now.
+        """
+        if self._allowed.find(request) is None:
+            call_id = self._unused_id(request.call_id)
+            self._allowed.await_call(call_id, request)
+            arguments = _with_folder(request, self._life.record.descriptor.cwd)
+            self._fold.allow(call_id, request.tool, arguments)
+            await self._begin(call_id, request)
+        await self._steps.land(self._life.record.agent_id)
+
+    def known(self, event: CallEvent) -> CallEvent:
+        """Return what the vendor tells of a call, by the id that the ledger has for it."""
+        call_id = self._allowed.id_of(event.call_id)
+        if isinstance(event, ToolCallStarted) and not self._fold.is_running(call_id):
+            call_id = self._allowed.begin(event.call_id, self._request(event))
+        elif isinstance(event, ToolCallFinished):
+            self._allowed.end(event.call_id)
+        return event if call_id == event.call_id else replace(event, call_id=call_id)
+
     async def started(self, event: ToolCallStarted) -> None:
-        """Take note of a call that has begun."""
-        request = self._request(event)
-        self._open[event.call_id] = request, self._broker.mark()
+        """Take note of a call that has begun; the ledger has it where it was allowed before."""
+        if event.call_id not in self._open:
+            await self._begin(event.call_id, self._request(event))
+
+    async def _begin(self, call_id: str, request: PermissionRequest) -> None:
+        self._open[call_id] = request, self._broker.mark()
         if self._broker.may_write(request, self._standing.context(self._life)):
-            self._quiet.began(self._quiet.of(self._life.record.descriptor, request, event.call_id))
+            self._quiet.began(self._quiet.of(self._life.record.descriptor, request, call_id))
+        call = self._fold.calls[call_id]
         await self._journal.fact(
             "tool_call_started",
             self._life.record.agent_id,
-            call=event.call_id,
-            tool=event.tool,
-            arguments=dict(event.arguments),
+            call=call_id,
+            tool=call.tool_name,
+            arguments=dict(call.params),
             orchestration=False,
             response=self._fold.responses,
         )
+
+    def _unused_id(self, wanted: str | None) -> str:
+        """Return an id that no call of the vendor's has in this turn."""
+        if not wanted:
+            return self._new_id()
+        number, unique = 1, wanted
+        while unique in self._fold.calls:
+            number += 1
+            unique = f"{wanted}#{number}"
+        return unique
 
     async def ended(self, event: ToolCallFinished) -> None:
         """Take note of how a call has ended; the fold has it already."""
@@ -120,6 +169,12 @@ class VendorCalls:
         if not self._life.is_over:
             context = self._standing.context(self._life)
             self._broker.ended(request, context, _outcome(event), since)
+
+
+def _with_folder(request: PermissionRequest, cwd: str) -> dict[str, Any]:
+    """Return the arguments of a request, with the folder of a command that runs elsewhere."""
+    runs_elsewhere = request.command is not None and request.cwd not in {".", cwd}
+    return {**({"cwd": request.cwd} if runs_elsewhere else {}), **request.arguments}
 
 
 def _outcome(event: ToolCallFinished) -> Outcome | None:

@@ -12,7 +12,7 @@ from prsm_core.engine.context.tokens import count_tokens
 from prsm_core.engine.guarded.failing import is_unfit
 from prsm_core.engine.spending.prices import price_of
 from prsm_core.engine.turns.context import assemble_context, describe_window, window_of
-from prsm_core.engine.turns.fold import TURN_ENDED, TurnFold, plain_call, plain_turn
+from prsm_core.engine.turns.fold import UNTOLD, TurnFold, plain_call, plain_turn
 from prsm_core.kit.quotation import encode_data
 from prsm_core.kit.sanitize import sanitize
 
@@ -309,6 +309,6 @@ class TurnEnding:
         """Return what tells of the calls that the turn's end has cut off, and the ledger has."""
         told = [call.cut_off() for call in self._calls.cut_off if not call.is_refused]
         for call in self._fold.open_calls():
-            data = {"call": call.id, "status": "failed", "error": TURN_ENDED}
+            data = {"call": call.id, "status": "unknown", "error": UNTOLD}
             told.append(Told(kind="tool_call_finished", data=data))
         return told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.kit import escape_exact, first_line
+from prsm_core.kit import call_text, escape_exact, first_line
 from prsm_tui.model.blocks import Changed, Note, Plan
 from prsm_tui.model.calls import call_of, child_of
 from prsm_tui.model.spoken import shown
@@ -63,13 +63,13 @@ def call_finished(session: Session, event: Event) -> None:
     agent, data = session.agents.get(event.agent or ""), event.data
     if agent is None:
         return
-    name, error = str(data.get("call")), data.get("error")
+    name = str(data.get("call"))
     agent.tools.pop(name, None)
     told = {
         "seq": event.seq,
         "at": event.ts,
         "status": data.get("status"),
-        "result": data.get("result") if error is None else error,
+        "result": call_text(data.get("result"), data.get("error")),
         "duration_s": data.get("duration_s"),
         "exit_code": data.get("exit_code"),
     }

@@ -184,7 +184,8 @@ def _status(block: Call, session: Session) -> tuple[str, Style]:
         return "[runs]", BOLD
     took = "" if block.duration_s is None else f" {_took(block.duration_s)}"
     code = f", exit code {block.exit_code}" if block.exit_code else ""
-    style = DIM if block.status == "completed" else LEVELS["error"]
+    level = "warning" if block.status == "unknown" else "error"
+    style = DIM if block.status == "completed" else LEVELS[level]
     lines = block.result.count("\n") + 1 if block.result else 0
     size = f", {lines} line{'' if lines == 1 else 's'}" if lines else ""
     return f"[{block.status}{took}{code}{size}]", style

@@ -95,7 +95,9 @@ class ToolCallStarted(Record, frozen=True, gc=False):
 
 
 class ToolCallFinished(Record, frozen=True, gc=False):
-    """The vendor's own tool ended: completed, failed or denied.
+    """The vendor's own tool ended: completed, failed or denied, as its vendor tells.
+
+    A call whose end the vendor does not tell has none: it is unknown once its turn is over.
 
     `is_whole` is False where status and result do not say all that the model is told: an exit code
     that is missing, an output that was left out. Two of these are never taken for the same.

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from prsm_acp.manifest import Manifest
 
 Json = Mapping[str, Any]
-_NEVER_ENDED = "still running when the turn ended"
 _ENDS = ("completed", "failed")
 
 
@@ -99,8 +98,9 @@ class Translator:
     def finish(self) -> list[ProviderEvent]:
         """Return what a turn that has ended leaves open."""
         events = self._flush()
-        for call_id in tuple(self._calls):
-            events += self._end(call_id, "failed", error=_NEVER_ENDED)
+        self._calls.clear()
+        self._started.clear()
+        self._outputs.clear()
         self._ended.clear()
         self._has_called = False
         self.failure = None

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 Json = Mapping[str, Any]
-_NEVER_ENDED = "still running when the turn ended"
 _STATUS = {status: status for status in ("pending", "in_progress", "completed")}  # of a todo
 _SYNTHETIC = "<synthetic>"  # the model of what the CLI says in the model's place
 
@@ -102,7 +101,6 @@ class Translator:
     def finish(self, result: TurnResult | None = None) -> list[ProviderEvent]:
         """Return what a turn that has ended leaves open; its result tells what was used."""
         events = [*self._ended_response(), *self._flushed()]
-        events += [ToolCallFinished(call, "failed", error=_NEVER_ENDED) for call in self._open]
         if result is None:
             self._meter.turn_lost()
         else:

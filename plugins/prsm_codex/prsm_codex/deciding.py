@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_codex import approvals, hooks
+from prsm_codex import approvals, hooks, rollout
+from prsm_codex.events import arguments_of, escalates
 from prsm_core import (
     Deny,
+    Notice,
     PermissionRequest,
     ToolCallFinished,
     ToolCallStarted,
     deadline,
 )
+from prsm_core.kit import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
+    from prsm_codex.confined import Sandbox
     from prsm_codex.turn import CodexTurn
     from prsm_core import (
         AgentHost,
@@ -28,13 +34,16 @@ if TYPE_CHECKING:
 HAS_COMPLETED = "This agent has completed; nothing more is done for it."
 _NO_TURN = "no turn of this agent is running"
 _KNOWN_SECONDS = 10.0  # a call is asked for at once, the turn's id comes by another way
+_LEAVES = "leave its sandbox"
 
 
 class ToolDecider:
     """Lets the host decide about each call of one agent.
 
     `orchestration` are the names that the hook gives the orchestration tools: these are asked for
-    when they arrive. `key` names what is allowed as Codex names it when it begins.
+    when they arrive. `key` names what is allowed as Codex names it when it begins. What the
+    `sandbox` stops is refused without a question, and so is what is `escalated`, by id: None where
+    Codex does not tell of that, and only its thread says so. `setting` is what a person would set.
     """
 
     def __init__(
@@ -45,13 +54,22 @@ class ToolDecider:
         *,
         orchestration: frozenset[str],
         key: Callable[[str, PermissionRequest], str],
+        sandbox: Sandbox,
+        setting: str,
+        escalated: Callable[[], Container[str] | None],
     ) -> None:
         self._session = session
         self._host = host
         self._services = services
         self._free = orchestration | hooks.HARMLESS
         self._key = key
+        self._sandbox = sandbox
+        self._setting = setting
+        self._escalated = escalated
+        self._has_shell = any(tool.name == "run_bash" for tool in host.tools)
+        self._has_noted = False
         self.allowed: dict[str, list[PermissionRequest]] = {}
+        self.asked: list[str] = []  # ids of the calls that were allowed since somebody looked
 
     async def decide(self, turn: CodexTurn | None, payload: Mapping[str, Any]) -> str | None:
         """Return why a call may not run, None when it may."""
@@ -61,16 +79,51 @@ class ToolDecider:
             return None
         call_id = str(payload.get("tool_use_id"))
         wanted = hooks.tool_request(payload, self._session.agent_id, self._session.cwd)
-        wanted = replace(wanted, call_id=call_id)
+        wanted = replace(wanted, call_id=call_id, arguments=_arguments(wanted))
         with turn.deciding():
-            verdict = await self._host.authorize(wanted)
-            if isinstance(verdict, Deny):
-                started = ToolCallStarted(call_id, wanted.tool, _arguments(wanted))
-                denied = ToolCallFinished(call_id, "denied", error=verdict.reason)
-                await turn.put([started, denied])
-                return verdict.reason
+            refusal = await self._refusal(turn, wanted, payload)
+            if refusal is not None:
+                started = ToolCallStarted(call_id, wanted.tool, wanted.arguments)
+                await turn.put([started, ToolCallFinished(call_id, "denied", error=refusal)])
+                return refusal
         self.allowed.setdefault(self._key(call_id, wanted), []).append(wanted)
+        self.asked.append(call_id)
         return None
+
+    async def _refusal(
+        self, turn: CodexTurn, wanted: PermissionRequest, payload: Mapping[str, Any]
+    ) -> str | None:
+        """Return why a call may not run; nobody is asked about one that cannot work."""
+        needed = _LEAVES if await self._escalates(wanted.call_id, payload) else None
+        if needed is None and (found := await asyncio.to_thread(self._sandbox.hindrance, wanted)):
+            needed = found
+        if needed is not None:
+            return await self._cannot(turn, wanted, needed)
+        verdict = await self._host.authorize(wanted)
+        return verdict.reason if isinstance(verdict, Deny) else None
+
+    async def _escalates(self, call_id: str | None, payload: Mapping[str, Any]) -> bool:
+        """Return whether a call asks to leave the sandbox: the hook itself is not told so."""
+        told, thread = self._escalated(), payload.get("transcript_path")
+        if told is not None or not isinstance(thread, str) or call_id is None:
+            return call_id in (told or ())
+        item = await asyncio.to_thread(rollout.find_item, Path(thread), call_id)
+        return escalates(arguments_of(item))
+
+    async def _cannot(self, turn: CodexTurn, wanted: PermissionRequest, needed: str) -> str:
+        """Return what the model is told of a call that Codex's sandbox stops, and of another way.
+
+        Without one a person is told which setting gives it, once.
+        """
+        why = f"this call would {needed}, and Codex's sandbox lets no call do so, whoever allows it"
+        if self._has_shell:
+            return f"{why}. Use run_bash for it: that runs outside of the sandbox."
+        if not self._has_noted:
+            self._has_noted = True
+            what = one_line(wanted.command or " ".join(wanted.paths))
+            text = f"Codex's sandbox stops `{what}`: it would {needed}."
+            await turn.put([Notice("warning", f"{text} To allow such calls: {self._setting}.")])
+        return f"{why}. It needs a setting of the user: {self._setting}. Leave it to the user."
 
     async def _is_of(self, turn: CodexTurn, turn_id: object) -> bool:
         """Return whether a call is one of a turn that still takes calls."""

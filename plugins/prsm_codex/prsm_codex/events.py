@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from prsm_codex import approvals
 from prsm_core import (
@@ -26,10 +27,15 @@ from prsm_core import (
 )
 from prsm_core.kit import as_object, as_objects, one_line, token_count
 
+if TYPE_CHECKING:
+    from prsm_core import PermissionRequest
+
 Json = Mapping[str, Any]
 _DENIED = "declined"
 _STATUS = {"inProgress": "in_progress", "completed": "completed"}  # of a step of a plan
-_NEVER_ENDED = "still running when the turn ended"
+_EXITED = re.compile(r"^Process exited with code (-?\d+)$", re.MULTILINE)
+_GOES_ON = re.compile(r"^Process running with session ID", re.MULTILINE)
+_OUTPUT = "Output:\n"  # behind it stands what a command wrote
 _COUNTS = {
     "input_tokens": "inputTokens",
     "output_tokens": "outputTokens",
@@ -74,6 +80,8 @@ class Translator:
         self.open_calls: dict[str, Json] = {}  # the vendor's own, by id: the item as it began
         self.terminals: set[str] = set()  # ids of commands that asked for a terminal
         self.reasons: dict[str, str] = {}  # why a call was denied, by id
+        self.escalated: set[str] = set()  # ids of calls that want to leave the sandbox
+        self.allowed: Mapping[str, Sequence[PermissionRequest]] = {}  # by the tool hook
         self.raw = False  # whether the thread tells of raw responses (a resumed one does not)
 
     def feed(self, method: str, params: Json) -> list[ProviderEvent]:
@@ -86,13 +94,25 @@ class Translator:
         self._unbegun.discard(call_id)
         return self._step()
 
+    def unseen(self, call_id: str, output: object) -> list[ProviderEvent]:
+        """Return the events of a call by what its model was told, unless its item has told them.
+
+        Codex tells nothing else of a command that its sandbox stops.
+        """
+        allowed = self.allowed.get(call_id)
+        if not allowed or call_id in self.open_calls or call_id in self._ended:
+            return []
+        finished = _told_to_model(call_id, output)
+        if finished is None:
+            return []
+        self._ended.add(call_id)
+        wanted = allowed[-1]
+        return [ToolCallStarted(call_id, wanted.tool, wanted.arguments), finished]
+
     def finish(self) -> list[ProviderEvent]:
-        """Return what a turn that has ended leaves open."""
-        events: list[ProviderEvent] = [
-            ToolCallFinished(call_id, "failed", error=_NEVER_ENDED) for call_id in self.open_calls
-        ]
-        if self._thinking:
-            events.append(AssistantMessage("", thinking=self._thoughts()))
+        """Return the thinking that a turn leaves without a message, and forget its calls."""
+        thoughts = self._thoughts()
+        events: list[ProviderEvent] = [AssistantMessage("", thinking=thoughts)] if thoughts else []
         self.open_calls.clear()
         self._ended.clear()
         self._unbegun.clear()
@@ -176,11 +196,15 @@ class Translator:
         self.raw = True
         if kind in ("function_call", "custom_tool_call"):
             self._unbegun.add(call_id)
-            if _wants_terminal(item):
+            arguments = arguments_of(item)
+            if arguments.get("tty") is True:
                 self.terminals.add(call_id)
+            if escalates(arguments):
+                self.escalated.add(call_id)
         elif kind.endswith("_call_output"):
             self.terminals.discard(call_id)
-            return self.begun(call_id)
+            self.escalated.discard(call_id)
+            return [*self.unseen(call_id, item.get("output")), *self.begun(call_id)]
         return []
 
     def _raw_response(self, _: Json) -> list[ProviderEvent]:
@@ -215,12 +239,37 @@ def _counts(told: Any) -> dict[str, int]:
     return {name: count for name, count in found.items() if count is not None}
 
 
-def _wants_terminal(item: Json) -> bool:
+def arguments_of(item: Json) -> Json:
+    """Return the arguments of a call as its model wrote them; none where they cannot be read."""
     try:
-        arguments = json.loads(str(item.get("arguments", "")))
+        return as_object(json.loads(str(item.get("arguments", ""))))
     except (ValueError, RecursionError):
-        return False
-    return isinstance(arguments, dict) and arguments.get("tty") is True
+        return {}
+
+
+def escalates(arguments: Json) -> bool:
+    """Return whether a call asks for more than the sandbox gives."""
+    wanted = arguments.get("sandbox_permissions")
+    return wanted not in (None, "", "use_default") or bool(arguments.get("additional_permissions"))
+
+
+def _told_to_model(call_id: str, output: object) -> ToolCallFinished | None:
+    """Return the end of a call by the text that its model got; None where it goes on."""
+    parts = as_objects(output) if isinstance(output, list) else ()
+    text = "\n".join(str(part.get("text", "")) for part in parts) if parts else str(output or "")
+    head, mark, wrote = text.partition(_OUTPUT)
+    if not mark:
+        return ToolCallFinished(call_id, "failed", error=one_line(text))
+    exited = _EXITED.search(head)
+    if exited is None:
+        return (
+            None if _GOES_ON.search(head) else ToolCallFinished(call_id, "failed", wrote, "failed")
+        )
+    code, result = int(exited[1]), cut_result(wrote)
+    if code == 0:
+        return ToolCallFinished(call_id, "completed", result=result, exit_code=0)
+    why = f"exit code {code}"
+    return ToolCallFinished(call_id, "failed", result=result, error=why, exit_code=code)
 
 
 def _plan(params: Json) -> list[ProviderEvent]:

@@ -30,7 +30,6 @@ _COUNTS = {
     "cache_write_tokens": "cache_write_input_tokens",
     "reasoning_tokens": "reasoning_output_tokens",
 }
-_NEVER_ENDED = "still running when the turn ended"
 
 
 class ExecTranslator:
@@ -71,15 +70,10 @@ class ExecTranslator:
         return handler(line) if handler and not self.is_over else []
 
     def finish(self) -> list[ProviderEvent]:
-        """Return what a turn that has ended leaves open."""
-        events: list[ProviderEvent] = [
-            ToolCallFinished(call_id, "failed", error=_NEVER_ENDED)
-            for call_id in self._open.values()
-        ]
-        if self._thinking:
-            events.append(AssistantMessage("", thinking=self._thoughts()))
+        """Return the thinking that a turn leaves without a message, and forget its calls."""
         self._open.clear()
-        return events
+        thoughts = self._thoughts()
+        return [AssistantMessage("", thinking=thoughts)] if thoughts else []
 
     def _thoughts(self) -> str | None:
         text = "\n\n".join(self._thinking)

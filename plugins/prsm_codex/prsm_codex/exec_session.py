@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_codex import command, hooks, native
 from prsm_codex.app_server import child_home
+from prsm_codex.confined import Sandbox
 from prsm_codex.deciding import ToolDecider
 from prsm_codex.errors import NOISE, agent_error, stop_reason
 from prsm_codex.exec_events import ExecTranslator, allowed_key
@@ -90,6 +91,9 @@ class ExecSession(TurnSession[CodexTurn]):
             services,
             orchestration=frozenset(f"mcp__{command.TOOL_SERVER}__{t.name}" for t in host.tools),
             key=lambda _, wanted: allowed_key(wanted.tool, wanted.arguments),
+            sandbox=Sandbox.of(request, config, services),
+            setting="`backend: app-server` and `enforcement: approval` of the provider",
+            escalated=lambda: None,
         )
 
     def new_turn(self) -> CodexTurn:

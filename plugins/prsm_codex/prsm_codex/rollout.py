@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from os import SEEK_END
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.kit import as_object
@@ -25,6 +26,7 @@ _CALLS = {  # what a call is, and what its output
     "custom_tool_call": "custom_tool_call_output",
 }
 _OUTPUTS = frozenset(_CALLS.values())
+_RECENT = 2**20  # bytes of a thread in which the calls of its last response are
 _TURN_ENDS = frozenset({"task_complete", "turn_aborted"})
 # What Codex writes itself for a call that got no answer.
 _CUT_OFF = ("aborted", "dynamic tool call was cancelled before receiving a response")
@@ -114,6 +116,27 @@ def _text(item: Mapping[str, Any]) -> str:
 
 def _is_cut_off(output: Any) -> bool:
     return isinstance(output, str) and (output in _CUT_OFF or output.startswith("aborted by user"))
+
+
+def find_item(file: Path, call_id: str, *, output: bool = False) -> Mapping[str, Any]:
+    """Return a recent call, or its output, as a thread holds it; empty where it does not."""
+    kinds = _OUTPUTS if output else _CALLS
+    try:
+        with file.open("rb") as lines:
+            lines.seek(max(0, lines.seek(0, SEEK_END) - _RECENT))
+            recent = lines.read().splitlines()
+    except OSError:
+        return {}
+    for line in reversed(recent):
+        if call_id.encode() not in line:
+            continue
+        try:
+            item = as_object(as_object(json.loads(line)).get("payload"))
+        except (ValueError, RecursionError):
+            continue
+        if item.get("type") in kinds and item.get("call_id") == call_id:
+            return item
+    return {}
 
 
 def find(home: Path, thread_id: str) -> Path | None:

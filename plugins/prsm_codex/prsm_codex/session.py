@@ -7,6 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import command, going_on, hooks, rollout
+from prsm_codex.confined import Sandbox
 from prsm_codex.deciding import ToolDecider, runs_as_asked
 from prsm_codex.errors import agent_error, stop_reason
 from prsm_codex.events import Translator
@@ -86,7 +87,11 @@ class CodexSession(TurnSession[CodexTurn]):
             services,
             orchestration=frozenset(tool.name for tool in host.tools),
             key=lambda call_id, _: call_id,
+            sandbox=Sandbox.of(request, config, services),
+            setting="`enforcement: approval` of the provider",
+            escalated=lambda: self._translator.escalated if self._translator.raw else None,
         )
+        self._translator.allowed = self._decider.allowed
         self._responder = Responder(
             request,
             host,
@@ -291,8 +296,24 @@ class CodexSession(TurnSession[CodexTurn]):
         self, turn: CodexTurn, reason: StopReason, error: AgentError | None, *notices: Notice
     ) -> None:
         self._completed_before = turn.completing is not None
+        unseen = await self._unseen()
         ended = TurnEnded(reason, error)
-        await turn.put([*notices, *self._translator.finish(), ended])
+        await turn.put([*notices, *unseen, *self._translator.finish(), ended])
+
+    async def _unseen(self) -> list[ProviderEvent]:
+        """Return what a resumed thread holds of calls that Codex has not told of."""
+        server, thread = self._server, self.resume_token
+        asked, self._decider.asked = self._decider.asked, []
+        if self._translator.raw or not asked or server is None or thread is None:
+            return []
+        file = await asyncio.to_thread(rollout.find, server.home, thread)
+        events: list[ProviderEvent] = []
+        if file is None:
+            return events
+        for call_id in asked:
+            item = await asyncio.to_thread(rollout.find_item, file, call_id, output=True)
+            events += self._translator.unseen(call_id, item.get("output")) if item else []
+        return events
 
     async def _ask(
         self, method: str, *, timeout_s: float = _HUNG_SECONDS, vital: bool = True, **params: Any

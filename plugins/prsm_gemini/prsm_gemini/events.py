@@ -23,7 +23,6 @@ from prsm_gemini.tools import SHELL, canonical
 
 Json = Mapping[str, Any]
 
-_NEVER_ENDED = "still running when the turn ended"
 _DENIED = "policy_violation"
 _EXIT_CODE = re.compile(r"Command exited with code: (\d+)")
 _COUNTS = {
@@ -92,7 +91,6 @@ class Translator:
     def finish(self) -> list[ProviderEvent]:
         """Return what a turn that has ended leaves open."""
         events = self._flush()
-        events += [ToolCallFinished(call, "failed", error=_NEVER_ENDED) for call in self._open]
         if self.bad_lines:
             events.append(Notice("warning", f"{self.bad_lines} lines of gemini were no events."))
         self._open.clear()

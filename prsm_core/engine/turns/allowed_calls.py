@@ -12,72 +12,96 @@ from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from prsm_core.domain.tools import EDIT_TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from prsm_core.domain.permissions import PermissionRequest
 
 _PATH_KEYS = ("paths", "file_path", "path", "absolute_path", "notebook_path", "dir_path")
 
 
+class _Call(Struct):
+    request: PermissionRequest
+    is_asked: bool = False
+    asked_as: str | None = None  # the id that its permission gave
+    told_as: str | None = None  # the id by which the vendor tells of it
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether its permission may be that of another call like it."""
+        return self.is_asked and self.told_as not in {None, self.asked_as}
+
+
 class AllowedCalls:
-    """Owns what is allowed or told in one turn, and has no counterpart yet."""
+    """Owns the open calls of one turn, by the id that the ledger has for each."""
 
-    __slots__ = ("_ids", "_is_open", "_unasked", "_untold")
+    __slots__ = ("_open",)
 
-    def __init__(self, is_open: Callable[[str], bool]) -> None:
-        """Match the calls of a turn that knows by their id which of them are open."""
-        self._is_open = is_open
-        self._untold: dict[str, PermissionRequest] = {}  # allowed, by the ledger's id
-        self._unasked: dict[str, PermissionRequest] = {}  # run without a permission so far
-        self._ids: dict[str, str] = {}  # of the ledger, by the vendor's where that is another
+    def __init__(self) -> None:
+        self._open: dict[str, _Call] = {}
 
-    def id_of(self, vendor_id: str) -> str:
-        """Return the ledger's id of a call that the vendor names."""
-        if vendor_id in self._ids:
-            return self._ids[vendor_id]
-        named = [one for one, asked in self._untold.items() if asked.call_id == vendor_id]
-        return named[-1] if named else vendor_id
+    def is_told(self, vendor_id: str) -> bool:
+        """Return whether the vendor has told of an open call by this id."""
+        return any(call.told_as == vendor_id for call in self._open.values())
 
-    def find(self, request: PermissionRequest) -> str | None:
+    def id_of(self, vendor_id: str) -> str | None:
+        """Return the open call that the vendor means; None if it is none."""
+        told = (one for one, call in self._open.items() if call.told_as == vendor_id)
+        return next(told, None) or self._newest(
+            lambda call: call.told_as is None and call.asked_as == vendor_id
+        )
+
+    def find_asked(self, request: PermissionRequest) -> str | None:
         """Return the open call that a permission is for; None if there is none yet."""
-        if request.call_id is not None and self._is_open(call_id := self.id_of(request.call_id)):
-            self._unasked.pop(call_id, None)
-            return call_id
-        found = _newest_like(self._unasked, request)
+        wanted = request.call_id
+        found = None
+        if wanted is not None:
+            found = self._newest(
+                lambda call: wanted == (call.asked_as if call.is_asked else call.told_as)
+            )
+        found = found or self._newest(
+            lambda call: not call.is_asked and _are_alike(call.request, request)
+        )
         if found is not None:
-            del self._unasked[found]
+            self._open[found].is_asked, self._open[found].asked_as = True, wanted
         return found
 
-    def await_call(self, call_id: str, request: PermissionRequest) -> None:
-        """Take note that a call is allowed which the vendor has not told of."""
-        self._untold[call_id] = request
+    def find_told(self, vendor_id: str, told: PermissionRequest) -> str | None:
+        """Return the allowed call that the vendor tells of now; None if it is no such."""
+        found = self._newest(
+            lambda call: call.told_as is None and call.asked_as == vendor_id
+        ) or self._newest(lambda call: call.told_as is None and _are_alike(call.request, told))
+        if found is not None:
+            self._open[found].told_as = vendor_id
+        return found
 
-    def begin(self, vendor_id: str, told: PermissionRequest) -> str:
-        """Take note that the vendor tells of a call; return the ledger's id for it."""
-        call_id: str | None = self.id_of(vendor_id)
-        if call_id not in self._untold:
-            call_id = _newest_like(self._untold, told)
-        if call_id is None:
-            self._ids.pop(vendor_id, None)
-            self._unasked[vendor_id] = told
-            return vendor_id
-        del self._untold[call_id]
-        self._ids[vendor_id] = call_id
-        return call_id
+    def allow(self, call_id: str, request: PermissionRequest) -> None:
+        """Take note of a call that is allowed, and that the vendor has not told of."""
+        self._open[call_id] = _Call(request, is_asked=True, asked_as=request.call_id)
 
-    def end(self, vendor_id: str) -> None:
-        """Take note that the vendor tells the end of a call."""
-        call_id = self.id_of(vendor_id)
-        self._ids.pop(vendor_id, None)
-        self._untold.pop(call_id, None)
-        self._unasked.pop(call_id, None)
+    def begin(self, call_id: str, vendor_id: str, told: PermissionRequest) -> None:
+        """Take note of a call that the vendor tells of, and that nobody has allowed so far."""
+        self._open[call_id] = _Call(told, told_as=vendor_id)
 
+    def end(self, call_id: str) -> None:
+        """Take note that a call has ended.
 
-def _newest_like(calls: Mapping[str, PermissionRequest], wanted: PermissionRequest) -> str | None:
-    return next((one for one in reversed(calls) if _are_alike(calls[one], wanted)), None)
+        One without a permission was it that a permission of another like it was for: that waits
+        for its own.
+        """
+        call = self._open.pop(call_id, None)
+        if call is None or call.is_asked:
+            return
+        other = self._newest(lambda one: one.is_doubtful and _are_alike(one.request, call.request))
+        if other is not None:
+            self._open[other].is_asked, self._open[other].asked_as = False, None
+
+    def _newest(self, is_meant: Callable[[_Call], bool]) -> str | None:
+        return next((one for one, call in reversed(self._open.items()) if is_meant(call)), None)
 
 
 def _are_alike(one: PermissionRequest, other: PermissionRequest) -> bool:

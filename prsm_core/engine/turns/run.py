@@ -358,7 +358,9 @@ class TurnRun(RestingTurn):
     async def _take_last(self, event: ProviderEvent) -> bool:
         """Take an event that the provider streams; whether it is the last one of the turn."""
         self.clock.touch()
-        await self._take(self._known(sanitize(event)))
+        known = self._known(sanitize(event))
+        if known is not None:
+            await self._take(known)
         return isinstance(event, TurnEnded)
 
     def _tell_live(self, event: ProviderEvent) -> None:
@@ -369,10 +371,11 @@ class TurnRun(RestingTurn):
         if self._live is not None:
             self._live.heed(event)
 
-    def _known(self, event: ProviderEvent) -> ProviderEvent:
-        """Return an event; what tells of a call has the ledger's id for it."""
-        is_of_call = isinstance(event, (ToolCallStarted, ToolCallFinished, ToolOutput))
-        return self._vendors.known(event) if is_of_call else event
+    def _known(self, event: ProviderEvent) -> ProviderEvent | None:
+        """Return an event with the ledger's id of its call; None: it contradicts an earlier one."""
+        if isinstance(event, (ToolCallStarted, ToolCallFinished, ToolOutput)):
+            return self._vendors.known(event)
+        return event
 
     async def _take(self, event: ProviderEvent) -> None:
         if self.fold.contradicts(event):

@@ -9,6 +9,8 @@ The permission broker hears what became of each, so that repeats are seen.
 
 from __future__ import annotations
 
+from os.path import normpath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -40,8 +42,8 @@ class VendorCalls:
     """Owns what is known of the open calls of one turn: what each asks for, and since when."""
 
     __slots__ = (
-        "_allowed",
         "_broker",
+        "_calls",
         "_fold",
         "_journal",
         "_life",
@@ -64,7 +66,7 @@ class VendorCalls:
         self._journal = parts.journal
         self._steps = parts.steps
         self._new_id = parts.new_id
-        self._allowed = AllowedCalls(fold.is_open)
+        self._calls = AllowedCalls()
         self._plan: list[dict[str, str]] = []
         self._open: dict[str, tuple[PermissionRequest, int]] = {}
 
@@ -73,22 +75,36 @@ class VendorCalls:
 
         One that the vendor has not told of begins now.
         """
-        if self._allowed.find(request) is None:
+        descriptor = self._life.record.descriptor
+        request = _placed(request, descriptor.cwd)
+        call_id = self._calls.find_asked(request)
+        if call_id is None:
             call_id = self._unused_id(request.call_id)
-            self._allowed.await_call(call_id, request)
-            arguments = _with_folder(request, self._life.record.descriptor.cwd)
-            self._fold.allow(call_id, request.tool, arguments)
+            self._calls.allow(call_id, request)
+            self._fold.allow(call_id, request.tool, _with_folder(request, descriptor.cwd))
             await self._begin(call_id, request)
-        await self._steps.land(self._life.record.agent_id)
+        if request.call_id not in {None, call_id}:  # the gate knows it by that, too
+            self._quiet.ended(self._quiet.of(descriptor, request))
+        await self._steps.land(descriptor.agent_id)
 
-    def known(self, event: CallEvent) -> CallEvent:
-        """Return what the vendor tells of a call, by the id that the ledger has for it."""
-        call_id = self._allowed.id_of(event.call_id)
-        if isinstance(event, ToolCallStarted) and not self._fold.is_running(call_id):
-            call_id = self._allowed.begin(event.call_id, self._request(event))
-        elif isinstance(event, ToolCallFinished):
-            self._allowed.end(event.call_id)
-        return event if call_id == event.call_id else replace(event, call_id=call_id)
+    def known(self, event: CallEvent) -> CallEvent | None:
+        """Return what the vendor tells of a call, by the id that the ledger has for it.
+
+        None: it contradicts what was told before.
+        """
+        if not isinstance(event, ToolCallStarted):
+            call_id = self._calls.id_of(event.call_id)
+        elif self._calls.is_told(event.call_id):
+            return None
+        else:
+            request = self._request(event)
+            call_id = self._calls.find_told(event.call_id, request)
+            if call_id is None:
+                call_id = self._unused_id(event.call_id)
+                self._calls.begin(call_id, event.call_id, request)
+        if call_id is None or call_id == event.call_id:
+            return None if call_id is None else event
+        return replace(event, call_id=call_id)
 
     async def started(self, event: ToolCallStarted) -> None:
         """Take note of a call that has begun; the ledger has it where it was allowed before."""
@@ -111,7 +127,7 @@ class VendorCalls:
         )
 
     def _unused_id(self, wanted: str | None) -> str:
-        """Return an id that no call of the vendor's has in this turn."""
+        """Return an id that no call of the vendor's has in this turn: some use one again."""
         if not wanted:
             return self._new_id()
         number, unique = 1, wanted
@@ -122,6 +138,7 @@ class VendorCalls:
 
     async def ended(self, event: ToolCallFinished) -> None:
         """Take note of how a call has ended; the fold has it already."""
+        self._calls.end(event.call_id)
         if (call := self._fold.calls.get(event.call_id)) is not None:
             self._stuck.ended(call, denied=event.status == "denied")
         request, since = self._open.pop(event.call_id, (None, 0))
@@ -171,9 +188,13 @@ class VendorCalls:
             self._broker.ended(request, context, _outcome(event), since)
 
 
+def _placed(request: PermissionRequest, cwd: str) -> PermissionRequest:
+    return replace(request, cwd=normpath(Path(cwd, request.cwd)))
+
+
 def _with_folder(request: PermissionRequest, cwd: str) -> dict[str, Any]:
     """Return the arguments of a request, with the folder of a command that runs elsewhere."""
-    runs_elsewhere = request.command is not None and request.cwd not in {".", cwd}
+    runs_elsewhere = request.command is not None and request.cwd != normpath(cwd)
     return {**({"cwd": request.cwd} if runs_elsewhere else {}), **request.arguments}
 
 

@@ -80,6 +80,11 @@ __all__ = ["ProviderContract", "Scene", "Stage"]
 INTERRUPT_SECONDS = 2.0  # what the contract allows
 BUSY_SECONDS = 3.0  # added to it: a machine that runs other things is not the provider's fault
 COMMAND = "echo hi > made.txt && cat made.txt"
+COMMANDS = (
+    "echo one > made.txt && cat made.txt",
+    "echo two > made.txt; cat made.txt; exit 3",
+    "echo one > made.txt && cat made.txt",
+)
 
 
 @bounded
@@ -275,6 +280,28 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
             assert events.index(started) < events.index(output) < events.index(finished)
         assert finished.status == ("completed" if allowed else "denied")
         assert ("hi" in (finished.result or "")) is allowed
+
+    async def test_what_is_allowed_is_told_and_each_call_ends_once(
+        self, open_scene: OpenScene
+    ) -> None:
+        """Every allowed command begins and ends once, with what it wrote, whether it failed or not.
+
+        The same command again is another call.
+        """
+        host = RecordingHost()
+        async with open_scene(*({"shell": one} for one in COMMANDS), {"say": "done"}) as scene:
+            gated = scene.provider.capabilities.enforcement in ("pre_tool", "approval")
+            needs(gated, "enforcement is pre_tool or approval")
+            async with scene.session(host) as session:
+                events = await run_turn(session, "Run them.")
+        allowed = [asked.command for asked in host.requests]
+        started, finished = only(ToolCallStarted, events), only(ToolCallFinished, events)
+        assert [one.arguments["command"] for one in started] == allowed == list(COMMANDS)
+        assert sorted(one.call_id for one in started) == sorted(one.call_id for one in finished)
+        assert len({one.call_id for one in started}) == len(COMMANDS)
+        ends = {one.call_id: f"{one.result}\n{one.error}" for one in finished}
+        for begun, text in zip(started, ("one", "two", "one"), strict=True):
+            assert text in ends[begun.call_id]
 
     async def test_a_question_of_the_vendor_reaches_the_person(self, open_scene: OpenScene) -> None:
         """The person sees text and options, the model gets the choice."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from prsm_acp import tools
+from prsm_acp import files, tools
 from prsm_acp.usage import UsageMeter
 from prsm_core import (
     AssistantMessage,
@@ -89,6 +89,14 @@ class Translator:
         """End a call that was refused: some agents never mention it again."""
         call_id = str(call.get("toolCallId", ""))
         return self._end(call_id, "denied", error=reason)
+
+    def open_call_on(self, path: str) -> str | None:
+        """Return the newest open call that is about a file, by its real path; None if none is."""
+        for call_id, call in reversed(self._calls.items()):
+            told = filter(files.is_usable, tools.paths_of(call))
+            if call_id in self._started and path in map(files.real_path, told):
+                return call_id
+        return None
 
     def is_ours(self, call: Json) -> bool:
         """Return whether a call is of a tool of PRSM's own server."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from prsm_acp import files, permissions, tools
 from prsm_acp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, AcpError
 from prsm_core import (
     Deny,
     PermissionRequest,
+    ToolCallFinished,
+    ToolCallStarted,
 )
 from prsm_core.kit import as_object, as_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from prsm_acp.events import Translator
     from prsm_acp.manifest import Manifest
@@ -65,7 +69,9 @@ class Responder:
         if method not in works or not self._manifest.files:
             raise AcpError(f"{method} is not supported", number=METHOD_NOT_FOUND)
         given = (
-            await turn.answer(partial(works[method], params), None, "acp file") if turn else None
+            await turn.answer(partial(works[method], turn, params), None, "acp file")
+            if turn
+            else None
         )
         if given is None:
             raise AcpError(_OVER)
@@ -124,10 +130,14 @@ class Responder:
         verdict = await self._host.authorize(wanted)
         return verdict.reason if isinstance(verdict, Deny) else None
 
-    async def _read(self, params: Mapping[str, Any]) -> Json:
+    async def _read(self, turn: AcpTurn, params: Mapping[str, Any]) -> Json:
         path = files.real_path(params.get("path"))
-        if not self._may_read(path):
-            await self._authorize("Read", path, str(params["path"]))
+        if self._may_read(path):
+            return await self._content(path, params)
+        async with self._asked(turn, "Read", path, str(params["path"])):
+            return await self._content(path, params)
+
+    async def _content(self, path: str, params: Mapping[str, Any]) -> Json:
         try:
             text = await files.read(path, params.get("line"), params.get("limit"))
         except AcpError as error:
@@ -146,26 +156,48 @@ class Responder:
             if files.is_usable(told)
         )
 
-    async def _write(self, params: Mapping[str, Any]) -> Json:
+    async def _write(self, turn: AcpTurn, params: Mapping[str, Any]) -> Json:
         path, text = files.real_path(params.get("path")), params.get("content")
         if not isinstance(text, str):
             raise AcpError("a content is needed", number=INVALID_PARAMS)
-        if self._allowed.pop(path, None) != text:  # what was shown as a diff is not asked twice
-            await self._authorize("Write", path, str(params["path"]))
-        await files.write(path, text)
+        if self._allowed.pop(path, None) == text:  # what was shown as a diff is not asked twice
+            await files.write(path, text)
+            return {}
+        async with self._asked(turn, "Write", path, str(params["path"])):
+            await files.write(path, text)
         return {}
 
-    async def _authorize(self, tool: str, path: str, written: str) -> None:
+    @asynccontextmanager
+    async def _asked(
+        self, turn: AcpTurn, tool: str, path: str, written: str
+    ) -> AsyncIterator[None]:
+        """Let a file be read or written within the block, if the host allows it.
+
+        It is part of the agent's call that is about that file. Where the agent has told of none, it
+        is told as a call of its own.
+        """
+        call_id = self._translator.open_call_on(path)
+        own_id = None if call_id is not None else f"file-{uuid4()}"
         wanted = PermissionRequest(
             agent_id=self._session.agent_id,
             tool=tool,
             arguments={"file_path": written},
             cwd=self._cwd,
             paths=tuple(dict.fromkeys((written, path))),
+            call_id=call_id or own_id,
         )
+        if own_id is not None:
+            await turn.put([ToolCallStarted(own_id, tool, wanted.arguments)])
         refusal = await self._refusal(wanted)
         if refusal is not None:
+            await _end(turn, own_id, "denied", refusal)
             raise AcpError(f"refused: {refusal}")
+        try:
+            yield
+        except AcpError as error:
+            await _end(turn, own_id, "failed", error.message)
+            raise
+        await _end(turn, own_id, "completed", None)
 
     def forget(self) -> None:
         """Take back what may be written: the turn it was asked in is over."""
@@ -175,6 +207,11 @@ class Responder:
     @property
     def _cwd(self) -> str:
         return self._session.cwd
+
+
+async def _end(turn: AcpTurn, own_id: str | None, status: str, error: str | None) -> None:
+    if own_id is not None:
+        await turn.put([ToolCallFinished(own_id, status, error=error)])
 
 
 def _writable(call: Mapping[str, Any]) -> dict[str, str]:

@@ -242,12 +242,9 @@ def test_a_step_ends_when_the_model_speaks_again_with_no_call_open(translator):
     assert feed(translator, said("d")) == [TextDelta("d")]
 
 
-def test_the_end_of_a_turn_closes_what_is_open(translator):
+def test_the_end_of_a_turn_forgets_what_is_open(translator):
     feed(translator, call("in_progress"), said("last"))
-    assert translator.finish() == [
-        AssistantMessage("last"),
-        ToolCallFinished("c1", "failed", error="still running when the turn ended"),
-    ]
+    assert translator.finish() == [AssistantMessage("last")]
     assert translator.finish() == []
     again = feed(translator, call("in_progress"))
     assert again == [ToolCallStarted("c1", "Bash", {"command": "ls"})]
@@ -301,14 +298,16 @@ def test_what_a_call_has_written_since_is_told_while_it_runs(translator):
         max_size=12,
     )
 )
-def test_whatever_an_agent_says_each_call_ends_once_and_text_is_kept(updates):
+def test_whatever_an_agent_says_each_call_is_told_once_and_text_is_kept(updates):
     translator = Translator(
         replace(MANIFEST, quirks=replace(MANIFEST.quirks, named_ids=True)), lambda n: n == "note"
     )
     events = [*feed(translator, *updates), *translator.finish()]
     started = [event.call_id for event in events if isinstance(event, ToolCallStarted)]
     finished = [event.call_id for event in events if isinstance(event, ToolCallFinished)]
-    assert sorted(started) == sorted(finished) == sorted(set(started))
+    assert len(set(started)) == len(started)
+    assert len(set(finished)) == len(finished)
+    assert set(finished) <= set(started)
     live = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert live == "".join(event.text for event in events if isinstance(event, AssistantMessage))
 

@@ -240,7 +240,7 @@ async def test_a_cancel_answers_what_is_being_asked(scene):
         assert not (played.cwd / "made.txt").exists()
         assert reason(await run_turn(session, "Go on.")) is StopReason.END_TURN
     assert reason(events) is StopReason.ABORTED
-    assert [finished.status for finished in only(ToolCallFinished, events)] == ["failed"]
+    assert only(ToolCallFinished, events) == []
 
 
 async def test_closing_a_stream_whose_reader_is_far_behind_takes_no_time(scene):

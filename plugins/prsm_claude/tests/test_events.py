@@ -156,12 +156,11 @@ def test_thinking_without_a_text_is_kept():
     assert found == [AssistantMessage("", thinking="hm"), StepEnded()]
 
 
-def test_what_runs_when_the_turn_ends_has_failed():
+def test_what_runs_when_the_turn_ends_has_no_end_that_was_told():
     translated = translator()
     translated.started("a", "Bash", {})
-    (finished,) = only(ToolCallFinished, translated.finish())
-    assert (finished.call_id, finished.status) == ("a", "failed")
     assert translated.finish() == []
+    assert events(translated, result("a", "x")) == []
 
 
 def test_a_call_begins_and_ends_once():
@@ -289,7 +288,7 @@ NAMES = st.sampled_from(["Bash", "Edit", "mcp__prsm__note", "AskUserQuestion"])
         )
     )
 )
-def test_in_any_order_what_ends_has_begun_and_all_that_begins_ends(acts):
+def test_in_any_order_what_ends_has_begun(acts):
     translated, found = translator(), []
     for act, call_id, name in acts:
         if act == "announce":
@@ -310,7 +309,6 @@ def test_in_any_order_what_ends_has_begun_and_all_that_begins_ends(acts):
             running.add(event.call_id)
         elif isinstance(event, ToolCallFinished):
             running.remove(event.call_id)
-    assert not running
 
 
 @pytest.mark.parametrize("refused", [False, True])

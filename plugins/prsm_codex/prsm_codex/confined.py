@@ -124,7 +124,7 @@ def _placed(script: Script, cwd: str) -> Iterator[tuple[Command, str | None]]:
     for command in script.commands:
         if command.name not in _CHANGES_FOLDER:
             yield command, place
-        elif not command.piped:
+        elif is_known and not command.piped:
             place = _entered(command, place)
 
 

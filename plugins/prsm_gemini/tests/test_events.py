@@ -88,9 +88,10 @@ def test_orchestration_calls_are_the_engines():
     assert events == []
 
 
-def test_a_call_that_never_ends_is_ended():
+def test_a_call_that_never_ends_has_no_end_that_was_told():
     _, events = play(use())
-    assert [finished.status for finished in only(ToolCallFinished, events)] == ["failed"]
+    assert len(only(ToolCallStarted, events)) == 1
+    assert only(ToolCallFinished, events) == []
 
 
 def test_success_is_a_result_of_success_and_no_error():
@@ -139,11 +140,12 @@ EVENTS = st.builds(
 
 
 @given(st.lists(EVENTS | JSON, max_size=8))
-def test_whatever_comes_is_translated_and_every_call_ends(told):
+def test_whatever_comes_is_translated_and_what_ends_has_begun_once(told):
     translator, events = play(*told)
     started = [call.call_id for call in only(ToolCallStarted, events)]
     finished = [call.call_id for call in only(ToolCallFinished, events)]
-    assert sorted(started) == sorted(finished)
+    assert len(set(finished)) == len(finished)
+    assert set(finished) <= set(started)
     assert isinstance(translator.succeeded, bool)
 
 

@@ -39,10 +39,11 @@ class _Call(Struct):
 class AllowedCalls:
     """Owns the open calls of one turn, by the id that the ledger has for each."""
 
-    __slots__ = ("_open",)
+    __slots__ = ("_open", "_refused")
 
     def __init__(self) -> None:
         self._open: dict[str, _Call] = {}
+        self._refused: list[PermissionRequest] = []  # asked about, and not allowed so far
 
     def is_told(self, vendor_id: str) -> bool:
         """Return whether the vendor has told of an open call by this id."""
@@ -55,8 +56,22 @@ class AllowedCalls:
             lambda call: call.told_as is None and call.asked_as == vendor_id
         )
 
+    def ask(self, request: PermissionRequest) -> None:
+        """Take note that a permission is asked for: until it is given its call may not run."""
+        self._refused.append(request)
+
+    def is_refused(self, call_id: str) -> bool:
+        """Return whether an open call was asked about and not allowed."""
+        call = self._open.get(call_id)
+        if call is None or call.is_asked:
+            return False
+        return any(
+            one.call_id == call.told_as or _are_alike(call.request, one) for one in self._refused
+        )
+
     def find_asked(self, request: PermissionRequest) -> str | None:
-        """Return the open call that a permission is for; None if there is none yet."""
+        """Return the open call that a permission is given for; None if there is none yet."""
+        self._refused = [one for one in self._refused if one is not request]
         wanted = request.call_id
         found = None
         if wanted is not None:

@@ -241,6 +241,10 @@ class TurnFold(Struct, eq=False):
         """Keep a vendor's call as it is now."""
         self.calls = put(self.calls, call.id, call)
 
+    def end_call(self, event: ToolCallFinished) -> None:
+        """End a call of the vendor's, also of a turn that is over."""
+        self._call_finished(event)
+
     def allow(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> None:
         """Take note of a call of the vendor's that may run from now on."""
         self.take_call(self._new_call(call_id, tool, arguments, "pending"))

@@ -147,11 +147,14 @@ class SessionHost(Struct, eq=False):
 
         What is allowed is a call of the vendor's from then on, and in the ledger.
         """
-        turn = self._life.turn
-        verdict = await self._parts.permits.authorize(self._life, request)
-        if turn is None or isinstance(verdict, Deny) or self.is_orchestration(request.tool):
+        turn, permits = self._life.turn, self._parts.permits
+        if turn is None or self.is_orchestration(request.tool):
+            return await permits.authorize(self._life, request)
+        asked = turn.asks(sanitize(request))
+        verdict = await permits.authorize(self._life, request)
+        if isinstance(verdict, Deny) or await turn.allow(asked):
             return verdict
-        return verdict if await turn.allow(sanitize(request)) else Deny(TURN_OVER)
+        return Deny(TURN_OVER)
 
     def ask_user(self, question: Question) -> Coroutine[Any, Any, Answer]:
         """Ask a person, or what stands in for one; without an answer its text says so."""

@@ -431,6 +431,10 @@ class TurnRun(RestingTurn):
         """Take note of a permission that was given."""
         self.fold.permit(tool)
 
+    def asks(self, request: PermissionRequest) -> PermissionRequest:
+        """Take note of a call of the vendor's that is asked about; return it for `allow`."""
+        return self._vendors.asks(request)
+
     async def allow(self, request: PermissionRequest) -> bool:
         """Take note of a call of the vendor's that may run; False: the turn is over."""
         if self.is_open:
@@ -483,6 +487,8 @@ class TurnRun(RestingTurn):
         of = record, self._parts, self.fold, self.calls, self._live
         ending = TurnEnding(*of, parent_turn=self._parent_turn)
         await ending.end_handlers()
+        if self._vendor_calls is not None:
+            self._vendor_calls.settle()
         if self.calls.has_completed:  # how the provider then ended it is its own business
             self.fold.end = TurnEnded(StopReason.END_TURN)
         keep_at_end(record, self._provider, self.clock)

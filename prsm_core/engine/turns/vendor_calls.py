@@ -21,6 +21,7 @@ from prsm_core.engine.turns.allowed_calls import AllowedCalls
 from prsm_core.permissions import outcome_of
 from prsm_core.permissions.results import DENIED
 
+NOT_ALLOWED = "it was asked about and not allowed: it did not run"
 PLAN_LIMIT = 100  # entries that are told
 ENTRY_LIMIT = 1000  # characters of each
 
@@ -70,13 +71,27 @@ class VendorCalls:
         self._plan: list[dict[str, str]] = []
         self._open: dict[str, tuple[PermissionRequest, int]] = {}
 
+    def asks(self, request: PermissionRequest) -> PermissionRequest:
+        """Take note of a permission that is asked for; return it for `allowed`."""
+        placed = _placed(request, self._life.record.descriptor.cwd)
+        self._calls.ask(placed)
+        return placed
+
+    def settle(self) -> None:
+        """End the calls of a turn that is over which were asked about and not allowed."""
+        for call in self._fold.open_calls():
+            if self._calls.is_refused(call.id):
+                ended = ToolCallFinished(call.id, "denied", error=NOT_ALLOWED)
+                self._fold.end_call(ended)
+                data = {"call": call.id, "status": "denied", "error": NOT_ALLOWED}
+                self._journal.note("tool_call_finished", self._life.record.agent_id, **data)
+
     async def allowed(self, request: PermissionRequest) -> None:
         """Take note that a call may run; return once the ledger has it.
 
-        One that the vendor has not told of begins now.
+        One that the vendor has not told of begins now. `request` is what `asks` has returned.
         """
         descriptor = self._life.record.descriptor
-        request = _placed(request, descriptor.cwd)
         call_id = self._calls.find_asked(request)
         if call_id is None:
             call_id = self._unused_id(request.call_id)

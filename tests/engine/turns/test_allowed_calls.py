@@ -11,6 +11,7 @@ from prsm_core.domain.permissions import Allow, Deny, PermissionRequest
 from prsm_core.domain.turns import ToolOutput
 from prsm_core.engine.turns.fold import UNTOLD
 from prsm_core.engine.turns.going_on import CUT_OFF
+from prsm_core.engine.turns.vendor_calls import NOT_ALLOWED
 from tests.engine.deaths import die, go_on, run_to_death
 
 pytestmark = [pytest.mark.requirement("N9"), pytest.mark.requirement("U28")]
@@ -175,6 +176,32 @@ async def test_what_is_denied_is_no_call_of_the_engines(as_master):
         await agent.end_tool("v2", "denied", None, "never")
 
     assert calls(await as_master(script)) == [("v2", "Bash", "failed", "never")]
+
+
+async def test_what_is_still_asked_about_or_denied_when_its_turn_ends_did_not_run(opened):
+    async def worker(agent):
+        await agent.start_tool("v1", command="rm x")
+        assert isinstance(await asks(agent, "rm x"), Deny)
+        await agent.start_tool("v2", command="make it")
+        asked = asyncio.ensure_future(asks(agent, "make it", call_id="v2"))
+        await team.seen("permission_requested", "w1")
+        await agent.start_tool("v3", command="echo 3")
+        memory.append(asked)
+        await agent.complete()
+
+    async def master(agent):
+        await agent.spawn(name="w1")
+        await agent.collect()
+        await agent.complete()
+
+    memory: list = []
+    async with opened(interactive=True) as team:
+        await team.run("do it", master=master, w1=worker)
+    found = {call_id: (status, error) for call_id, _, status, error in calls(team)}
+    refused = ("failed", NOT_ALLOWED)
+    assert found == {"v1": refused, "v2": refused, "v3": ("unknown", UNTOLD)}
+    ends = team.ledger.events("tool_call_finished", "w1")
+    assert [e["status"] for e in ends if e["call"] in found] == ["denied", "denied", "unknown"]
 
 
 async def test_an_orchestration_tool_is_no_call_of_the_vendors(as_master):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prsm_core import PermissionRequest, ProviderServices, SessionRequest
     from prsm_core.shell import Command, Script, Word
 
-# What Codex keeps read-only in the folder of the agent, whether it is there or not.
+# What Codex keeps read-only in each folder that may be written, whether it is there or not.
 _READ_ONLY = (".git", ".agents", ".codex", ".aws")
 _DEVICES = ("/dev", "/proc")
 _CHANGES_FOLDER = frozenset({"cd", "pushd", "popd"})
@@ -50,12 +50,10 @@ _MAY_BE_GONE = frozenset({"rm", "rmdir"})
 class Sandbox:
     """What calls of one agent may do in Codex's sandbox.
 
-    cwd: The folder of the agent.
-    writable: The folders that may be written, without what is read-only in the agent's own.
+    writable: The folders that may be written, but for what is read-only in each.
     network: Whether commands may use it.
     """
 
-    cwd: str
     writable: tuple[str, ...]
     network: bool
 
@@ -66,7 +64,7 @@ class Sandbox:
         """Return what `command.turn_start` and `command.exec_argv` ask Codex for."""
         folders = (request.cwd, "/tmp", str(services.state_dir / "tmp"))  # noqa: S108 - Codex's own
         writable = folders if may_edit(request) else ()
-        return cls(cwd=request.cwd, writable=writable, network=config.network)
+        return cls(writable=writable, network=config.network)
 
     def hindrance(self, wanted: PermissionRequest) -> str | None:
         """Return what a call would do and cannot, None where none is told; it looks at files."""
@@ -108,9 +106,9 @@ class Sandbox:
         real = os.path.realpath(path)
         if _is_in(real, _DEVICES):
             return True
-        own = os.path.realpath(self.cwd)
-        is_kept = _is_in(real, [str(Path(own, name)) for name in _READ_ONLY])
-        return not is_kept and _is_in(real, map(os.path.realpath, self.writable))
+        roots = [os.path.realpath(folder) for folder in self.writable]
+        kept = (str(Path(root, name)) for root in roots for name in _READ_ONLY)
+        return _is_in(real, roots) and not _is_in(real, kept)
 
 
 def _is_in(path: str, folders: Iterable[str]) -> bool:

@@ -75,7 +75,7 @@ def data_folders(folder: str) -> Iterator[str]:
     """Yield where the data of the repository lies that a folder is in; it looks."""
     for parent in (Path(folder), *Path(folder).parents):
         mark = parent / ".git"
-        if mark.is_dir():
+        if (mark / "HEAD").is_file():
             yield str(mark)
             return
         if mark.is_file():

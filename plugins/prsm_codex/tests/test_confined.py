@@ -37,7 +37,7 @@ def git(folder, *words):
 
 def stopped(folder, command, *, network=False, cwd=None, writable=None):
     roots = (str(folder),) if writable is None else writable
-    sandbox = Sandbox(cwd=str(folder), writable=roots, network=network)
+    sandbox = Sandbox(writable=roots, network=network)
     request = PermissionRequest(
         agent_id="a", tool="Bash", command=command, cwd=str(cwd or folder), arguments={}
     )
@@ -130,8 +130,11 @@ def test_what_stays_in_the_folder_or_cannot_be_told_is_not(work, command):
 def test_a_linked_worktree_writes_elsewhere_and_no_repository_is_made_in_the_folder(work):
     linked, plain = work.parent / "linked", work.parent / "plain"
     assert str(work / ".git") in str(stopped(linked, "git add ."))
+    (plain / ".git").mkdir(exist_ok=True)  # as the sandbox may leave one
+    assert stopped(plain, "git add .") is None
+    (plain / ".git").rmdir()
     assert stopped(plain, "git init") == f"write {plain / '.git'}"
-    assert stopped(linked, "git add .", writable=(str(linked), str(work))) is None
+    assert stopped(linked, "git add .", writable=(str(linked), str(work / ".git"))) is None
 
 
 def test_where_nothing_may_be_written_nothing_is(work):
@@ -146,7 +149,7 @@ def test_the_network_is_told_apart_where_there_is_none(work):
 
 
 def test_a_change_is_told_by_its_paths(work):
-    sandbox = Sandbox(cwd=str(work), writable=(str(work), "/tmp"), network=False)  # noqa: S108
+    sandbox = Sandbox(writable=(str(work), "/tmp"), network=False)  # noqa: S108
 
     def of(tool, path):
         return sandbox.hindrance(

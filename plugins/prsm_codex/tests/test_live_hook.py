@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 
 import pytest
 
@@ -11,7 +12,7 @@ from plugins.prsm_codex.tests.real_codex import KILLS_ITS_SHELL, TRICKY, call, g
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.tools import ToolOutcome
-from prsm_core.domain.turns import StopReason, ToolCallFinished
+from prsm_core.domain.turns import Notice, StopReason, ToolCallFinished, ToolCallStarted
 from prsm_core.testing.doubles import RecordingHost, only, run_turn
 from tests.person import ROOM
 
@@ -53,7 +54,8 @@ async def test_a_refused_command_does_not_run_in_any_mode_and_the_model_is_told_
 
 
 async def test_an_allowed_command_stays_in_the_sandbox(codex, tmp_path, outside):
-    command = f"rm -rf old && echo hi > made.txt; echo hi > {outside}; echo hi > .git/config"
+    place = f"A={outside}; B=.git/config"  # so that the text alone does not say what is written
+    command = f"{place}; rm -rf old && echo hi > made.txt; echo hi > $A; echo hi > $B"
     (tmp_path / "old").mkdir()
     (tmp_path / ".git").mkdir()
     shell = {"call": call("exec_command", "make", cmd=command)}
@@ -67,14 +69,95 @@ async def test_an_allowed_command_stays_in_the_sandbox(codex, tmp_path, outside)
     assert told.count("Read-only file system") == 2
 
 
-async def test_the_sandbox_cannot_be_left_by_asking(codex, outside):
-    wanted = {"sandbox_permissions": "require_escalated", "justification": "please"}
-    shell = {"call": call("exec_command", "make", cmd=f"echo hi > {outside}", **wanted)}
-    async with codex(shell, DONE) as live, live.session() as session:
-        await run_turn(session, "hi")
+ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "please"}
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """The working folder as a repository with a file that nobody has added."""
+    subprocess.run(("git", "init", "-q", str(tmp_path)), check=True)
+    (tmp_path / "a.txt").write_text("x")
+    return tmp_path
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+async def test_the_sandbox_cannot_be_left_by_asking_and_nobody_is_asked(codex, outside, is_resumed):
+    """In a thread that is resumed Codex itself tells of no such wish: it stands in the thread."""
+    host = RecordingHost()
+    shell = {"call": call("exec_command", "make", cmd=f"D={outside}; echo hi > $D", **ESCALATED)}
+    first = ({"say": "one"},) if is_resumed else ()
+    async with codex(*first, shell, DONE) as live:
+        fields = {}
+        if is_resumed:
+            async with live.session() as session:
+                await run_turn(session, "hi")
+            fields = {"resume_token": session.resume_token}
+            await live.provider.aclose()
+        async with live.session(host, **fields) as session:
+            events = await run_turn(session, "go")
         (told,) = live.outputs("make")
     assert not outside.exists()
-    assert "cannot ask for escalated permissions" in told
+    assert "leave its sandbox" in told
+    assert "enforcement: approval" in told
+    assert host.requests == []
+    assert [f.status for f in only(ToolCallFinished, events)] == ["denied"]
+
+
+@pytest.mark.requirement("U28")
+@pytest.mark.parametrize("has_shell", [True, False])
+@pytest.mark.parametrize("command", ["git add a.txt", "git commit -m x", "echo x > .git/config"])
+async def test_what_writes_the_repository_is_refused_at_once_with_the_way_that_works(
+    codex, repository, command, has_shell
+):
+    tools = {"run_bash": done} if has_shell else {"note": done}
+    host = RecordingHost(**tools)
+    shell = {"call": call("exec_command", "git", cmd=command)}
+    async with codex(shell, shell, DONE) as live, live.session(host) as session:
+        events = await run_turn(session, "hi")
+        told = live.outputs("git")
+    way = "run_bash" if has_shell else "enforcement: approval"
+    assert [way in text for text in told] == [True, True]
+    assert host.requests == []
+    assert [f.status for f in only(ToolCallFinished, events)] == ["denied", "denied"]
+    noted = [n for n in only(Notice, events) if "enforcement: approval" in n.text]
+    assert len(noted) == (0 if has_shell else 1)
+
+
+@pytest.mark.requirement("N9")
+@pytest.mark.parametrize("is_resumed", [False, True])
+async def test_a_command_that_the_sandbox_stops_is_told_with_its_output(
+    codex, repository, outside, is_resumed
+):
+    """Codex tells no item of it: what its model was told is all there is."""
+    commands = [
+        "G=git; $G add a.txt",
+        f"D={outside}; touch $D",
+        'python3 -c \'open(".git/x", "w")\'',
+        "cat a.txt",
+        "cat never-there.txt",
+    ]
+    host = RecordingHost()
+    shells = [{"call": call("exec_command", f"c{n}", cmd=one)} for n, one in enumerate(commands)]
+    first = ({"say": "one"},) if is_resumed else ()
+    async with codex(*first, *shells, DONE) as live:
+        fields = {}
+        if is_resumed:
+            async with live.session() as session:
+                await run_turn(session, "hi")
+            fields = {"resume_token": session.resume_token}
+            await live.provider.aclose()
+        async with live.session(host, **fields) as session:
+            events = await run_turn(session, "go")
+    started, finished = only(ToolCallStarted, events), only(ToolCallFinished, events)
+    assert [asked.command for asked in host.requests] == commands
+    assert sorted(one.arguments["command"] for one in started) == sorted(commands)
+    by_command = {one.arguments["command"]: one.call_id for one in started}
+    ends = {one.call_id: one for one in finished}
+    assert len(ends) == len(finished) == len(commands)
+    codes = [ends[by_command[one]].exit_code for one in commands]
+    assert codes == [128, 1, 1, 0, 1]
+    for one in commands[:3]:
+        assert "Read-only file system" in ends[by_command[one]].result
 
 
 @pytest.mark.parametrize("workdir", ["sub", "./sub/../sub/", "/usr"])

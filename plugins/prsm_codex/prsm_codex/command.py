@@ -285,16 +285,16 @@ def turn_start(
     request: SessionRequest,
     message_id: str,
     config: CodexConfig,
+    features: Features,
     images: Sequence[Image] = (),
     effort: str | None = None,
 ) -> dict[str, Any]:
     """Return the parameters of `turn/start`; without text the thread goes on where it stopped."""
-    kind = "workspaceWrite" if may_edit(request) else "readOnly"
     params: dict[str, Any] = {
         "threadId": thread_id,
         "input": turn_input(text, images) if text else [],
         "clientUserMessageId": message_id,
-        "sandboxPolicy": {"type": kind, "networkAccess": config.network},
+        "sandboxPolicy": _sandbox(request, config, features),
     }
     if effort:
         params["effort"] = effort
@@ -304,6 +304,20 @@ def turn_start(
 def effort_of(context: AssembledContext) -> str | None:
     """Return how hard the model is to think in a turn; None leaves it to Codex."""
     return (context.thinking_config or {}).get("effort")
+
+
+def _sandbox(request: SessionRequest, config: CodexConfig, features: Features) -> dict[str, Any]:
+    """Return where the commands of a turn run.
+
+    Without the hook each is asked for, and what is accepted runs outside of the sandbox. Codex
+    would try it inside first and once more outside, unless the first one took long to fail: a
+    command that was allowed once ran twice, or failed.
+    """
+    if not may_edit(request):
+        return {"type": "readOnly", "networkAccess": config.network}
+    if not features.hooked:
+        return {"type": "dangerFullAccess"}
+    return {"type": "workspaceWrite", "networkAccess": config.network}
 
 
 def turn_input(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:

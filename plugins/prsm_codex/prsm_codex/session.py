@@ -231,7 +231,14 @@ class CodexSession(TurnSession[CodexTurn]):
         shown = self._images.of(text)
         effort = command.effort_of(context)
         params = command.turn_start(
-            self.resume_token or "", text, self._request, message_id, self._config, shown, effort
+            self.resume_token or "",
+            text,
+            self._request,
+            message_id,
+            self._config,
+            self._features,
+            shown,
+            effort,
         )
         turn.sent = True
         result = await server.rpc.request("turn/start", params)

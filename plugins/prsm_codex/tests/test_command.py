@@ -213,14 +213,19 @@ def test_with_the_hook_nothing_can_ask_to_leave_the_sandbox():
     ],
 )
 def test_only_an_agent_that_may_edit_gets_a_writable_sandbox(changes, sandbox):
-    params = command.turn_start("t1", "hi", session_request("/w", **changes), "m1", CUSTOM)
+    request = session_request("/w", **changes)
+    params = command.turn_start("t1", "hi", request, "m1", CUSTOM, Features())
     assert params["sandboxPolicy"] == {"type": sandbox, "networkAccess": False}
+    asked = command.turn_start("t1", "hi", request, "m1", CUSTOM, Features(hooked=False))
+    outside = {"workspaceWrite": "dangerFullAccess"}.get(sandbox, sandbox)
+    assert asked["sandboxPolicy"]["type"] == outside
     assert params["input"] == [{"type": "text", "text": "hi"}]
 
 
 def test_a_turn_that_goes_on_has_no_input():
     config = CodexConfig(network=True)
-    params = command.turn_start("t1", None, session_request("/w"), "m1", config, effort="low")
+    request = session_request("/w")
+    params = command.turn_start("t1", None, request, "m1", config, Features(), effort="low")
     assert params["sandboxPolicy"]["networkAccess"] is True
     assert params["input"] == []
     assert params["effort"] == "low"
@@ -228,7 +233,9 @@ def test_a_turn_that_goes_on_has_no_input():
 
 def test_images_come_behind_the_text_that_cites_them():
     image = Image(mark="![a](x)", name="a", media_type="image/png", path="/state/images/a.png")
-    params = command.turn_start("t1", "see ![a](x)", session_request("/w"), "m1", CUSTOM, [image])
+    params = command.turn_start(
+        "t1", "see ![a](x)", session_request("/w"), "m1", CUSTOM, Features(), [image]
+    )
     assert params["input"] == [
         {"type": "text", "text": "see ![a](x)"},
         {"type": "localImage", "path": "/state/images/a.png"},

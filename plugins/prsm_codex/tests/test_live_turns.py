@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from pathlib import Path
 
 import pytest
+from prsm_codex.provider import build
 
 from plugins.prsm_codex.tests.real_codex import KEY, call, open_live
 from prsm_core.domain.permissions import Allow, Deny
@@ -263,3 +265,21 @@ async def test_what_a_command_writes_is_told_while_it_runs(codex):
     assert "".join(piece.text for piece in pieces) == "first\nsecond\n" == finished.result
     assert events.index(started) < events.index(pieces[0])
     assert events.index(pieces[-1]) < events.index(finished)
+
+
+@pytest.mark.requirement("U28")
+async def test_what_a_person_accepts_runs_once_and_outside_of_the_sandbox(codex, tmp_path):
+    """Codex would try it inside first, and once more outside unless the first took too long."""
+    await asyncio.to_thread(subprocess.run, ("git", "init", "-q", str(tmp_path)), check=True)
+    commands = [f"echo once >> {n}.txt && git add {n}.txt" for n in range(6)]
+    steps = [{"call": call("exec_command", f"add{n}", cmd=one)} for n, one in enumerate(commands)]
+
+    def asking(settings, services):
+        return build({**settings, "enforcement": "approval"}, services)
+
+    host = RecordingHost()
+    async with codex(*steps, {"say": "done"}, make=asking) as live, live.session(host) as session:
+        events = await run_turn(session, "hi")
+    assert [request.command for request in host.requests] == commands
+    assert {file.read_text() for file in tmp_path.glob("*.txt")} == {"once\n"}
+    assert [end.exit_code for end in only(ToolCallFinished, events)] == [0] * len(commands)

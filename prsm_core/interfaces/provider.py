@@ -288,7 +288,12 @@ class AgentHost(Protocol):
         ...
 
     async def authorize(self, request: PermissionRequest) -> Allow | Deny:
-        """Decide; an Ask has been answered by a person before this returns."""
+        """Decide; an Ask has been answered by a person before this returns.
+
+        What is allowed is a call from then on, in the ledger before this returns. It is one with
+        the `ToolCallStarted` that names the same id, or else the same tool and command or paths,
+        whichever comes first. Without a `ToolCallFinished` it is unknown once its turn is over.
+        """
         ...
 
     async def ask_user(self, question: Question) -> Answer:

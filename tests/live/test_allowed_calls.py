@@ -11,11 +11,7 @@ from prsm_core.cli.reading import print_history
 from prsm_core.testing.model_server import ModelServer
 from tests.live.test_same_verdict import CALL_DONE, SECTIONS, play, program, workspace
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.requirement("N9"),
-    pytest.mark.requirement("U28"),
-]
+pytestmark = [pytest.mark.live, pytest.mark.requirement("N9")]
 
 __all__ = ["workspace"]  # a fixture
 

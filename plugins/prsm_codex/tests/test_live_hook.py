@@ -103,7 +103,6 @@ async def test_the_sandbox_cannot_be_left_by_asking_and_nobody_is_asked(codex, o
     assert [f.status for f in only(ToolCallFinished, events)] == ["denied"]
 
 
-@pytest.mark.requirement("U28")
 @pytest.mark.parametrize("has_shell", [True, False])
 @pytest.mark.parametrize("command", ["git add a.txt", "git commit -m x", "echo x > .git/config"])
 async def test_what_writes_the_repository_is_refused_at_once_with_the_way_that_works(

@@ -14,7 +14,7 @@ from prsm_core.engine.turns.going_on import CUT_OFF
 from prsm_core.engine.turns.vendor_calls import NOT_ALLOWED
 from tests.engine.deaths import die, go_on, run_to_death
 
-pytestmark = [pytest.mark.requirement("N9"), pytest.mark.requirement("U28")]
+pytestmark = pytest.mark.requirement("N9")
 CALLS = (
     "SELECT id, tool_name, status, error, params FROM tool_calls WHERE NOT orchestration"
     " ORDER BY sequence"

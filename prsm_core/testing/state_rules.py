@@ -266,6 +266,9 @@ class StateRules:
         assert marks(v2) == ("v2", "running", None)
         assert (v2.call.tool_name, v2.call.params) == ("Read", {"command": "make"})
         assert (v2.call.completed_at, v2.call.orchestration) == (None, False)
+        await store.commit(team.step("w1", ended("v2", "unknown", error="nobody told")))
+        *_, v2 = (await open_turn(store, "w1")).calls
+        assert (v2.call.status, v2.call.error) == ("unknown", "nobody told")
         assert [each.call.sequence for each in open_.calls] == [1, 2, 3]
         assert open_.last_heard == started.events[0].seq
 

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prsm_core.kit.text import (
+    call_text,
     command_lines,
     escape_command,
     escape_exact,
@@ -113,3 +114,11 @@ def test_one_line_cuts_with_a_mark():
 )
 def test_durations_read_like_a_clock(seconds, text):
     assert format_duration(seconds) == text
+
+
+def test_what_a_call_came_to_says_each_thing_once():
+    long = "x" * 400
+    assert call_text("out\nput", "exit code 3") == "exit code 3\nout\nput"
+    assert call_text(f"{long}\nmore", f"{long} …") == f"{long}\nmore"
+    assert call_text(None, "why") == "why"
+    assert call_text("", None) == ""

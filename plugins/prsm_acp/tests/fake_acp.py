@@ -308,6 +308,11 @@ class Turn:
     def _read(self, call_id: str, _: str, arguments: dict) -> Any:
         path = arguments["path"]
         about = {"title": f"Read {path}", "kind": "read", "locations": [{"path": path}]}
+        if arguments.pop("untold", False):  # it reads without a call of its own
+            try:
+                return self.ask("fs/read_text_file", **arguments)["content"]
+            except RefusedError as error:
+                return str(error)
         self.tell("tool_call", toolCallId=call_id, status="in_progress", **about)
         try:
             text = self.ask("fs/read_text_file", **arguments)["content"]

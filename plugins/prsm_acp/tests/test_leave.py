@@ -67,6 +67,7 @@ async def test_a_write_that_differs_from_its_diff_is_asked_for_again(scene, tmp_
     assert "refused: that is not what was shown" in told
     assert not path.exists()
     assert [(asked.tool, asked.paths) for asked in host.requests] == [("Write", (str(path),))] * 2
+    assert len({asked.call_id for asked in host.requests}) == 1, "it is the same call"
     assert [finished.status for finished in only(ToolCallFinished, events)] == ["failed"]
 
 
@@ -92,11 +93,38 @@ async def test_a_file_is_read_by_us_once_that_is_allowed(scene, tmp_path, allowe
         scene(read(path, line=2, limit=1), {"say": "done"}) as played,
         played.session(host) as session,
     ):
-        await run_turn(session, "Read.")
+        events = await run_turn(session, "Read.")
         (told,) = played.outputs("r")
     assert told == ("two\n" if allowed else "refused: not here")
     (asked,) = host.requests
     assert (asked.tool, asked.paths) == ("Read", (str(path),))
+    (started,) = only(ToolCallStarted, events)
+    assert asked.call_id == started.call_id, "it is part of the call that the agent tells of"
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "status"),
+    [
+        ("a.txt", Allow(), "completed"),
+        ("none", Allow(), "failed"),
+        ("a.txt", Deny("not here"), "denied"),
+    ],
+)
+async def test_a_file_that_is_read_without_a_call_is_a_call_of_its_own(
+    scene, tmp_path, name, verdict, status
+):
+    (tmp_path / "a.txt").write_text("text")
+    host = RecordingHost(verdict=lambda _: verdict)
+    async with (
+        scene(read(tmp_path / name, untold=True), {"say": "done"}) as played,
+        played.session(host) as session,
+    ):
+        events = await run_turn(session, "Read.")
+    (asked,) = host.requests
+    (started,), (finished,) = only(ToolCallStarted, events), only(ToolCallFinished, events)
+    assert (started.tool, started.arguments) == ("Read", {"file_path": str(tmp_path / name)})
+    assert {asked.call_id, started.call_id} == {finished.call_id}
+    assert finished.status == status
 
 
 async def test_a_link_out_of_the_folder_is_shown_to_whoever_decides(scene, tmp_path):

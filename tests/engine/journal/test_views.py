@@ -255,6 +255,24 @@ def test_a_conversation_has_the_five_entry_types():
     assert [entry["at"] for entry in entries] == [2.0, 3.0, 3.0, 4.0, 5.0, 6.0, 7.0]
 
 
+def test_what_a_failed_call_wrote_is_shown_with_why_it_failed():
+    ends = [
+        ("failed", "1 failed\n", "exit code 1", "exit code 1\n1 failed\n"),
+        ("failed", "no file", "no file", "no file"),
+        ("failed", "first\nlast", "last", "first\nlast"),
+        ("unknown", None, "nobody told", "nobody told"),
+        ("denied", None, "never", "never"),
+        ("completed", "ok", None, "ok"),
+        ("completed", None, None, ""),
+    ]
+    told = [
+        make_event("tool_call_finished", 1.0, call="c", status=status, result=result, error=error)
+        for status, result, error, _ in ends
+    ]
+    shown = [(entry["status"], entry["text"]) for entry in conversation(told)]
+    assert shown == [(status, text) for status, _, _, text in ends]
+
+
 @pytest.mark.requirement("E40")
 def test_a_summary_keeps_what_was_said_and_the_names_of_tools():
     entries = filter_detail(conversation(TALK), "summary")

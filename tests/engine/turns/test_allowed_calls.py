@@ -144,13 +144,10 @@ async def test_an_id_that_is_used_again_loses_no_call(as_master):
 
 async def test_files_are_known_by_their_paths_and_other_tools_by_their_arguments(as_master):
     async def script(agent, _):
-        here = {"command": None, "cwd": "."}
         edit = PermissionRequest(
             agent_id=agent.id, tool="Write", arguments={"diff": "x"}, paths=("./a.py",), cwd="."
         )
-        search = PermissionRequest(
-            agent_id=agent.id, tool="mcp__x__find", arguments={"what": "y"}, **here
-        )
+        search = PermissionRequest(agent_id=agent.id, tool="mcp__x__find", arguments={"what": "y"})
         for request in (edit, search):
             assert isinstance(await agent.host.authorize(request), Allow)
         await agent.start_tool("t1", "Edit", file_path="a.py")

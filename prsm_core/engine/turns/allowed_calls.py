@@ -105,15 +105,26 @@ class AllowedCalls:
     def end(self, call_id: str) -> None:
         """Take note that a call has ended.
 
-        One without a permission was it that a permission of another like it was for: that waits
-        for its own.
+        One without a permission was refused, or it was it that a permission of another like it was
+        for: that waits for its own.
         """
         call = self._open.pop(call_id, None)
-        if call is None or call.is_asked:
+        if call is None or call.is_asked or self._take_refusal(call, by_id=True):
             return
         other = self._newest(lambda one: one.is_doubtful and _are_alike(one.request, call.request))
         if other is not None:
             self._open[other].is_asked, self._open[other].asked_as = False, None
+        else:
+            self._take_refusal(call, by_id=False)
+
+    def _take_refusal(self, call: _Call, *, by_id: bool) -> bool:
+        """Forget the refusal of a call; return whether there was one."""
+        for one in reversed(self._refused):
+            is_its = one.call_id == call.told_as if by_id else _are_alike(one, call.request)
+            if is_its:
+                self._refused.remove(one)
+                return True
+        return False
 
     def _newest(self, is_meant: Callable[[_Call], bool]) -> str | None:
         return next((one for one, call in reversed(self._open.items()) if is_meant(call)), None)

@@ -111,7 +111,8 @@ async def test_a_resumed_thread_asks_for_its_calls_and_has_no_terminal_either(co
     assert not (tmp_path / "made.txt").exists()
     assert "TTY execution is disabled" in live.outputs("tty")[0]
     assert "no" in live.outputs("make")[0]
-    assert [finished.status for finished in only(ToolCallFinished, events)] == ["denied"]
+    ends = [finished.status for finished in only(ToolCallFinished, events)]
+    assert sorted(ends) == ["denied", "failed"], "of the first its thread alone tells"
 
 
 async def test_an_unknown_thread_cannot_be_resumed(codex):

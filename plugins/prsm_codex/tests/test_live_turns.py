@@ -135,7 +135,8 @@ async def test_task_complete_does_not_wait_for_a_running_command(codex):
             events = await run_turn(session, "hi")
         await run_turn(session, "more")
     assert events[-1].stop_reason is StopReason.END_TURN
-    assert only(ToolCallFinished, events)[0].status == "failed"
+    assert len(only(ToolCallStarted, events)) == 1
+    assert only(ToolCallFinished, events) == [], "Codex has told no end of it"
     assert live.outputs("done") == ['{"ok":true}']
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from prsm_core import ConfigError, MessageRoutingError, RunOptions, TextDelta, ThinkingDelta
+from prsm_core.engine.turns.fold import UNTOLD
 from prsm_core.kit import (
     AgentPhase,
     Reasoning,
@@ -66,6 +67,7 @@ async def greet(agent):
     await agent.start_tool("v2", "Read", path="b")
     await agent.end_tool("v2", status="denied", result=None, error="not this one")
     await agent.say("a message without pieces")
+    await agent.start_tool("v3", "Read", path="c")  # of which nobody tells the end
     await agent.complete("done")
 
 
@@ -106,8 +108,10 @@ async def test_a_run_is_streamed_by_callbacks_and_events_from_its_start_to_its_e
         {"type": "tool_status", "tool": "Read", "status": "started", "summary": None},
         {"type": "tool_status", "tool": "Read", "status": "failed", "summary": "not this one"},
         {"type": "token", "text": "a message without pieces", "message": 2},
+        {"type": "tool_status", "tool": "Read", "status": "started", "summary": None},
         {"type": "tool_status", "tool": "task_complete", "status": "started", "summary": None},
         *[event for event in told_as(events) if event.get("tool") == "task_complete"][1:],
+        {"type": "tool_status", "tool": "Read", "status": "unknown", "summary": UNTOLD},
         {"type": "stream_end", "stop_reason": "end_turn", "final": True},
     ]
     assert called["reply"] == [one for one in events if isinstance(one, Token)]

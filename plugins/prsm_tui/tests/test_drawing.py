@@ -11,7 +11,7 @@ from prsm_tui.model.blocks import Call, Note, Plan, Prompt, Said, Thought
 from prsm_tui.model.session import Session
 from prsm_tui.model.spoken import MOST
 from prsm_tui.model.transcript import KEPT
-from prsm_tui.screen.drawing import GUTTER, Look, draw, markdown
+from prsm_tui.screen.drawing import GUTTER, LEVELS, Look, draw, markdown
 from prsm_tui.screen.wrapping import cut, wrap, wrap_all
 from rich.cells import cell_len
 
@@ -128,3 +128,26 @@ def test_a_thought_that_is_blank_so_far_is_drawn(is_whole):
     look, session = Look(width=40, is_open=False), Session.of_view(EMPTY)
     [row] = draw(Thought(text=" \n", is_whole=is_whole), look, session)
     assert "(0 characters)" in "".join(segment.text for segment in row)
+
+
+def test_a_call_whose_end_nobody_told_is_no_error_and_one_that_failed_shows_what_it_wrote():
+    told = Told()
+    told.spawn("a", "one")
+    for call, status, result, error in (
+        ("c1", "unknown", None, "nobody told how it ended"),
+        ("c2", "failed", "1 failed", "exit code 1"),
+    ):
+        told.say("tool_call_started", "a", call=call, tool="Bash", arguments={"command": "make"})
+        told.say("tool_call_finished", "a", call=call, status=status, result=result, error=error)
+    session = told.model
+    unknown, failed = [b for b in session.agents["a"].transcript.blocks if isinstance(b, Call)]
+    assert (unknown.status, unknown.is_open) == ("unknown", False)
+    assert failed.result == "exit code 1\n1 failed"
+    look = Look(width=80, is_open=True)
+    styles = [
+        {segment.style for row in draw(one, look, session) for segment in row}
+        for one in (unknown, failed)
+    ]
+    assert LEVELS["warning"] in styles[0]
+    assert LEVELS["error"] not in styles[0]
+    assert LEVELS["error"] in styles[1]

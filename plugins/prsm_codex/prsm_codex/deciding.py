@@ -118,6 +118,8 @@ class ToolDecider:
         why = f"this call would {needed}, and Codex's sandbox lets no call do so, whoever allows it"
         if self._has_shell:
             return f"{why}. Use run_bash for it: that runs outside of the sandbox."
+        if not self._sandbox.writable and needed.startswith("write"):
+            return f"{why}: this agent may not change files."
         if not self._has_noted:
             self._has_noted = True
             what = one_line(wanted.command or " ".join(wanted.paths))

@@ -218,12 +218,15 @@ async def open_session(
     *,
     clock: Clock | None = None,
     settings: dict[str, Any] | None = None,
+    request: dict[str, Any] | None = None,
     **answers: Any,
 ) -> AsyncIterator[tuple[CodexSession, Puppet]]:
-    """Yield a session and the puppet behind it."""
+    """Yield a session and the puppet behind it; `request` holds fields of its SessionRequest."""
     async with (
         open_fake(state_dir, clock=clock, settings=settings, **answers) as (provider, services),
-        provider.open_session(session_request(state_dir), host or RecordingHost()) as session,
+        provider.open_session(
+            session_request(state_dir, **(request or {})), host or RecordingHost()
+        ) as session,
     ):
         assert isinstance(session, CodexSession)
         yield session, services.codex[-1]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from plugins.prsm_codex.tests.puppet import HOOK, THREAD, TURN, open_fake, open_session
+from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.turns import Notice, StopReason, ToolCallFinished, ToolCallStarted
 from prsm_core.errors import ProviderNotAvailableError
@@ -254,3 +256,96 @@ async def test_who_wants_the_hook_does_not_get_an_old_codex(tmp_path):
         status = await provider.probe()
     assert not status.available
     assert "Update Codex" in str(status.hint)
+
+
+@pytest.mark.parametrize("has_shell", [True, False])
+async def test_what_the_sandbox_stops_is_refused_and_nobody_is_asked(tmp_path, has_shell):
+    host = RecordingHost(**({"run_bash": completes} if has_shell else {}))
+    async with open_session(tmp_path, host, settings=HOOKED) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        told = [
+            await session.refusal_of(payload(f"c{n}", command="touch /opt/x")) for n in range(2)
+        ]
+        codex.complete()
+        events = await turn
+    way = "run_bash" if has_shell else "enforcement: approval"
+    assert all("write /opt/x" in text and way in text for text in told)
+    assert host.requests == []
+    assert [end.status for end in only(ToolCallFinished, events)] == ["denied", "denied"]
+    noted = [one for one in only(Notice, events) if "touch /opt/x" in one.text]
+    assert len(noted) == (0 if has_shell else 1), "a person is told once of a setting"
+
+
+async def test_an_agent_that_may_not_edit_is_told_of_no_setting(tmp_path):
+    mode = {"mode": PermissionMode.PLAN}
+    async with open_session(tmp_path, settings=HOOKED, request=mode) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        told = await session.refusal_of(payload(command="touch here.txt"))
+        codex.complete()
+        events = await turn
+    assert "may not change files" in told
+    assert [one for one in only(Notice, events) if "here.txt" in one.text] == []
+
+
+ESCALATED = json.dumps({"cmd": "ls", "sandbox_permissions": "require_escalated"})
+
+
+def raw_call(call_id="c1", arguments=ESCALATED, kind="function_call"):
+    return {"type": kind, "name": "exec_command", "call_id": call_id, "arguments": arguments}
+
+
+async def test_a_call_that_wants_to_leave_the_sandbox_is_answered_without_a_person(tmp_path):
+    """A thread tells of it by a raw item; of one that is resumed only its file does."""
+    host, thread = RecordingHost(), tmp_path / "rollout.jsonl"
+    thread.write_text(json.dumps({"type": "response_item", "payload": raw_call()}) + "\n{torn")
+    asked = {**payload(), "transcript_path": str(thread)}
+    async with open_session(tmp_path, host, settings=HOOKED) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        assert "leave its sandbox" in str(await session.refusal_of(asked))
+        codex.tell("rawResponseItem/completed", item=raw_call("c2"))
+        codex.tell("rawResponseItem/completed", item=raw_call("c3", '{"cmd": "ls"}'))
+        codex.ask(1, "attestation/generate")
+        await codex.answer(1)  # what came before it was heard
+        assert "leave its sandbox" in str(await session.refusal_of(payload("c2")))
+        assert await session.refusal_of(payload("c3")) is None
+        codex.complete()
+        await turn
+    assert [request.call_id for request in host.requests] == ["c3"]
+
+
+OUTPUT = "Chunk ID: a\nWall time: 0.0 seconds\nProcess {}\nOriginal token count: 1\nOutput:\nno\n"
+
+
+@pytest.mark.requirement("N9")
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (OUTPUT.format("exited with code 128"), ("failed", "no\n", "exit code 128", 128)),
+        (OUTPUT.format("exited with code 0"), ("completed", "no\n", None, 0)),
+        ("rejected: never", ("failed", None, "rejected: never", None)),
+        ([{"type": "input_text", "text": "rejected"}], ("failed", None, "rejected", None)),
+        (OUTPUT.format("running with session ID 7"), None),
+    ],
+)
+async def test_a_call_without_an_item_ends_as_its_model_was_told(tmp_path, output, expected):
+    async with open_session(tmp_path, settings=HOOKED) as (session, codex):
+        turn = start(session)
+        await codex.sent("turn/start")
+        assert await session.refusal_of(payload("c1")) is None
+        assert await session.refusal_of(payload("c2")) is None
+        codex.tell("item/started", item={**COMMAND, "id": "c2"})
+        codex.tell("item/completed", item={**COMMAND, "id": "c2", "status": "completed"})
+        for call_id in ("c1", "c2", "c3"):
+            item = {**raw_call(call_id, kind="function_call_output"), "output": output}
+            codex.tell("rawResponseItem/completed", item=item)
+        codex.complete()
+        events = await turn
+    first = [one for one in only(ToolCallStarted, events) if one.call_id == "c1"]
+    ends = [one for one in only(ToolCallFinished, events) if one.call_id == "c1"]
+    assert len(only(ToolCallStarted, events)) == len(first) + 1, "c2 has its item, c3 no permission"
+    found = [(end.status, end.result, end.error, end.exit_code) for end in ends]
+    assert found == ([] if expected is None else [expected])
+    assert [one.arguments["command"] for one in first] == ["ls"] * len(found)

@@ -15,6 +15,6 @@ call          one orchestration call, as its handler sees it
 calls         those of a turn; `long_calls` those that outlive a client's patience
 waits         what an agent waits for: any message, or something else
 watch         deadlines of all open turns; `silence` tells of a provider that does not answer
-vendor_calls  the vendor's own calls, told to the broker
+vendor_calls  the vendor's own calls; `allowed_calls` which of them a permission is for
 stuck         does an agent do the same again and again; `stuck_watch` acts on it
 """

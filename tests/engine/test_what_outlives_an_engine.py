@@ -270,7 +270,7 @@ KEPT = {
             (
                 *("_background", "_journal", "conversations", "enforcement", "workforce", "_steps"),
                 *("planner", "manager", "ends", "_knots", "prompting", "saying", "_standing"),
-                *("_permits", "_sessions", "labelling", "_steering"),
+                *("_permits", "_sessions", "labelling", "_steering", "parting"),
             ),
             WIRED,
         ),
@@ -288,12 +288,13 @@ KEPT = {
         ),
         **dict.fromkeys(("_config", "clock", "ids", "settings", "workspace"), CONFIG),
         "_shutdown_lock": WITH_TASK,
+        "_knows_names": "derived: they are read from the ledger again",
     },
     CurrentRun: {
         **dict.fromkeys(
             (
                 *("_journal", "_steps", "_agents", "_budgets", "_requests", "_changes", "_abort"),
-                *("_sinks", "_prepare", "_leave_naming", "_settle"),
+                *("_sinks", "_prepare", "_leave_naming", "_settle", "_parting"),
             ),
             WIRED,
         ),

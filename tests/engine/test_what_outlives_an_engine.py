@@ -270,7 +270,7 @@ KEPT = {
             (
                 *("_background", "_journal", "conversations", "enforcement", "workforce", "_steps"),
                 *("planner", "manager", "ends", "_knots", "prompting", "saying", "_standing"),
-                *("_permits", "_sessions", "labelling", "_steering", "parting"),
+                *("_permits", "_sessions", "labelling", "_steering"),
             ),
             WIRED,
         ),
@@ -282,7 +282,7 @@ KEPT = {
                 *("manager", "ends", "detector", "prompting", "saying"),
                 *("quiet", "files", "changes", "trees"),
                 *("router", "peers", "slots", "requests", "budgets", "providers", "enforcement"),
-                *("conversations", "listings", "_sinks", "_run"),
+                *("conversations", "listings", "_sinks", "_run", "parting"),
             ),
             WIRED,
         ),

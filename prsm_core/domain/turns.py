@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import field
+from msgspec.structs import force_setattr
 
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Provenance, Spent, TokenUsage
@@ -49,6 +50,16 @@ class ErrorKind(StrEnum):
     UNKNOWN = "unknown"
 
 
+def _take_text(record: Record, name: str, kind: type[StrEnum]) -> None:
+    """Make a field that holds the plain text of a member that member.
+
+    Any other value stays as it is. The engine refuses it where it takes what a plugin gives.
+    """
+    value = getattr(record, name)
+    if type(value) is str and value in kind.__members__.values():
+        force_setattr(record, name, kind(value))
+
+
 class AgentError(Record, frozen=True, gc=False, kw_only=True):
     """Why a turn failed, and whether trying again can help."""
 
@@ -56,6 +67,10 @@ class AgentError(Record, frozen=True, gc=False, kw_only=True):
     message: str
     retryable: bool = False
     retry_after_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Take a kind that is given as text."""
+        _take_text(self, "kind", ErrorKind)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as JSON values."""
@@ -149,6 +164,11 @@ class UsageReported(Record, frozen=True, gc=False):
     context_used: int | None = None
     context_window: int | None = None
 
+    def __post_init__(self) -> None:
+        """Take provenances that are given as text."""
+        _take_text(self, "provenance", Provenance)
+        _take_text(self, "cost_provenance", Provenance)
+
 
 class StepEnded(Record, frozen=True, gc=False):
     """One model response is complete and all its calls are known.
@@ -169,6 +189,10 @@ class TurnEnded(Record, frozen=True, gc=False):
 
     stop_reason: StopReason
     error: AgentError | None = None
+
+    def __post_init__(self) -> None:
+        """Take a reason that is given as text."""
+        _take_text(self, "stop_reason", StopReason)
 
 
 ProviderEvent = (

@@ -49,7 +49,7 @@ class TurnCalls(Struct, eq=False):
     open: tuple[Call, ...] = ()  # oldest first; mostly it is one
     rows: Mapping[str, AgentToolCall] = NOTHING  # of those that have ended
     cut_off: tuple[Call, ...] = ()  # opened, but ended by the turn's end
-    has_completed: bool = False  # task_complete was accepted
+    completing: str | None = None  # the call of task_complete that was accepted
     asking: int = 0  # how many of the open ones ask a person
     is_left: bool = False  # all are let go of to be made again: nothing that they did is undone
     _let_go: asyncio.Future[None] | None = None  # no call runs any more
@@ -74,6 +74,11 @@ class TurnCalls(Struct, eq=False):
     def all_idle(self) -> bool:
         """Whether there are open calls, and none does anything but wait, for whomever."""
         return bool(self.open) and all(call.is_idle for call in self.open)
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether task_complete was accepted. From then on nothing of the turn undoes that."""
+        return self.completing is not None
 
     @property
     def is_completing(self) -> bool:
@@ -278,13 +283,14 @@ class TurnCalls(Struct, eq=False):
 
     def complete(self, call_id: str) -> None:
         """Let the turn end with this call: every other open one is cancelled."""
-        self.has_completed = True
-        self._cancel(but=call_id)
+        self.completing = call_id
+        self._cancel()
 
     async def end(self) -> None:
         """End every open call and wait until each has let go of what it claimed.
 
-        Those that an earlier session has left open, and that nobody has made again, end first.
+        A task_complete that was accepted is not cut off: it ends its agent first. Those that an
+        earlier session has left open, and that nobody has made again, end before all others.
         """
         unbegun, self._unbegun = self._unbegun, ()
         for call in unbegun:
@@ -308,10 +314,11 @@ class TurnCalls(Struct, eq=False):
         """Let go of the turn, of which nobody asks anything any more."""
         del self.turn
 
-    def _cancel(self, *, but: str | None = None) -> None:
+    def _cancel(self) -> None:
         self._is_over = True
         for call in self.open:
-            if call.task is not None and call.id != but and call.id not in self._cut:
+            spared = call.id in self._cut or call.id == self.completing
+            if call.task is not None and not spared:
                 self._cut |= {call.id}
                 call.task.cancel()
 

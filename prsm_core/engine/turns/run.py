@@ -22,7 +22,7 @@ from prsm_core.domain.turns import (
     TurnEnded,
     UsageReported,
 )
-from prsm_core.engine.guarded.failing import describe
+from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable
 from prsm_core.engine.guarded.provider import GuardedSession
 from prsm_core.engine.spending.allowance import Allowance
 from prsm_core.engine.turns.calls import TurnCalls
@@ -159,6 +159,9 @@ class TurnRun(RestingTurn):
                 except asyncio.CancelledError:
                     if not self.stop.take_back():
                         raise
+                except Exception as error:
+                    if not self._stands_despite(error):
+                        raise
                 else:
                     self.stop.take_back()  # the provider has kept it to itself
                 self._streamed()
@@ -180,6 +183,17 @@ class TurnRun(RestingTurn):
         end, journal = self.fold.end, self._parts.journal
         if end is not None and end.error and await journal.stops_for(end.error.message):
             journal.soundness.check()
+
+    def _stands_despite(self, error: Exception) -> bool:
+        """Whether task_complete was accepted, so that what the provider breaks then is only told.
+
+        What keeps the ledger from being written is no provider's.
+        """
+        if not self.calls.has_completed or breaks_ledger(error):
+            return False
+        text = keepable(describe(error), self._parts.journal.redact)
+        self._parts.journal.note("notice", self._record.agent_id, level="warning", text=text)
+        return True
 
     def _is_put_off(self) -> bool:
         """Whether it is parked, and goes on in another session; then that is noted."""

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.account import Problem, code_of
 from prsm_core.domain.events import ends_run
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.remote import RemoteApp, RemoteRun
@@ -15,10 +16,6 @@ from prsm_core.interfaces.frontend import RunResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-_CODES = {"completed": 0, "interrupted": 130}
-FAILED = 1  # what else of a run's end is told to who started it, only that one knows
-
 
 class JoinedRun(RemoteRun):
     """The handle of a run that is open; its end is read from its events."""
@@ -75,8 +72,9 @@ def _result(told: Mapping[str, Any]) -> RunResult:
     return RunResult(
         status=told["status"],
         summary=told.get("summary") or "",
-        exit_code=_CODES.get(told["status"], FAILED),
+        exit_code=code_of(told),
         error=told.get("error"),
         usage=spent.usage,
         spent=spent,
+        problems=tuple(Problem(**one) for one in told.get("problems") or ()),
     )

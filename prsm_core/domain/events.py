@@ -32,6 +32,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
         "provenance",
         "evidence",
         "unknown_turns",
+        *("exit_code", "problems"),
     ),
     "session_forked": ("origin", "at"),
     "agent_spawned": (
@@ -93,6 +94,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
         *("result", "branch", "worktree", "commit"),
         *("files", "conflicts", "left_out", "outside", "why"),
     ),
+    "gate_finished": ("gate", "folder", "whole", "required", "problem"),
     "deadlock_detected": ("agents", "waits", "victim", "action"),
     "budget_warned": ("kind", "used", "limit", "reserved", "scope", "provenance"),
     "budget_exceeded": ("kind", "used", "limit", "reserved", "scope", "provenance"),
@@ -108,7 +110,8 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
 EVENT_MEANINGS: Mapping[str, str] = {
     "run_started": "a run has begun",
     "run_resumed": "another process goes on with the run, for the `epoch`th time, the first is 1",
-    "run_finished": "the last event of a run in its process: how it ended, and what it used",
+    "run_finished": "the last event of a run in its process: how it ended, what it used, the exit"
+    " code of `prsm run`, and the `problems` that speak against its result",
     "session_forked": "the session is a fork: all before is its `origin`'s, up to event `at`",
     "agent_spawned": "there is a new agent, by a `call` of its `parent`, None for a master;"
     " its conversation begins as that of the agent it `continues` was by then",
@@ -141,6 +144,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "worktree_merged": "an agent with a worktree has ended, and its changes are merged, nothing,"
     " a conflict (nothing was written), kept, or partial: what is in its region is, and what is"
     " `outside` is not; what is not merged is on its branch",
+    "gate_finished": "a gate ran for an agent: what its `problem` is, None where it passed, and"
+    " whether it judged the `whole` workspace",
     "deadlock_detected": "agents wait for each other, and what was done about it",
     "budget_warned": "80 % of a budget are used",
     "budget_exceeded": "a budget is used up",

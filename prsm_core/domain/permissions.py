@@ -24,6 +24,7 @@ RULE_ANSWERS: Mapping[str, tuple[str, bool]] = MappingProxyType(
         "deny_global": ("deny", False),
     }
 )
+ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
 # Rules that are no first words but stand for a class of commands; they only allow.
 LOOK_UPS = "@look-ups"
 RULE_CLASSES: Mapping[str, str] = MappingProxyType(

@@ -12,8 +12,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from prsm_core.domain.account import Account
 from prsm_core.domain.writes import RunFinished
 from prsm_core.engine.outcome import INTERRUPTED, outcome_of
 from prsm_core.errors import ConfigError
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.sinks import RunSinks
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.outcome import RunAbort
-    from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.frontend import RunResult
@@ -57,7 +57,6 @@ class CurrentRun:
         steps: Builds the acts of a run itself.
         agents: Ends the agents of a run that ends.
         budgets: What a run may spend; begun with it.
-        requests: Knows whether one had no person to answer it.
         changes: Watches the files while a run is open; None: nobody does.
         abort: Heeds the signal of whoever started the run.
         sinks: Are opened with a run and closed behind its end.
@@ -75,7 +74,6 @@ class CurrentRun:
         steps: AgentSteps,
         agents: AgentEnds,
         budgets: BudgetLedger,
-        requests: HumanRequests,
         changes: LateWatch | None,
         abort: RunAbort,
         sinks: RunSinks,
@@ -89,7 +87,6 @@ class CurrentRun:
         self._steps = steps
         self._agents = agents
         self._budgets = budgets
-        self._requests = requests
         self._changes = changes
         self._abort = abort
         self._sinks = sinks
@@ -100,6 +97,7 @@ class CurrentRun:
         self._finishing = asyncio.Lock()  # held while an end is written
         self._started: float | None = None  # monotonic, of the open run
         self._ends: _Ends | None = None  # of the newest run
+        self.account = Account()  # of the newest run
         self._broken: asyncio.Future[None] | None = None  # done: the ledger cannot be written
 
     @property
@@ -160,7 +158,7 @@ class CurrentRun:
                 self._journal.begin_run(again.run_id, again.epoch + 1)
             budgets = config.settings.budgets
             self._budgets.begin(budgets.to_budget(), let_turns_finish=budgets.let_turns_finish)
-            self._requests.refused = False
+            await self._begin_account(again)
             broken = self._sinks.open(task, config.workspace, config.clock, goes_on)
             master = await begin()
             if self._changes is not None:
@@ -253,10 +251,21 @@ class CurrentRun:
         if ends.outcome.done():  # it was interrupted meanwhile
             return await self._finish(ends, INTERRUPTED)
         await self._agents.end_below(master, "the run has ended")
-        asked, refused = ends.interrupted.done(), self._requests.refused
-        is_left = self._journal.is_suspended
-        end = outcome_of(master, refused=refused, interrupted=asked, is_left=is_left)
+        if self._changes is not None:
+            await self._changes.flush()
+        await self._journal.flush()
+        asked, is_left = ends.interrupted.done(), self._journal.is_suspended
+        end = outcome_of(master, self.account, interrupted=asked, is_left=is_left)
         return await self._finish(ends, end)
+
+    async def _begin_account(self, again: RunNow | None) -> None:
+        """Begin to know what speaks against the run; of one that goes on, from its beginning."""
+        self.account = Account()
+        if again is not None:
+            store, session = self._config.store, self._journal.session_id
+            async for event in store.events(session):
+                if event.run == again.run_id:
+                    self.account.hear((event,))
 
     async def _finish(self, ends: _Ends, end: RunResult) -> RunResult:
         """Write run_finished, once and last, and close the run's sinks; the outcome tells which.
@@ -306,6 +315,7 @@ class CurrentRun:
             summary=end.summary,
             error=end.error,
             exit_code=end.exit_code,
+            problems=[asdict(one) for one in end.problems],
             used=used,
         )
         await self.write(finished)

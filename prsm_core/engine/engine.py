@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
+    from prsm_core.domain.events import Event
     from prsm_core.domain.tools import McpServer
     from prsm_core.domain.turns import AbortSignal
     from prsm_core.engine.state import AgentRecord
@@ -52,7 +53,7 @@ class OrchestrationEngine:
             config.clock,
             self._background,
             session_id=config.session_id,
-            on_events=self.feed.publish,
+            on_events=self._committed,
             redactor=config.redactor,
             on_broken=lambda error: self._run.break_off(error),
             on_live=self.feed.offer,
@@ -89,6 +90,10 @@ class OrchestrationEngine:
         self._sinks = self._run_sinks()
         self._run = self._make_run()
 
+    def _committed(self, events: tuple[Event, ...]) -> None:
+        self._run.account.hear(events)
+        self.feed.publish(events)
+
     def _run_sinks(self) -> RunSinks:
         config = self._config
         return RunSinks(
@@ -108,7 +113,6 @@ class OrchestrationEngine:
             steps=parts.manager.steps,
             agents=parts.ends,
             budgets=parts.budgets,
-            requests=parts.requests,
             changes=parts.changes,
             abort=parts.abort,
             sinks=self._sinks,

@@ -10,6 +10,7 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from prsm_core.domain.account import FAILED, REFUSED, Problem, code_of
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.errors import BudgetExceededError, ControlError, RunAbortedError
 from prsm_core.interfaces.frontend import RunResult
@@ -17,6 +18,7 @@ from prsm_core.interfaces.frontend import RunResult
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
+    from prsm_core.domain.account import Account
     from prsm_core.domain.sessions import RunNow
     from prsm_core.domain.turns import AbortSignal
     from prsm_core.engine.state import AgentRecord
@@ -38,25 +40,23 @@ INTERRUPTED = RunResult(
 def result_of(run: RunNow) -> RunResult:
     """Return the result of a finished run, as its ledger has it."""
     said = run.outcome or {}
-    code = said.get("exit_code")
-    if code is None:  # older ledgers do not tell it
-        code = 0 if run.status == "completed" else 1
     return RunResult(
         status=run.status,
         summary=said.get("summary") or "",
-        exit_code=code,
+        exit_code=code_of({**said, "status": run.status}),
         error=said.get("error"),
+        problems=tuple(Problem(**one) for one in said.get("problems") or ()),
     )
 
 
 def outcome_of(
-    master: AgentRecord, *, refused: bool, interrupted: bool, is_left: bool
+    master: AgentRecord, account: Account, *, interrupted: bool, is_left: bool
 ) -> RunResult:
     """Return the result of a run whose master has ended.
 
-    `refused` says that a request had no person to answer it, `interrupted` that somebody asked
-    for the run's end: a master that came to its own meanwhile keeps that. Where the engine leaves
-    the run its last turns may have stayed open: it is to be gone on with, which closes them.
+    `account` says what speaks against it, `interrupted` that somebody asked for the run's end: a
+    master that came to its own meanwhile keeps that. Where the engine leaves the run its last turns
+    may have stayed open: it is to be gone on with, which closes them.
     """
     if is_left or (interrupted and master.state is AgentState.KILLED):
         return INTERRUPTED
@@ -66,15 +66,16 @@ def outcome_of(
     return RunResult(
         status=_STATUS[master.state],
         summary=result.summary,
-        exit_code=_exit_code(master, result, refused),
+        exit_code=_exit_code(master, result, account),
         error=result.error,
         evidence=result.evidence if result.success else None,
+        problems=account.problems(),
     )
 
 
-def _exit_code(master: AgentRecord, result: AgentResult, refused: bool) -> int:
+def _exit_code(master: AgentRecord, result: AgentResult, account: Account) -> int:
     if master.state is AgentState.COMPLETED:
-        return 0
+        return account.code_of_completed()
     before_first_turn = master.next_turn == 1
     if before_first_turn and result.error_kind in {
         "provider_not_available",
@@ -82,8 +83,8 @@ def _exit_code(master: AgentRecord, result: AgentResult, refused: bool) -> int:
     }:
         return 3
     if result.error_kind == BudgetExceededError.code:  # a person would not have helped
-        return 1
-    return 4 if refused and master.state is AgentState.FAILED else 1
+        return FAILED
+    return REFUSED if account.refused and master.state is AgentState.FAILED else FAILED
 
 
 class RunAbort:

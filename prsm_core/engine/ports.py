@@ -189,7 +189,16 @@ class Ends(Protocol):
         """Kill what still lives of an agent and of those below it."""
         ...
 
-    async def fail_agent(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
+    async def fail_agent(
+        self,
+        record: AgentRecord,
+        message: str,
+        kind: str,
+        *,
+        summary: str | None = None,
+        answer: CallClosed | None = None,
+        needs: Staged | None = None,
+    ) -> AgentResult:
         """Fail an agent, keeping what it said; its live children are killed first."""
         ...
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 
+from prsm_core.domain.account import Problem
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Spent, TokenUsage
@@ -57,3 +58,4 @@ class RunResult(Record, frozen=True, kw_only=True):
     error: str | None = None
     evidence: str | None = None  # of a completed run: claimed | checked | verified
     spent: Spent = field(default_factory=Spent)
+    problems: tuple[Problem, ...] = ()  # what speaks against its result, the gravest first

@@ -77,9 +77,9 @@ _FILES = _list_of(_object_with(path=_text, why=_text))
 _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("action", "branch", "by", "call", "change", "check", "command"), _text),
     **dict.fromkeys(("commit", "continues", "correlation_id", "cwd", "description"), _text),
-    **dict.fromkeys(("error", "evidence", "folder", "from", "head", "how", "id", "kind"), _text),
+    **dict.fromkeys(("error", "evidence", "folder", "from", "gate", "head", "how", "id", "kind"), _text),
     **dict.fromkeys(("level", "mid", "mode", "model", "name", "origin", "parent", "path"), _text),
-    **dict.fromkeys(("plugin", "prompt", "provider", "question", "reason", "request"), _text),
+    **dict.fromkeys(("plugin", "problem", "prompt", "provider", "question", "reason", "request"), _text),
     **dict.fromkeys(("reasoning_effort", "result", "role", "scope", "sink", "snapshot"), _text),
     **dict.fromkeys(("status", "stop_reason", "summary", "task", "text", "thinking", "to"), _text),
     **dict.fromkeys(("tool", "tree", "trigger", "turn", "verdict", "via", "victim"), _text),
@@ -92,7 +92,7 @@ _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("tries_left", "window"), _whole),
     **dict.fromkeys(("cost_usd", "delay_s", "duration_s", "limit", "pauses_s"), _number),
     **dict.fromkeys(("percent", "reserved", "used"), _number),
-    **dict.fromkeys(("again", "multiple", "orchestration"), _flag),
+    **dict.fromkeys(("again", "multiple", "orchestration", "required", "whole"), _flag),
     **dict.fromkeys(("conflicts", "left_out", "outside"), _FILES),
     **dict.fromkeys(("context", "unknown_turns", "usage"), _COUNTS),
     **dict.fromkeys(("arguments", "data"), _object),
@@ -104,6 +104,7 @@ _KINDS: Mapping[str, Kind] = {
     "answer": _object_with(choices=_TEXTS, text=_text),
     "changes": _list_of(_object_with(change=_text, path=_text, state=_text, why=_text)),
     "entries": _list_of(_object_with(text=_text, status=_text)),
+    "problems": _list_of(_object_with(kind=_text, agent=_text, text=_text)),
 }
 _EDIT = _object_with(added=_whole, removed=_whole, lines=_TEXTS, more=_whole)
 _ERROR = _object_with(kind=_text, message=_text)

@@ -20,6 +20,7 @@ MASTER, WORKER = "a" * 32, "b" * 32
 # What an agent may write; none of it may reach a terminal as it is.
 HOSTILE_TEXT = "\x1b]0;owned\x07\x1b[2J\u202egnp\r\x9b1mdone"
 
+_PROBLEMS = [{"kind": "gate", "agent": None, "text": "gate tests failed with exit code 1"}]
 _PROVENANCE = {"tokens": "measured", "cost": "unknown"}
 _BUDGET = {"reserved": 10, "scope": "run", "provenance": "measured"}
 _USAGE = TokenUsage(input_tokens=1200, output_tokens=34, total_tokens=1234).to_dict()
@@ -172,6 +173,12 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         },
     ),
     (
+        "gate_finished",
+        WORKER,
+        {"gate": "tests", "folder": "/work", "whole": True, "required": True}
+        | {"problem": "failed with exit code 1"},
+    ),
+    (
         "worktree_merged",
         WORKER,
         {
@@ -207,7 +214,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         None,
         {"status": "completed", "summary": "3 lines", "error": None, "duration_s": 74.0}
         | {"usage": _USAGE, "cost_usd": None, "provenance": _PROVENANCE, "evidence": "checked"}
-        | {"unknown_turns": {"tokens": 0, "cost": 1}},
+        | {"unknown_turns": {"tokens": 0, "cost": 1}, "exit_code": 5, "problems": _PROBLEMS},
     ),
 )
 

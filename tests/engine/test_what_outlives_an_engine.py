@@ -176,7 +176,7 @@ KEPT = {
         "rows": "derived: calls of TurnState with one",
         "cut_off": "derived: open calls of a turn that goes on no further",
         "_unbegun": "derived: open calls of TurnState, until they are made again",
-        "has_completed": "stored: AgentNow.result, in the step of the call",
+        "completing": "stored: AgentNow.result, in the step of the call",
         "_going_on": "derived: TurnState itself",
         "_is_over": "derived: from the phase of the turn",
         "_let_go": WITH_TASK,

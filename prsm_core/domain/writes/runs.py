@@ -159,13 +159,14 @@ def _engine(engine: tuple[str, int, Any]) -> tuple[Insert, dict[str, Of | Count]
 class RunFinished(Write, frozen=True, kw_only=True):
     """The end of a run: how it ended, and what it used."""
 
-    texts = ("status", "summary", "error", "used")
+    texts = ("status", "summary", "error", "problems", "used")
     is_of_run = True
 
     status: str
     summary: str = ""
     error: str | None = None
     exit_code: int | None = None  # of who ran it
+    problems: Sequence[Mapping[str, Any]] = ()  # what speaks against its result
     used: Mapping[str, Any]  # the event's other fields
 
     def rows(self, step: Step) -> Iterable[Row]:
@@ -175,6 +176,7 @@ class RunFinished(Write, frozen=True, kw_only=True):
             "summary": self.summary,
             "error": self.error,
             "exit_code": self.exit_code,
+            "problems": list(self.problems),
         }
         return (
             Update(
@@ -190,4 +192,5 @@ class RunFinished(Write, frozen=True, kw_only=True):
     def events(self, step: Step) -> Iterable[Telling]:
         """Return `run_finished`."""
         said = {"status": self.status, "summary": self.summary, "error": self.error}
-        return step.telling("run_finished", {**said, **self.used})
+        ends = {"exit_code": self.exit_code, "problems": list(self.problems)}
+        return step.telling("run_finished", {**said, **self.used, **ends})

@@ -181,13 +181,30 @@ class AgentEnds:
             self._idle.ended(record, unread=record.told if is_unread else None)
         self._detector.ended(record.agent_id)
 
-    async def fail_agent(self, record: AgentRecord, message: str, kind: str) -> AgentResult:
-        """Fail an agent, keeping what it said; its live children are killed first."""
+    async def fail_agent(
+        self,
+        record: AgentRecord,
+        message: str,
+        kind: str,
+        *,
+        summary: str | None = None,
+        answer: CallClosed | None = None,
+        needs: Staged | None = None,
+    ) -> AgentResult:
+        """Fail an agent, keeping what it said; its live children are killed first.
+
+        A `summary` stands for what it said. The step has the `answer` to its call.
+        """
         self._condemn(record, AgentState.FAILED, message, kind)
         await self._land(record)
         await self.kill_children(record, "its parent has failed")
         result = self._failure(record, message, kind)
-        result = await self.end_agent(record, AgentState.FAILED, result, reason=message)
+        if summary is not None:
+            result = replace(result, summary=summary)
+        failed = AgentState.FAILED
+        result = await self.end_agent(
+            record, failed, result, reason=message, answer=answer, needs=needs
+        )
         await self.kill_children(record, "its parent has failed")  # spawned until its own end
         return result
 

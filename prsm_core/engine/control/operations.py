@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msgspec import field
+from msgspec.structs import asdict
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
@@ -186,6 +187,7 @@ def _told(result: RunResult) -> dict[str, Any]:
         "evidence": result.evidence,
         "usage": result.usage.to_dict(),
         "spent": result.spent.to_dict(),
+        "problems": [asdict(one) for one in result.problems],
     }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from prsm_core.domain.account import Problem
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
 from prsm_core.domain.usage import Spent, TokenUsage
@@ -341,7 +342,8 @@ def _result(value: Any) -> RunResult:
     try:
         told = dict(value)
         usage, spent = TokenUsage(**told.pop("usage")), Spent.from_dict(told.pop("spent"))
-        return RunResult(**told, usage=usage, spent=spent)
+        problems = tuple(Problem(**one) for one in told.pop("problems"))
+        return RunResult(**told, usage=usage, spent=spent, problems=problems)
     except WRONG as error:
         raise bad_answer() from error
 

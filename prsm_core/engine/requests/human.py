@@ -3,7 +3,7 @@
 Every request has an id, an event, a deadline and one end: an answer, the agent's death, or the
 deadline (then it is denied, or has no answer). Without a person it ends at once, by the rule the
 user chose: to deny, which leaves a question unanswered, or to allow, which takes the first option
-of a question, or an empty text. The run remembers that something was refused for lack of a person.
+of a question, or an empty text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.interfaces.clock import Clock
 
-ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
 ARGUMENT_LIMIT = 8 * 1024  # characters of one text among the arguments that a person is shown
 ARGUMENTS_LIMIT = 64 * 1024  # characters of all of them
 DATA_LIMIT = 64 * 1024  # bytes of JSON that are drawn beside a question
@@ -133,7 +132,6 @@ class HumanRequests:
         self._open: dict[str, _Open] = {}
         self._left: dict[str, HumanRequest] = {}  # by an earlier engine, and not waited for yet
         self._outcomes: dict[str, dict[str, Any]] = {}  # of those that have ended, newest last
-        self.refused = False  # something was refused for lack of a person
         self._attended_at = -math.inf  # when somebody last said that they are there
 
     async def settle(self) -> None:
@@ -313,7 +311,6 @@ class HumanRequests:
             request.settle({"verdict": "once"}, ON_ASK)
         else:
             request.settle({} if is_question else {"verdict": "deny"}, "headless")
-            self.refused = True
 
     async def _ask(self, request_id: str, request: _Open, asked: dict[str, Any]) -> _Open:
         """Have a request answered, or one that is kept; return that one."""
@@ -374,7 +371,6 @@ class HumanRequests:
             left = opened + policy.timeout_s - waited - now
             alone = max(opened, self._attended_at) + patience - now
             if min(left, alone) <= 0:
-                self.refused = self.refused or alone <= 0
                 request.settle({}, "unattended" if alone <= 0 else "timeout")
             else:
                 await first_of(self._clock, min(left, alone), request.done.wait)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prsm_core.messaging.router import MessageRouter
     from prsm_core.permissions import PermissionBroker
 
+REPORTED = "reported"  # the kind of a failure that an agent reports itself
 _HOLDING = frozenset({MessageType.USER_PROMPT, MessageType.PEER})
 
 
@@ -76,6 +77,8 @@ class Progress(Record, frozen=True, kw_only=True):
                 hint="say what you did and how you checked it",
                 code="blank_summary",
             )
+        if not call.args.get("success", True):
+            return await self._report_failure(call, summary)
         artifacts, commands = call.args.get("artifacts", ()), call.args.get("commands", ())
         if artifacts or commands:  # gates may run, and the ledger is looked at
             await call.open()
@@ -108,6 +111,25 @@ class Progress(Record, frozen=True, kw_only=True):
             reason="task_complete",
             besides=() if call.opened else call.opens(),
             answer=call.close_with(outcome),
+            needs=call.opening,
+        )
+        return reply
+
+    async def _report_failure(self, call: Call, why: str) -> Reply:
+        """Fail the agent with its own words: no gate runs, and nothing of it is merged."""
+        record = call.record
+        await call.open()  # its children, which end first, must not end before the call began
+        await self.steering.settled(record.agent_id)
+        self._refuse_unheard(call)
+        self._refuse_unread_prompts(call)
+        reply = Reply({"accepted": True}, ends_turn=True)
+        call.calls.complete(call.id)
+        await self.ends.fail_agent(
+            record,
+            why,
+            REPORTED,
+            summary=why,
+            answer=call.close_with(success(reply.data, ends_turn=True)),
             needs=call.opening,
         )
         return reply

@@ -91,7 +91,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         _object(("prompt",), **_CHILD, wait=_WAIT),
     ),
     "spawn_children_parallel": (
-        "Spawn several at once, each given as for spawn_child but wait.",
+        "Spawn several at once, as by spawn_child.",
         _object(
             ("children",),
             children={"type": "array", "minItems": 1, "items": _object(("prompt",), **_CHILD)},
@@ -106,7 +106,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         _object(("expert_id", "question"), expert_id=_STR, question=_STR),
     ),
     "consult_peer": (
-        "Ask another model for a second opinion; thread_id goes on with one.",
+        "Ask another model for an opinion; thread_id goes on with one.",
         _object(
             ("question",),
             question=_STR,
@@ -119,16 +119,17 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         _object(("status",), status=_STR, percent={"type": "number", "minimum": 0, "maximum": 100}),
     ),
     "task_complete": (
-        "Finish: your task is done. Nothing after it is seen.",
+        "Finish your task. Nothing after it is seen.",
         _object(
             ("summary",),
             summary={"type": "string"},
             artifacts={"type": "array", "items": _STR, "description": "files made or changed"},
             commands={"type": "array", "items": _STR, "description": "commands run to check"},
+            success={"type": "boolean", "description": "false: it failed"},
         ),
     ),
     "ask_user": (
-        "Ask the person who watches the run.",
+        "Ask the user.",
         _object(
             ("question",),
             question=_STR,
@@ -137,7 +138,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         ),
     ),
     "recommend_model": (
-        "The best models for a child's task, and why.",
+        "The best models for a task, and why.",
         _object(("task_description",), task_description=_STR, complexity={"enum": list(FITTING)}),
     ),
     "get_child_history": (
@@ -145,7 +146,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         _object(("child_id",), child_id=_STR, detail_level={"enum": ["full", "summary"]}),
     ),
     "check_child_status": ("State of one child.", _object(("child_id",), child_id=_STR)),
-    "get_budget": ("What the run and you may still use up.", _object(())),
+    "get_budget": ("What you and the run may still use.", _object(())),
     "get_children_status": ("State of all your children.", _object(())),
     "run_bash": (
         "Run a command with bash.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.permissions import (
+    ALLOWING,
     RULE_ANSWERS,
     Allow,
     Answer,
@@ -14,7 +15,6 @@ from prsm_core.domain.permissions import (
 )
 from prsm_core.domain.writes import Granted
 from prsm_core.engine.requests.human import (
-    ALLOWING,
     NO_ANSWER,
     NO_HUMAN,
     ON_ASK,

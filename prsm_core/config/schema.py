@@ -99,6 +99,10 @@ class GateSettings(Section):
     roles: tuple[AgentRole, ...] = Field(
         default=(), description="The roles it is for; empty: all of them."
     )
+    required: bool = Field(
+        default=True,
+        description="Whether a failure counts. Otherwise it is told, and changes nothing.",
+    )
 
 
 class ModelAlias(Section):

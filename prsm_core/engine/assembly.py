@@ -95,6 +95,7 @@ class Assembly:
         written.
         """
         self._config, self._background, self._journal = config, background, journal
+        self._feed = feed
         settings, clock = config.settings, config.clock
         self.abort = RunAbort(background)
         self._workspaces = make_workspaces(config)
@@ -390,7 +391,9 @@ class Assembly:
             journal=self._journal,
             clock=config.clock,
             refusals=config.settings.engine.gate_refusals,
+            main=config.workspace,
             workspace=self._workspaces.of,
+            newest=lambda: self._feed.newest,
             witness=make_witness(config, self.changes, self.files, self._roster),
         )
 

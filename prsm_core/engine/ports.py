@@ -275,7 +275,14 @@ class Life(Protocol):
         """Become RUNNING, unless by the time that it has a slot the turn rests again."""
         ...
 
-    async def weigh(self, artifacts: Sequence[str], commands: Sequence[str]) -> Evidence:
+    @property
+    def has_only_talked(self) -> bool:
+        """Whether nothing but orchestration of this life can have done anything, for sure."""
+        ...
+
+    async def weigh(
+        self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
+    ) -> Evidence:
         """Look into what the agent says that it has done."""
         ...
 

@@ -57,8 +57,8 @@ class Level(StrEnum):
     """How far a result was looked into."""
 
     CLAIMED = "claimed"  # the agent says so
-    CHECKED = "checked"  # its files are there and new, its commands ran and succeeded
-    VERIFIED = "verified"  # … and it passed the gates
+    CHECKED = "checked"  # its files are there and new, a check has succeeded since, none is red
+    VERIFIED = "verified"  # … and the required gates passed
 
 
 class Evidence(Record, frozen=True, kw_only=True):
@@ -67,6 +67,11 @@ class Evidence(Record, frozen=True, kw_only=True):
     level: Level = Level.CLAIMED
     gaps: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
+
+    def on(self, result: AgentResult) -> AgentResult:
+        """Return a result that tells of it."""
+        told = {"evidence_gaps": self.gaps, "evidence_by": self.by}
+        return replace(result, evidence=self.level.value, **told)
 
 
 class OpenQuestion(Struct):

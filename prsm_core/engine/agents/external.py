@@ -17,8 +17,7 @@ from prsm_core.engine.providers.model_names import DEFAULT_MODEL
 if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.turns import TurnResult
-    from prsm_core.engine.ports import Ends
-    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.ports import Ends, Life
 
 LEFT = "whoever led this run has left"
 
@@ -38,14 +37,18 @@ def describe_external(master: AgentDescriptor, provider: str, team: str) -> Agen
     )
 
 
-async def settle_left(ends: Ends, record: AgentRecord, result: TurnResult) -> None:
-    """End an agent whose one turn is over: first its children, then itself."""
+async def settle_left(ends: Ends, life: Life, result: TurnResult) -> None:
+    """End an agent whose one turn is over: first its children, then itself.
+
+    Gates run for it as for any other. Nobody is there to be sent back.
+    """
+    record = life.record
     if result.error is not None or result.stop_reason is not StopReason.END_TURN:
         why = result.stop_reason.value if result.error is None else result.error.message
         await ends.fail_agent(record, f"the turn stopped: {why}", "unknown")
         return
     await ends.kill_children(record, LEFT)
-    done = AgentResult(
-        agent_id=record.agent_id, success=True, summary=result.last_text.strip() or LEFT
-    )
+    evidence = await life.weigh((), (), is_last=True)
+    summary = result.last_text.strip() or LEFT
+    done = evidence.on(AgentResult(agent_id=record.agent_id, success=True, summary=summary))
     await ends.end_agent(record, AgentState.COMPLETED, done, reason=LEFT)

@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.record import Record
+from prsm_core.domain.tools import ORCHESTRATION_TOOLS
+from prsm_core.domain.turns import AgentToolCall
 from prsm_core.engine.agents.slots import SlotLease, Slots
 from prsm_core.engine.evidence.evidence import Proof
+from prsm_core.engine.state import Evidence
 from prsm_core.engine.turns.waits import edge_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
 
     from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.evidence.evidence import Sources
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.ports import Steps, Wait
     from prsm_core.engine.providers.residents import Residents
-    from prsm_core.engine.state import AgentRecord, Evidence
+    from prsm_core.domain.agents import AgentResult
+    from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.run import TurnRun
     from prsm_core.messaging.deadlock import DeadlockDetector
 
@@ -170,8 +174,36 @@ class AgentLife:
         if changes := self.resume():
             self._parts.steps.stage(self.record, *changes)
 
-    def weigh(
-        self, artifacts: Sequence[str], commands: Sequence[str]
-    ) -> Coroutine[Any, Any, Evidence]:
-        """Look into what the agent says that it has done."""
-        return Proof(self.record, self._parts.sources).weigh(artifacts, commands)
+    @property
+    def has_only_talked(self) -> bool:
+        """Whether nothing but orchestration of this life can have done anything, for sure.
+
+        Most agents of a wide tree do so: nothing need be looked up for them.
+        """
+        turn, record = self.turn, self.record
+        if turn is None or record.children or record.incarnation > 1 or record.next_turn > 2:
+            return False
+        ours = (*turn.calls.rows.values(), *turn.calls.open)
+        return not turn.fold.calls and not any(_acts(one) for one in ours)
+
+    async def weigh(
+        self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
+    ) -> Evidence:
+        """Look into what the agent says that it has done, and run the gates if it changed files.
+
+        Raises OrchestrationError, code `gate_failed`, while the agent may be sent back; not where it
+        `is_last`.
+        """
+        if not (artifacts or commands) and self.has_only_talked:
+            return Evidence()
+        proof = Proof(self.record, self._parts.sources)
+        return await proof.weigh(artifacts, commands, is_last=is_last)
+
+    async def weigh_again(self, result: AgentResult) -> AgentResult:
+        """Return an accepted result with what became of it while the agent's children ended."""
+        return await Proof(self.record, self._parts.sources).again(result)
+
+
+def _acts(call: AgentToolCall | Call) -> bool:
+    name = call.tool_name if isinstance(call, AgentToolCall) else call.name
+    return name not in ORCHESTRATION_TOOLS or name == "run_bash"

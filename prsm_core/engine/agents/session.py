@@ -28,6 +28,7 @@ from prsm_core.errors import (
     AgentSpawnError,
     BudgetExceededError,
     ModelNotAvailableError,
+    OrchestrationError,
     ProviderNotAvailableError,
     PrsmError,
 )
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.interfaces.provider import Carried, ProviderSession
 
+GATE_FAILED = "gate_failed"  # the code of a refusal that sends an agent back
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
 
 
@@ -402,7 +404,7 @@ class AgentSession:
         if self._is_external:
             from prsm_core.engine.agents.external import settle_left  # once a client leads
 
-            await settle_left(self._parts.ends, record, result)
+            await settle_left(self._parts.ends, self.life, result)
             return None
         if self.turn is not None and self.turn.stop.over_budget is not None:
             raise self.turn.stop.over_budget
@@ -459,13 +461,21 @@ class AgentSession:
         if not result.last_text.strip():
             await self._fail("the agent ended without saying anything (no result)", "no_result")
             return None
+        try:
+            evidence = await self.life.weigh((), ())
+        except OrchestrationError as red:
+            if red.code != GATE_FAILED:
+                raise
+            return Prompt(text=f"{red.message}\n{red.hint}")
         done = AgentResult(agent_id=record.agent_id, success=True, summary=result.last_text)
+        done = evidence.on(done)
         await self._parts.ends.end_agent(record, AgentState.COMPLETED, done, reason="turn ended")
         return None
 
     async def _finish_with_children(self, result: AgentResult) -> None:
         """Hold a claimed result until the last child has ended."""
         if await self._between.outlive_children():
+            result = await self.life.weigh_again(result)
             await self._parts.ends.end_agent(
                 self.record, AgentState.COMPLETED, result, reason="children ended"
             )

@@ -10,9 +10,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.engine.evidence.baseline import blobs_before, is_in_repository
+from prsm_core.engine.evidence.checks import End
+from prsm_core.engine.evidence.command_log import NEVER
 from prsm_core.engine.state import Evidence, Level
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.quotation import quote
@@ -20,6 +23,8 @@ from prsm_core.kit.quotation import quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from prsm_core.domain.agents import AgentResult
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.engine.evidence.command_log import CommandLog
     from prsm_core.engine.evidence.gates import GateRunner, GateVerdict
     from prsm_core.engine.evidence.witness import Seen, Witness
@@ -29,6 +34,9 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.interfaces.clock import Clock
     from prsm_core.workspace.artifacts import Artifact
+
+
+UNCHECKED = "nothing has checked what it changed last"
 
 
 class Sources(Record, frozen=True, kw_only=True):
@@ -41,8 +49,18 @@ class Sources(Record, frozen=True, kw_only=True):
     journal: Journal
     clock: Clock
     refusals: int
+    main: str  # the session's own folder
     workspace: Callable[[str], str]  # of the session, for who works in a folder
+    newest: Callable[[], int]  # the number of the newest event
     witness: Callable[[], Witness] | None = None  # None: nobody watches the files
+
+
+class _Found(Record, frozen=True, kw_only=True):
+    """What is known of what an agent did: its calls, and when the last edit was over."""
+
+    log: CommandLog
+    edited: int  # the number of an event
+    has_changed: bool
 
 
 class Proof(Struct, eq=False):
@@ -51,28 +69,75 @@ class Proof(Struct, eq=False):
     _record: AgentRecord
     _from: Sources
 
-    async def weigh(self, artifacts: Sequence[str], commands: Sequence[str]) -> Evidence:
-        """Check the files and commands an agent names; with files, run the gates for its role.
+    async def weigh(
+        self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
+    ) -> Evidence:
+        """Check the files and commands an agent names; run the gates if it has changed files.
 
-        Raises OrchestrationError, code `gate_failed`, while the agent may still be sent back.
+        Raises OrchestrationError, code `gate_failed`, while the agent may still be sent back, unless
+        it `is_last`.
         """
-        if not (artifacts or commands):
-            return Evidence()
+        found = await self._find(artifacts, commands)
+        return await self._judge(found, artifacts, may_refuse=not is_last)
+
+    async def again(self, result: AgentResult) -> AgentResult:
+        """Return an accepted result with what its children did to it that have ended since."""
+        found = await self._find(result.artifacts, ())
+        if found.edited <= found.log.claimed_at:
+            return result
+        now = await self._judge(found, result.artifacts, may_refuse=False)
+        levels = list(Level)
+        level = min(now.level, Level(result.evidence), key=levels.index)
+        if now.level is Level.VERIFIED:  # the gates have judged all that there is
+            level = Level(result.evidence) if result.evidence_gaps else now.level
+        gaps = tuple(dict.fromkeys((*result.evidence_gaps, *now.gaps)))
+        return replace(result, evidence=level.value, evidence_gaps=gaps)
+
+    async def _find(self, artifacts: Sequence[str], commands: Sequence[str]) -> _Found:
         log = await self._command_log(commands)
-        gaps = [*await self._file_gaps(artifacts), *log.gaps()]
-        agent = self._record.descriptor
-        where = self._from.workspace(agent.cwd)
-        verdicts = await self._from.gates.run(agent.role, where) if artifacts else []
-        failed = [verdict for verdict in verdicts if verdict.problem is not None]
-        self._tell(failed)
-        self._refuse([verdict for verdict in failed if not verdict.is_broken])
-        level = Level.CLAIMED if gaps else Level.CHECKED
-        if level is Level.CHECKED and verdicts and not failed:
+        rows = await self._rows()
+        edited = log.last_edit(rows)
+        return _Found(log=log, edited=edited, has_changed=edited > NEVER or bool(rows))
+
+    async def _judge(
+        self, found: _Found, artifacts: Sequence[str], *, may_refuse: bool
+    ) -> Evidence:
+        log, agent = found.log, self._record.descriptor
+        file_gaps = await self._file_gaps(artifacts)
+        unproven = log.gaps()
+        unproven += [gap for one in log.red() if (gap := f"`{one}` {End.FAILED}") not in unproven]
+        gaps = [*file_gaps, *unproven]
+        has_changed = found.has_changed or (bool(artifacts) and not file_gaps)
+        verdicts = await self._gates(found.edited) if has_changed else []
+        await self._tell(verdicts)
+        required = [verdict for verdict in verdicts if verdict.is_required]
+        failed = [verdict for verdict in required if verdict.problem is not None]
+        if may_refuse:
+            self._refuse([verdict for verdict in failed if not verdict.is_broken])
+        is_verified = bool(required) and not failed
+        is_checked = is_verified or log.has_checked_since(found.edited)
+        if has_changed and not (is_checked or unproven or failed):
+            gaps.append(UNCHECKED)
+        level = Level.CHECKED if is_checked and not (gaps or failed) else Level.CLAIMED
+        if level is Level.CHECKED and is_verified:
             level = Level.VERIFIED
         gaps += [f"gate {verdict.name} {verdict.problem}" for verdict in failed]
         redact = self._from.journal.redact
         gaps, others = redact(gaps), redact(log.others())
         return Evidence(level=level, gaps=tuple(gaps), by=tuple(others))
+
+    async def _gates(self, edited: int) -> list[GateVerdict]:
+        agent, of = self._record.descriptor, self._from
+        where = of.workspace(agent.cwd)
+        known = edited if edited > NEVER else None
+        return await of.gates.run(agent.role, where, now=of.newest, edited=known)
+
+    async def _rows(self) -> Sequence[ChangeRow] | None:
+        """Return what was found of the agents' changes; None where nobody watches them."""
+        of, cwd = self._from, self._record.descriptor.cwd
+        if of.witness is None or of.workspace(cwd) != of.main:
+            return None  # of a worktree nothing is found before it is merged
+        return await of.witness().changes(self._record)
 
     async def _file_gaps(self, names: Sequence[str]) -> list[str]:
         if not names:
@@ -114,16 +179,28 @@ class Proof(Struct, eq=False):
         from prsm_core.engine.evidence.command_log import CommandLog
 
         log = CommandLog(self._from.journal.redact(list(commands)))
-        for record, who in self._from.roster.family(self._record) if commands else ():
+        for record, who in self._from.roster.family(self._record):
             async for event in self._from.conversations.events(record.agent_id):
-                log.read(event, who)
+                log.read(event, who, record.descriptor.cwd)
         return log
 
-    def _tell(self, failed: Sequence[GateVerdict]) -> None:
-        record = self._record
-        for verdict in failed:
-            text = f"gate {verdict.name} {verdict.problem} for {record.descriptor.name}"
-            self._from.journal.note("notice", record.agent_id, level="warning", text=text)
+    async def _tell(self, verdicts: Sequence[GateVerdict]) -> None:
+        record, journal = self._record, self._from.journal
+        for verdict in verdicts:
+            if not verdict.is_new:
+                continue
+            if verdict.problem is not None:
+                text = f"gate {verdict.name} {verdict.problem} for {record.descriptor.name}"
+                journal.note("notice", record.agent_id, level="warning", text=text)
+            await journal.fact(
+                "gate_finished",
+                record.agent_id,
+                gate=verdict.name,
+                folder=verdict.folder,
+                whole=verdict.is_whole,
+                required=verdict.is_required,
+                problem=verdict.problem,
+            )
 
     def _refuse(self, failed: Sequence[GateVerdict]) -> None:
         refusals = self._record.notes.refusals

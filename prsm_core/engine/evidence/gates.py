@@ -7,12 +7,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.shell import run_shell
 from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from prsm_core.config.schema import GateSettings
     from prsm_core.domain.agents import AgentRole
@@ -31,6 +33,10 @@ class GateVerdict(Record, frozen=True, kw_only=True):
     problem: str | None  # None: it passed
     output: str = ""  # its last lines
     is_broken: bool = False
+    is_required: bool = True
+    folder: str = ""  # the workspace that it judged
+    is_whole: bool = True  # that is the session's own
+    is_new: bool = True  # it ran now; else it passed before, and nothing has changed since
 
 
 class GateRunner:
@@ -53,28 +59,58 @@ class GateRunner:
         self._env = env
         self._sandbox = sandbox
         self._one_at_a_time = asyncio.Lock()
+        self._passed: dict[tuple[str, str], int] = {}  # by gate and folder: what was done by then
 
-    async def run(self, role: AgentRole, workspace: str | None = None) -> list[GateVerdict]:
+    def has_any(self, role: AgentRole) -> bool:
+        """Return whether some gate is for a role."""
+        return bool(self._wanted(role))
+
+    def _wanted(self, role: AgentRole) -> list[tuple[str, GateSettings]]:
+        gates = self._gates.items()
+        return [(name, gate) for name, gate in gates if not gate.roles or role in gate.roles]
+
+    async def run(
+        self,
+        role: AgentRole,
+        workspace: str | None = None,
+        *,
+        now: Callable[[], int] = lambda: 0,
+        edited: int | None = None,
+    ) -> list[GateVerdict]:
         """Run each gate for a role in the order of the configuration; none may be for it.
 
-        They run in the workspace, or in its like in the worktree of an agent.
-        """
-        wanted = [
-            (name, gate)
-            for name, gate in self._gates.items()
-            if not gate.roles or role in gate.roles
-        ]
-        if not wanted:
-            return []
-        async with self._one_at_a_time:
-            return [await self._run(name, gate, workspace) for name, gate in wanted]
+        They run in the workspace, or in its like in the worktree of an agent. One that has passed
+        there does not run again where the last edit was over by then.
 
-    async def _run(self, name: str, gate: GateSettings, workspace: str | None) -> GateVerdict:
+        Args:
+            role: Whose result is judged.
+            workspace: Where it works.
+            now: Returns the number of the newest event.
+            edited: The number by which the last edit was over; None: nobody knows.
+        """
+        folder, verdicts = workspace or self._workspace, []
+        async with self._one_at_a_time:
+            for name, gate in self._wanted(role):
+                begins = now()
+                passed = self._passed.get((name, folder))
+                if edited is not None and passed is not None and edited <= passed:
+                    verdict, is_new = GateVerdict(name=name, problem=None), False
+                else:
+                    verdict, is_new = await self._run(name, gate, folder), True
+                self._passed.pop((name, folder), None)
+                if verdict.problem is None:
+                    self._passed[name, folder] = begins if is_new else passed or 0
+                about = {"folder": folder, "is_whole": folder == self._workspace}
+                verdict = replace(verdict, is_required=gate.required, is_new=is_new, **about)
+                verdicts.append(verdict)
+        return verdicts
+
+    async def _run(self, name: str, gate: GateSettings, workspace: str) -> GateVerdict:
         try:
             result = await run_shell(
                 self._launcher,
                 f"exec 2>&1\n{gate.command}",  # lines of both outputs, in their order
-                cwd=os.fspath(Path(workspace or self._workspace, gate.cwd or "")),
+                cwd=os.fspath(Path(workspace, gate.cwd or "")),
                 timeout_s=gate.timeout_seconds,
                 clock=self._clock,
                 env=self._env,

@@ -88,6 +88,16 @@ class Witness:
         self._session = session
         self._workspace = Path(workspace)
 
+    async def changes(self, record: AgentRecord) -> Sequence[ChangeRow]:
+        """Return the changes that an agent, or one below it, may have made since it began."""
+        rows = await self._watch.rows()
+        family = {one.agent_id for one, _ in self._roster.family(record)}
+        own = [row for row in rows if _may_be_of(row, family)]
+        if not own:
+            return ()
+        since = await self._found_since(await self._born(record.agent_id))
+        return [row for row in own if row.change.id in since]
+
     async def of(self, record: AgentRecord, paths: Sequence[str]) -> Mapping[str, Seen]:
         """Return what is known of files, by their path below the agent's folder.
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentDescriptor, AgentState, SpawnRequest
+    from prsm_core.domain.changes import ChangeRow
     from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.files.folders import Workspaces
     from prsm_core.engine.files.quiet import WritingCall
@@ -58,6 +59,10 @@ class LateWatch:
         """Find what calls that have ended have changed, before somebody else writes."""
         if self._made is not None:
             await self._made.flush()
+
+    async def rows(self) -> Sequence[ChangeRow]:
+        """Return all changes of the session; none while no call could have written."""
+        return () if self._made is None else await self._made.rows()
 
     def get(self) -> ChangeWatch:
         """Return what watches, or would."""

@@ -39,6 +39,7 @@ class Feed:
         self._store = store
         self._background = background
         self.spoken = Spoken()
+        self.newest = 0  # the number of the newest event
         self._readers: set[_Reader] = set()
         self._taps: list[Callable[[tuple[Event, ...]], None]] = []
 
@@ -53,6 +54,7 @@ class Feed:
     def publish(self, events: tuple[Event, ...]) -> None:
         """Pass on what was committed."""
         if events:
+            self.newest = events[-1].seq or self.newest
             self.spoken.heed(events)
             for tap in self._taps:
                 tap(events)

@@ -80,7 +80,7 @@ class Progress(Record, frozen=True, kw_only=True):
         if not call.args.get("success", True):
             return await self._report_failure(call, summary)
         artifacts, commands = call.args.get("artifacts", ()), call.args.get("commands", ())
-        if artifacts or commands:  # gates may run, and the ledger is looked at
+        if artifacts or commands or not call.life.has_only_talked:  # the ledger is looked at
             await call.open()
         elif record.wants_tree:  # which is merged meanwhile
             call.begin()
@@ -89,14 +89,13 @@ class Progress(Record, frozen=True, kw_only=True):
         await self.steering.settled(record.agent_id)
         self._refuse_unheard(call)
         self._refuse_unread_prompts(call)  # it came meanwhile
-        result = AgentResult(
-            agent_id=record.agent_id,
-            success=True,
-            summary=summary,
-            artifacts=tuple(artifacts),
-            evidence=evidence.level.value,
-            evidence_gaps=evidence.gaps,
-            evidence_by=evidence.by,
+        result = evidence.on(
+            AgentResult(
+                agent_id=record.agent_id,
+                success=True,
+                summary=summary,
+                artifacts=tuple(artifacts),
+            )
         )
         reply = _accepted(result)
         outcome = success(reply.data, ends_turn=True)

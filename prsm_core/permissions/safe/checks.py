@@ -176,6 +176,64 @@ def is_project_check(words: Sequence[Word], place: Place) -> bool:
     return _by_table(words, texts, place)
 
 
+def check_named(texts: Sequence[str]) -> tuple[str, Sequence[str]] | None:
+    """Return which of the project's checks a command line runs, and its arguments; None for none.
+
+    Whatever else it is told: whether it may run unasked is another question. What only lists or
+    prints runs no check.
+    """
+    if not texts or not _NO_RUN.isdisjoint(texts):
+        return None
+    program = texts[0].rpartition("/")[2]
+    words = (_PYTHON.sub("python", program), *texts[1:])
+    for runner in _RUNNERS:
+        if words[: len(runner)] == runner:
+            rest = words[len(runner) :]
+            return check_named(rest[next((n for n, one in enumerate(rest) if one[:1] != "-"), 0) :])
+    if program in _PACKAGERS:
+        at = 2 if words[1:2] in {("run",), ("run-script",)} else 1
+        if _SCRIPT.fullmatch(name := "".join(words[at : at + 1])):
+            return f"{program} {name}", words[at + 1 :]
+        return check_named(words[1:]) if program in _RUN_BY_NAME else None
+    if program == "make":
+        targets = [word for word in words[1:] if word in _MAKE_TARGETS]
+        is_plan = any(_MAKE_PLAN.fullmatch(word) for word in words[1:])
+        return (f"make {' '.join(targets)}", ()) if targets and not is_plan else None
+    for length in (3, 2, 1):
+        head = words[:length]
+        if head in _CHECKS or head in _MORE:
+            needed = _NEEDED.get(" ".join(head))
+            if needed is not None and needed.isdisjoint(texts):
+                return None
+            return " ".join(head).removeprefix("python -m "), words[length:]
+    return None
+
+
+_PYTHON = re.compile(r"python3?(?:\.\d+)?$")
+_NO_RUN = word_set(
+    "--version --help -h --collect-only --co --exit-zero --no-run --list --listTests --list-tests"
+    " -list --dry-run --just-print --recon --show-files --show-only --fixtures --markers"
+    " --setup-plan --print-config"
+)
+# These run what follows.
+_RUNNERS = (
+    *((name, "run") for name in ("uv", "poetry", "pipenv", "pdm", "rye", "hatch")),
+    *((name, "exec") for name in ("pnpm", "yarn", "npm", "bundle")),
+    ("npx",),
+    ("bunx",),
+    ("uvx",),
+)
+# Beside those that may run unasked where the workspace is trusted.
+_MORE = {
+    ("cargo", "test"), ("cargo", "check"), ("cargo", "clippy"), ("go", "test"), ("go", "vet"),
+    ("gradlew", "test"), ("gradlew", "check"), ("mvnw", "test"), ("mvn", "verify"),
+    ("pre-commit", "run"), ("hatch", "test"), ("deno", "test"), ("composer", "test"),
+    ("rake", "test"), ("bazel", "test"), ("sbt", "test"), ("stack", "test"), ("node", "--test"),
+    ("just", "test"), ("tox",), ("nox",), ("phpunit",), ("python", "-m", "tox"),
+    ("python", "-m", "nox"),
+}  # fmt: skip
+
+
 def is_version_output(texts: Sequence[str], place: Place, *, trusted: bool = False) -> bool:
     """Return whether a command prints a version, a list of packages, or one setting of go.
 

@@ -38,7 +38,9 @@ def opened(tmp_path, folder):
 
 
 async def claim(agent, *files):
-    """Claim files; return what is wrong with them."""
+    """Check, and claim files; return what is wrong with them."""
+    await agent.start_tool("check", "Bash", command="pytest")
+    await agent.end_tool("check", exit_code=0)
     said = {"summary": "done", "artifacts": list(files)}
     outcome = await agent.outcome("task_complete", said)
     return outcome.data["evidence"], list(outcome.data.get("evidence_gaps", ()))

@@ -10,14 +10,16 @@ from prsm_core.builtin.table import format_table
 from prsm_core.domain.changes import OPEN_STATES, UNMERGED
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.journal.views import walk_tree
-from prsm_core.kit.text import escape_command, escape_exact, format_duration
+from prsm_core.kit.text import escape_command, escape_exact, first_line, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from prsm_core.domain.account import Problem
     from prsm_core.domain.events import Event
 
 _HEADERS = ("AGENT", "PROVIDER/MODEL", "STATE", "EVIDENCE", "TIME", "TOKENS", "COST")
+_LONG = 300  # characters of a problem
 _SHOWN = 30  # agents; a larger tree has a command of its own
 _UNANSWERED = frozenset({"timeout", "unattended", "headless", "turn_ended", "agent_ended"})
 
@@ -73,6 +75,30 @@ def _is_here(folder: str) -> bool:
         return Path(folder).samefile(".")
     except (OSError, ValueError):  # it is gone, or has a name that no folder here can have
         return False
+
+
+_HEADS = {
+    "gate": "red gate",
+    "advice": "red gate, which is advice only",
+    "unmerged": "not merged",
+    "failed": "failed",
+    "unconfirmed": "not confirmed",
+    "refused": "refused, for nobody was there",
+    "unanswered": "unanswered, for nobody was there",
+}
+
+
+def problem_lines(problems: Iterable[Problem], names: Mapping[str, str]) -> Sequence[str]:
+    """Return what speaks against a run's result; `names` has agents by id, escaped."""
+    return [
+        f"{_HEADS[one.kind]}: {_whose(one, names)}{escape_command(first_line(one.text, _LONG))}"
+        for one in problems
+    ]
+
+
+def _whose(problem: Problem, names: Mapping[str, str]) -> str:
+    agent = problem.agent
+    return "" if agent is None else f"{names.get(agent) or escape_exact(agent[:8])}: "
 
 
 class Unanswered:

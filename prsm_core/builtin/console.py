@@ -11,7 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from prsm_core.builtin.cells import rows_of
-from prsm_core.builtin.closing import Changed, Unanswered, agent_table, hints, names_of
+from prsm_core.builtin.closing import (
+    Changed,
+    Unanswered,
+    agent_table,
+    hints,
+    names_of,
+    problem_lines,
+)
 from prsm_core.builtin.follow import RunFrontend, follow_run, start_task
 from prsm_core.builtin.foreground import stdin_descriptor
 from prsm_core.builtin.liveness import Liveness
@@ -30,11 +37,13 @@ if TYPE_CHECKING:
 
     from prsm_core.builtin.screen import Screen
     from prsm_core.builtin.worktree import WorkTree
+    from prsm_core.domain.account import Problem
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
     from prsm_core.interfaces.store import Store
 
+_TOLD = frozenset({"unmerged", "unanswered", "refused"})  # … by lines of their own
 LOOK_SECONDS = 1.0  # for which a run waits for what git says of the files before it
 _STOPPING = "stopping the agents; a second Ctrl-C ends at once"
 
@@ -98,7 +107,7 @@ class ConsoleFrontend(RunFrontend):
                 show = partial(self._show, person, liveness)
                 result = await follow_run(app, run, show, self._err)
                 liveness.waits_for("the files to be looked at")
-                ends = await self._ends(await app.tree(), run)
+                ends = await self._ends(await app.tree(), run, result.problems)
                 for helper in (*helpers, looking):
                     helper.cancel()
         except ExceptionGroup as group:
@@ -136,9 +145,17 @@ class ConsoleFrontend(RunFrontend):
         self._before = await self._look(self._folder)
 
     async def _ends(
-        self, tree: Mapping[str, Any], run: RunHandle, *, was_interrupted: bool = False
+        self,
+        tree: Mapping[str, Any],
+        run: RunHandle,
+        problems: Sequence[Problem] = (),
+        *,
+        was_interrupted: bool = False,
     ) -> Sequence[str]:
-        """Return the agents, what nobody answered, what changed, and how to look further."""
+        """Return the agents, what nobody answered, what changed, and how to look further.
+
+        What speaks against the result is last, but for what those lines tell anyway.
+        """
         changes: Sequence[str] = ()
         # What git counts is of everybody, and against the last commit: a second answer at most.
         if (before := self._before) is not None and not self._changed.is_told:
@@ -151,6 +168,7 @@ class ConsoleFrontend(RunFrontend):
             *changes,
             *self._changed.lines(run.session, self._folder),
             *hints(run.session, self._folder, was_interrupted=was_interrupted),
+            *problem_lines([one for one in problems if one.kind not in _TOLD], names_of(tree)),
         ]
 
     def _show(self, person: Person, liveness: Liveness, event: Event) -> None:

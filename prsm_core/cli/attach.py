@@ -25,11 +25,13 @@ def attach(launch: Launch, session: str | None, ui: str | None, workspace: str) 
     the end of input leaves, and the run goes on. Where stdin is no terminal nothing is asked.
     With --ui an installed frontend does all that over the session's socket; one that ends with its
     run, as json does, is given the run that is open.
+
+    Exits as `prsm run` would with the run that ended last, with 0 if you leave before, with 1 if
+    the process of the session died.
     """
     from prsm_core.cli.attaching import attach_frontend, attach_session
     from prsm_core.loop.run import run_to_end
 
     if ui is not None:
         return attach_frontend(launch, workspace, session, ui)
-    run_to_end(attach_session(workspace, session))
-    return 0
+    return run_to_end(attach_session(workspace, session))

@@ -8,6 +8,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from prsm_core.builtin.closing import problem_lines
 from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor
 from prsm_core.builtin.liveness import Liveness
 from prsm_core.builtin.person import Person
@@ -18,6 +19,7 @@ from prsm_core.cli.ledger import open_session
 from prsm_core.cli.running import build_frontend, interruptible, session_frontend, stdout_of
 from prsm_core.cli.saying import say
 from prsm_core.cli.setup import load_setup
+from prsm_core.domain.account import COMPLETED, FAILED, code_of, problems_of
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.errors import ControlError
@@ -27,13 +29,13 @@ from prsm_core.loop.output import hurry_output, room_in, write_aside
 from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from prsm_core.cli.launch import Launch
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.control.client import ControlClient
-    from prsm_core.interfaces.frontend import Frontend
+    from prsm_core.cli.running import GuardedFrontend
     from prsm_core.interfaces.store import SessionInfo, Store
 
 T = TypeVar("T")
@@ -47,15 +49,18 @@ _LEAVE = "its agents' requests are put to you; Ctrl-C leaves, and the run goes o
 _ONLY_SHOWN = "stdin is no terminal: what its agents ask is only shown, `prsm answer` answers it"
 
 
-async def attach_session(workspace: str, prefix: str | None) -> None:
+async def attach_session(workspace: str, prefix: str | None) -> int:
     """Follow a session that runs, and let the person answer, until it ends or they leave.
+
+    Returns the exit code of the run that ended last, 0 for a person who leaves before, and 1 where
+    the session's process died.
 
     Raises:
         PrsmError: nothing runs.
     """
     write_aside()
     with leaving_nothing_typed(stdin_descriptor()):
-        await _attach(workspace, prefix)
+        return await _attach(workspace, prefix)
 
 
 def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str) -> int:
@@ -70,14 +75,13 @@ def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str)
     setup = load_setup(launch, workspace)
     spec = session_frontend(setup.plugins, ui)
     if ui == "console":
-        run_to_end(attach_session(workspace, prefix))
-        return 0
+        return run_to_end(attach_session(workspace, prefix))
     frontend = build_frontend(setup.plugins, spec)
     with leaving_nothing_typed(stdin_descriptor()):
         return run_to_end(_drive(frontend, workspace, prefix, stays=spec.stays))
 
 
-async def _drive(frontend: Frontend, workspace: str, prefix: str | None, *, stays: bool) -> int:
+async def _drive(frontend: GuardedFrontend, workspace: str, prefix: str | None, *, stays: bool) -> int:
     session, state, via = await choose_running(workspace, prefix), state_dir(workspace), _VIA
     with stdout_of(frontend):
         try:
@@ -86,19 +90,21 @@ async def _drive(frontend: Frontend, workspace: str, prefix: str | None, *, stay
                     if stays:
                         return await frontend.run(app)
                     joined = JoinedApp(app, state, await app.view(), via=via)
-                    return await frontend.run(joined)
+                    code = await frontend.run(joined)
+                    frontend.check_started(is_started=joined.has_started)
+                    return code
         except KeyboardInterrupt:
             hurry_output(even_results=True)
             say(f"prsm: {_LEFT}", err=True)
             return 0
 
 
-async def _attach(workspace: str, prefix: str | None) -> None:
+async def _attach(workspace: str, prefix: str | None) -> int:
     async with (
         await open_running(workspace, prefix, via=_VIA) as client,
         open_session(workspace, client.session) as (store, info),
     ):
-        await Attached(Owner(client), store, info).run()
+        return await Attached(Owner(client), store, info).run()
 
 
 KILLED = ": its process did, before the run was finished"
@@ -180,9 +186,14 @@ class Attached:
         self._liveness = Liveness(self._person.screen, SystemClock(), self._person.refresh)
         self._seen = 0  # the number of the last event
         self._run_is_open = False
+        self._code = COMPLETED  # of the run that ended last
+        self._names: dict[str, str] = {}
 
-    async def run(self) -> None:
-        """Show what happens until the session's owner has ended or the person leaves."""
+    async def run(self) -> int:
+        """Show what happens until the session's owner has ended or the person leaves.
+
+        Returns the exit code; see `attach_session`.
+        """
         self._say(f"attached to session {self._info.session_id}: {first_line(self._info.task)}")
         self._say(_LEAVE if self._asks else _ONLY_SHOWN)
         spent = await self._owner.spent()
@@ -197,6 +208,9 @@ class Attached:
         finally:
             self._person.close()
         self._say(self._end() if is_over else _LEFT)
+        if not is_over:
+            return COMPLETED
+        return FAILED if self._run_is_open else self._code
 
     def _end(self) -> str:
         return f"the session has ended{KILLED if self._run_is_open else ''}"
@@ -244,13 +258,17 @@ class Attached:
 
     def _note(self, event: Event) -> None:
         self._seen = event.seq or self._seen
+        if event.type == "agent_spawned" and event.agent is not None:
+            self._names[event.agent] = escape_exact(str(event.data.get("name")))
         if event.type in _TURNS_OF_RUN:
             self._run_is_open = event.type != "run_finished"
+        if event.type == "run_finished":
+            self._code = code_of(event.data)
 
     def _show(self, event: Event) -> None:
         self._liveness.note(event)
         if event.type == "run_finished":
-            self._person.screen.print_lines(_conclusion(event))
+            self._person.screen.print_lines(_conclusion(event, self._names))
         else:
             self._liveness.printed(self._person.show(event))
 
@@ -272,9 +290,10 @@ def _signalled() -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-def _conclusion(event: Event) -> list[str]:
+def _conclusion(event: Event, names: Mapping[str, str]) -> list[str]:
     error, summary = event.data.get("error"), event.data.get("summary")
     told = [*hanging("error: ", escape_prose(error))] if error else []
     told += [f"  {line}" for line in escape_prose(summary).splitlines()] if summary else []
     used = Spent.from_dict({**(event.data.get("usage") or {}), **event.data}).text
+    told += problem_lines(problems_of(event.data), names)
     return [f"the run has ended: {escape_exact(str(event.data.get('status')))}, {used}", *told]

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.account import Problem, code_of
+from prsm_core.domain.account import code_of, problems_of
 from prsm_core.domain.events import ends_run
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.control.remote import RemoteApp, RemoteRun
@@ -45,7 +45,7 @@ class JoinedApp(RemoteApp):
         run = view["run"] or {"task": None, "status": None}
         options = replace(app.options, task=run["task"])
         super().__init__(state_dir, app.session, options, via=via)
-        self._is_joined = False
+        self.has_started = False  # it was told of the open run
         self._open: JoinedRun | None = None
         if run["status"] == "running":
             self._open = JoinedRun(self, run["id"], app.session, view["seq"])
@@ -55,7 +55,7 @@ class JoinedApp(RemoteApp):
 
         Raises ControlError (code `no_run`) where none was open.
         """
-        if self._is_joined:
+        if self.has_started:
             return await super().start_run(task, **overrides)
         if self._open is None:
             raise ControlError(
@@ -63,7 +63,7 @@ class JoinedApp(RemoteApp):
                 hint="`prsm events` prints what it did",
                 code="no_run",
             )
-        self._is_joined = True
+        self.has_started = True
         return self._open
 
 
@@ -76,5 +76,5 @@ def _result(told: Mapping[str, Any]) -> RunResult:
         error=told.get("error"),
         usage=spent.usage,
         spent=spent,
-        problems=tuple(Problem(**one) for one in told.get("problems") or ()),
+        problems=problems_of(told),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prsm_core.builtin.closing import problem_lines
 from prsm_core.cli.ledger import is_gone, open_ledger, open_session, require_current
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.run_options import given_again, told_of_kept
@@ -15,7 +16,7 @@ from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.outcome import FINISHED, result_of
 from prsm_core.engine.time_limit import LIMIT, time_left, time_spent
 from prsm_core.errors import ConfigError, SessionOwnedError, StoreError
-from prsm_core.kit.text import escape_prose, first_line
+from prsm_core.kit.text import escape_exact, escape_prose, first_line
 from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def resume_session(
     if run.status in FINISHED:
         result = result_of(run)
         click.echo(f"prsm: run {run.run_id} is finished: {run.status}", err=True)
+        names = {now.agent.agent_id: escape_exact(now.agent.name) for now in state.agents}
+        for line in problem_lines(result.problems, names):
+            click.echo(f"prsm: {line}", err=True)
         if result.summary:
             click.echo(result.summary)
         return result.exit_code

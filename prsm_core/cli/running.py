@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
+    from prsm_core.engine.door.local import LocalApp
     from prsm_core.engine.providers.owned import Owned
     from prsm_core.interfaces.frontend import AppHandle
     from prsm_core.interfaces.hub import Hub
@@ -216,6 +217,11 @@ class GuardedFrontend(Frontend):
             )
         return code
 
+    def check_started(self, *, is_started: bool) -> None:
+        """Raise PluginFaultError for a frontend that has ended without starting its task."""
+        if not is_started:
+            raise self._guest.wrong("run", "ended without starting the task")
+
     async def _run(self, app: AppHandle | Hub) -> object:
         """Run it; of a group that holds errors of ours alone, as of its tasks, raise the first."""
         try:
@@ -256,7 +262,10 @@ async def drive(
         with stdout_of(frontend):
             try:
                 async with rest, _opened(setup, options, spec, owned) as app:
-                    return await frontend.run(app)
+                    code = await frontend.run(app)
+                    if options.task is not None and isinstance(frontend, GuardedFrontend):
+                        frontend.check_started(is_started=app.has_started)
+                    return code
             except asyncio.CancelledError:
                 hurry_output(even_results=True)
                 shown = _inner(frontend)
@@ -308,7 +317,7 @@ async def _begun(setup: Setup, options: RunOptions) -> AsyncIterator[Owned]:
 @asynccontextmanager
 async def _opened(
     setup: Setup, options: RunOptions, spec: FrontendSpec, owned: Owned
-) -> AsyncIterator[AppHandle]:
+) -> AsyncIterator[LocalApp]:
     """Open the application, which is imported now."""
     root = await asyncio.to_thread(import_module, "prsm_core.app")
     async with root.open_app(

@@ -14,7 +14,7 @@ from prsm_core.domain.permissions import ALLOWING
 from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from prsm_core.domain.events import Event
 
@@ -28,7 +28,8 @@ _MOST = 50  # problems that are told
 class Problem(Record, frozen=True, gc=False, kw_only=True):
     """One thing that speaks against a run's result.
 
-    `kind` is gate, unmerged, failed, unconfirmed or refused; `agent` is an id.
+    `kind` is gate, advice (a gate that is not required), unmerged, failed, unconfirmed, refused or
+    unanswered; `agent` is an id.
     """
 
     kind: str
@@ -39,7 +40,7 @@ class Problem(Record, frozen=True, gc=False, kw_only=True):
 class Account(Struct):
     """Knows what one run has to answer for."""
 
-    refused: dict[str, Problem] = field(default_factory=dict)  # requests, for lack of a person
+    refused: dict[str, Problem] = field(default_factory=dict)  # for lack of a person, by request
     was_allowed: bool = False  # some request was
     has_changed: bool = False  # an agent changed a file
     _asked: dict[str, tuple[str | None, str]] = field(default_factory=dict)
@@ -63,8 +64,12 @@ class Account(Struct):
 
     @property
     def could_do_nothing(self) -> bool:
-        """Whether requests were refused for lack of a person, none allowed, and no file changed."""
-        return bool(self.refused) and not (self.was_allowed or self.has_changed)
+        """Whether requests were refused for lack of a person, none allowed, and no file changed.
+
+        A question that nobody answered refuses nothing.
+        """
+        is_refused = any(one.kind == "refused" for one in self.refused.values())
+        return is_refused and not (self.was_allowed or self.has_changed)
 
     def code_of_completed(self) -> int:
         """Return the exit code of a run that has completed."""
@@ -119,12 +124,13 @@ class Account(Struct):
         text = data.get("question") or f"{data.get('tool')}: {what or data.get('reason') or ''}"
         self._asked[data["request"]] = event.agent, text
 
-    def _resolved(self, _: Event, data: Mapping[str, Any]) -> None:
+    def _resolved(self, event: Event, data: Mapping[str, Any]) -> None:
         request = data["request"]
-        agent, text = self._asked.pop(request, (None, "a request"))
+        agent, text = self._asked.pop(request, (event.agent, "a request"))
         if data.get("by") in UNATTENDED:
-            self.refused[request] = Problem(kind="refused", agent=agent, text=text)
-        elif data.get("verdict") in ALLOWING or data.get("answer"):
+            kind = "refused" if event.type == "permission_resolved" else "unanswered"
+            self.refused[request] = Problem(kind=kind, agent=agent, text=text)
+        elif data.get("verdict") in ALLOWING:
             self.was_allowed = True
 
 
@@ -140,27 +146,14 @@ _TAKES = {
 }
 
 
+def problems_of(told: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """Return the problems that the end of a run tells."""
+    return tuple(Problem(**one) for one in told.get("problems") or ())
+
+
 def code_of(told: Mapping[str, Any]) -> int:
     """Return the exit code of a run by what its end tells; older ledgers tell the status alone."""
     code = told.get("exit_code")
     if code is None:
         return {"completed": COMPLETED, "interrupted": INTERRUPTED}.get(told["status"], FAILED)
     return int(code)
-
-
-def named(problems: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield problems as lines for people, who know agents by their names."""
-    for problem in problems:
-        agent = problem.get("agent")
-        who = "" if agent is None else f"{names.get(agent, agent[:8])}: "
-        yield f"{_HEADS[problem['kind']]}: {who}{problem['text']}"
-
-
-_HEADS = {
-    "gate": "red gate",
-    "advice": "red gate, advice only",
-    "unmerged": "not merged",
-    "failed": "failed",
-    "unconfirmed": "not confirmed",
-    "refused": "refused, for nobody was there",
-}

@@ -393,6 +393,7 @@ class Assembly:
             refusals=config.settings.engine.gate_refusals,
             main=config.workspace,
             workspace=self._workspaces.of,
+            in_worktree=self.trees.has_changed,
             newest=lambda: self._feed.newest,
             witness=make_witness(config, self.changes, self.files, self._roster),
         )

@@ -10,7 +10,7 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from prsm_core.domain.account import FAILED, REFUSED, Problem, code_of
+from prsm_core.domain.account import FAILED, REFUSED, code_of, problems_of
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.errors import BudgetExceededError, ControlError, RunAbortedError
 from prsm_core.interfaces.frontend import RunResult
@@ -45,7 +45,7 @@ def result_of(run: RunNow) -> RunResult:
         summary=said.get("summary") or "",
         exit_code=code_of({**said, "status": run.status}),
         error=said.get("error"),
-        problems=tuple(Problem(**one) for one in said.get("problems") or ()),
+        problems=problems_of(said),
     )
 
 

@@ -244,6 +244,7 @@ KEPT = {
     },
     Assembly: {
         "_config": CONFIG,
+        "_feed": WIRED,
         "budgets": "derived: from what turns have used, by Resumption",
         "requests": "derived: from SessionState.requests that a call waits for",
         "router": "derived: mailboxes from SessionState.unread",
@@ -293,11 +294,12 @@ KEPT = {
     CurrentRun: {
         **dict.fromkeys(
             (
-                *("_journal", "_steps", "_agents", "_budgets", "_requests", "_changes", "_abort"),
+                *("_journal", "_steps", "_agents", "_budgets", "_changes", "_abort"),
                 *("_sinks", "_prepare", "_leave_naming", "_settle", "_parting"),
             ),
             WIRED,
         ),
+        "account": "derived: from the events of the run",
         "_config": CONFIG,
         "_started": "lost: a run's time is told of the engine that ended it",
         **dict.fromkeys(("_broken", "_finishing", "_ends"), WITH_TASK),
@@ -336,7 +338,6 @@ KEPT = {
         "_left": "derived: from SessionState.requests",
         "_outcomes": "lost: a second answer is told that the request is unknown, no more that it"
         " was answered",
-        "refused": "lost: an exit code of 4 may be 1: what was refused before is not known",
         "_attended_at": "lost: whether somebody is there is asked of today",
     },
     _SinkRunner: {

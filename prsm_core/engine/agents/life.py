@@ -183,6 +183,9 @@ class AgentLife:
         turn, record = self.turn, self.record
         if turn is None or record.children or record.incarnation > 1 or record.next_turn > 2:
             return False
+        sources = self._parts.sources
+        if sources.workspace(record.descriptor.cwd) != sources.main:
+            return False  # what is done in a worktree is seen there
         ours = (*turn.calls.rows.values(), *turn.calls.open)
         return not turn.fold.calls and not any(_acts(one) for one in ours)
 

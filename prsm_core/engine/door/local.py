@@ -71,6 +71,7 @@ class LocalApp:
         self._session = session
         self._state_dir = state_dir
         self._runs: dict[asyncio.Task[None], StartedRun] = {}  # those that are being driven
+        self.has_started = False  # some run, by this very handle
         self._new_mode: PermissionMode | None = None  # that the newest run does not have
 
     async def start_run(self, task: str, **overrides: Any) -> RunHandle:
@@ -189,6 +190,7 @@ class LocalApp:
         except asyncio.CancelledError:  # nobody has its handle
             _ = self._engine.start_soon(self._withdraw(task, run), name="withdraw a run")
             raise
+        self.has_started = True
         return run
 
     async def _withdraw(self, task: asyncio.Task[None], run: StartedRun) -> None:

@@ -21,7 +21,7 @@ from prsm_core.errors import OrchestrationError
 from prsm_core.kit.quotation import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentResult
     from prsm_core.domain.changes import ChangeRow
@@ -51,6 +51,7 @@ class Sources(Record, frozen=True, kw_only=True):
     refusals: int
     main: str  # the session's own folder
     workspace: Callable[[str], str]  # of the session, for who works in a folder
+    in_worktree: Callable[[AgentRecord], Awaitable[bool]]  # whether it has changed something there
     newest: Callable[[], int]  # the number of the newest event
     witness: Callable[[], Witness] | None = None  # None: nobody watches the files
 
@@ -97,7 +98,8 @@ class Proof(Struct, eq=False):
         log = await self._command_log(commands)
         rows = await self._rows()
         edited = log.last_edit(rows)
-        return _Found(log=log, edited=edited, has_changed=edited > NEVER or bool(rows))
+        has_changed = edited > NEVER or bool(rows) or await self._from.in_worktree(self._record)
+        return _Found(log=log, edited=edited, has_changed=has_changed)
 
     async def _judge(
         self, found: _Found, artifacts: Sequence[str], *, may_refuse: bool

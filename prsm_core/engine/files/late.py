@@ -156,6 +156,10 @@ class Trees:
         """Merge what an agent that ends has changed; return what is told of it, if it has one."""
         return await self._keeper.settle(record, state) if self._has_one(record) else None
 
+    async def has_changed(self, record: AgentRecord) -> bool:
+        """Return whether an agent has a worktree, and has changed something there."""
+        return self._has_one(record) and await self._keeper.has_changed(record)
+
     def leave(self, record: AgentRecord, told: Mapping[str, Any]) -> None:
         """Have the worktree of an agent that has ended removed, if all of it is merged."""
         self._keeper.leave(record, told)

@@ -134,6 +134,15 @@ class TreeKeeper:
             quiet.ended(call)
         return {**self._where_told(record), **_told(outcome)}
 
+    async def has_changed(self, record: AgentRecord) -> bool:
+        """Return whether an agent has changed something in its worktree; True if nobody can tell."""
+        tree_id = self._own(record)
+        if tree_id is None:
+            return False
+        folder = self._folder_above(record)
+        found = await self._attempt(folder, lambda trees: trees.has_changed(tree_id))
+        return found is not False
+
     def leave(self, record: AgentRecord, told: Mapping[str, Any]) -> None:
         """Remove the worktree of an agent that has ended, once its life has let go of all."""
         tree_id = self._own(record)

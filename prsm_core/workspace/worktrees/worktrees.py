@@ -249,6 +249,13 @@ class Worktrees:
     def _over(self, tree: Tree) -> Tree:
         return self._write(replace(tree, state=SETTLED, operations=()))
 
+    def has_changed(self, tree_id: str) -> bool:
+        """Return whether an agent has changed something since its worktree was made."""
+        with self._at_work() as root:
+            tree = self._known(tree_id)
+            now = results.look(root, tree, self._index(tree))
+            return now.tree != tree.origin or bool(now.strange)
+
     def finish(self, tree_id: str) -> bool:
         """Remove a worktree of which all is merged; whether it is gone.
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from prsm_core.cli.launch import Launch
+    from prsm_core.cli.running import GuardedFrontend
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.control.client import ControlClient
-    from prsm_core.cli.running import GuardedFrontend
     from prsm_core.interfaces.store import SessionInfo, Store
 
 T = TypeVar("T")
@@ -81,7 +81,9 @@ def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str)
         return run_to_end(_drive(frontend, workspace, prefix, stays=spec.stays))
 
 
-async def _drive(frontend: GuardedFrontend, workspace: str, prefix: str | None, *, stays: bool) -> int:
+async def _drive(
+    frontend: GuardedFrontend, workspace: str, prefix: str | None, *, stays: bool
+) -> int:
     session, state, via = await choose_running(workspace, prefix), state_dir(workspace), _VIA
     with stdout_of(frontend):
         try:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+
 class JoinedRun(RemoteRun):
     """The handle of a run that is open; its end is read from its events."""
 

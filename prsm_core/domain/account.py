@@ -87,7 +87,9 @@ class Account(Struct):
     def _gate(self, event: Event, data: Mapping[str, Any]) -> None:
         place = (data["gate"], data["folder"])
         for known in (self._gates, self._advice):
-            cleared = [key for key in known if key == place or (data["whole"] and key[0] == place[0])]
+            cleared = [
+                key for key in known if key == place or (data["whole"] and key[0] == place[0])
+            ]
             if data["problem"] is None:
                 for key in cleared:
                     del known[key]

@@ -177,9 +177,7 @@ class _Reader(Struct):
             return self._sequence(between(node, "{", "}"), modes, depth)
         return self._note_all(node)
 
-    def _list(
-        self, lines: Sequence[Sequence[Member]], modes: _Modes, depth: int
-    ) -> frozenset[int]:
+    def _list(self, lines: Sequence[Sequence[Member]], modes: _Modes, depth: int) -> frozenset[int]:
         changed = self._set(lines[0][0].node, modes) if len(lines[0]) == 1 else None
         modes = modes if changed is None else changed
         told = self._pipeline(lines[0], modes, depth)

@@ -77,9 +77,13 @@ _FILES = _list_of(_object_with(path=_text, why=_text))
 _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("action", "branch", "by", "call", "change", "check", "command"), _text),
     **dict.fromkeys(("commit", "continues", "correlation_id", "cwd", "description"), _text),
-    **dict.fromkeys(("error", "evidence", "folder", "from", "gate", "head", "how", "id", "kind"), _text),
+    **dict.fromkeys(
+        ("error", "evidence", "folder", "from", "gate", "head", "how", "id", "kind"), _text
+    ),
     **dict.fromkeys(("level", "mid", "mode", "model", "name", "origin", "parent", "path"), _text),
-    **dict.fromkeys(("plugin", "problem", "prompt", "provider", "question", "reason", "request"), _text),
+    **dict.fromkeys(
+        ("plugin", "problem", "prompt", "provider", "question", "reason", "request"), _text
+    ),
     **dict.fromkeys(("reasoning_effort", "result", "role", "scope", "sink", "snapshot"), _text),
     **dict.fromkeys(("status", "stop_reason", "summary", "task", "text", "thinking", "to"), _text),
     **dict.fromkeys(("tool", "tree", "trigger", "turn", "verdict", "via", "victim"), _text),

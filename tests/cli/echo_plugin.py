@@ -134,8 +134,19 @@ class PlainFrontend(Frontend):
         return 42
 
 
+class IdleFrontend(Frontend):
+    """Starts nothing."""
+
+    def __init__(self, settings):
+        """Take no settings."""
+
+    async def run(self, app):
+        return 0
+
+
 @hookimpl
 def prsm_frontends():
     yield FrontendSpec(
         name="plain", summary="", interactive=False, priority=0, factory=PlainFrontend
     )
+    yield FrontendSpec(name="idle", summary="", interactive=False, priority=0, factory=IdleFrontend)

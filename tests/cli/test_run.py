@@ -54,6 +54,13 @@ def test_json_prints_the_committed_events_and_run_finished_last(prsm_process):
     assert "echo: say hello" in prsm_process("history", "master").out
 
 
+@pytest.mark.requirement("U28")
+def test_a_frontend_that_ends_without_starting_its_task_is_1_and_named(prsm_process):
+    done = prsm_process("run", "say hello", "--ui", "idle")
+    assert (done.code, done.out) == (1, "")
+    assert "frontend idle" in done.err, done.err
+
+
 def test_a_frontend_of_a_plugin_runs_by_its_name_and_gives_the_exit_code(prsm_process):
     done = prsm_process("run", "say hello", "--ui", "plain")
     assert (done.code, done.out) == (

@@ -99,9 +99,7 @@ async def test_a_turn_that_ends_while_the_agent_is_being_ended_undoes_nothing(te
 
 def test_text_stands_for_the_member_that_it_names_in_every_event():
     ended = TurnEnded("error", AgentError(kind="timeout", message="late"))  # type: ignore[arg-type]
-    assert ended == TurnEnded(
-        StopReason.ERROR, AgentError(kind=ErrorKind.TIMEOUT, message="late")
-    )
+    assert ended == TurnEnded(StopReason.ERROR, AgentError(kind=ErrorKind.TIMEOUT, message="late"))
     assert ended.error is not None
     assert isinstance(ended.error.kind, ErrorKind)
     usage = UsageReported(

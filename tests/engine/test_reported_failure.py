@@ -69,7 +69,9 @@ async def test_success_is_what_is_taken_where_nothing_else_is_said(team, success
 
 async def test_success_that_is_no_flag_is_refused(team):
     async def master(agent):
-        assert await agent.refused("task_complete", summary="x", success="no") == "invalid_arguments"
+        assert (
+            await agent.refused("task_complete", summary="x", success="no") == "invalid_arguments"
+        )
         await agent.complete()
 
     await team.run(master=master)

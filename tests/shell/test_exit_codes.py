@@ -142,7 +142,9 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bin")
     for name in "abc":
         file = folder / name
-        file.write_text(f'#!/bin/sh\necho "$code_{name}" >> "{folder}/ran-{name}"\nexit $code_{name}\n')
+        file.write_text(
+            f'#!/bin/sh\necho "$code_{name}" >> "{folder}/ran-{name}"\nexit $code_{name}\n'
+        )
         file.chmod(0o755)
     return folder
 

@@ -9,7 +9,7 @@ from prsm_core.domain.steps import Telling, Write
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS
-from prsm_core.domain.turns import AgentToolCall
 from prsm_core.engine.agents.slots import SlotLease, Slots
 from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.state import Evidence
@@ -16,14 +15,13 @@ from prsm_core.engine.turns.waits import edge_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from prsm_core.domain.agents import AgentResult
     from prsm_core.domain.writes import StateChanged
     from prsm_core.engine.evidence.evidence import Sources
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.ports import Steps, Wait
     from prsm_core.engine.providers.residents import Residents
-    from prsm_core.domain.agents import AgentResult
     from prsm_core.engine.state import AgentRecord
-    from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.run import TurnRun
     from prsm_core.messaging.deadlock import DeadlockDetector
 
@@ -186,16 +184,17 @@ class AgentLife:
         sources = self._parts.sources
         if sources.workspace(record.descriptor.cwd) != sources.main:
             return False  # what is done in a worktree is seen there
-        ours = (*turn.calls.rows.values(), *turn.calls.open)
-        return not turn.fold.calls and not any(_acts(one) for one in ours)
+        ours = [row.tool_name for row in turn.calls.rows.values()]
+        ours += [call.name for call in turn.calls.open]
+        return not (turn.fold.calls or any(map(_acts, ours)))
 
     async def weigh(
         self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
     ) -> Evidence:
         """Look into what the agent says that it has done, and run the gates if it changed files.
 
-        Raises OrchestrationError, code `gate_failed`, while the agent may be sent back; not where it
-        `is_last`.
+        Raises OrchestrationError, code `gate_failed`, while the agent may be sent back; not where
+        it `is_last`.
         """
         if not (artifacts or commands) and self.has_only_talked:
             return Evidence()
@@ -207,6 +206,5 @@ class AgentLife:
         return await Proof(self.record, self._parts.sources).again(result)
 
 
-def _acts(call: AgentToolCall | Call) -> bool:
-    name = call.tool_name if isinstance(call, AgentToolCall) else call.name
-    return name not in ORCHESTRATION_TOOLS or name == "run_bash"
+def _acts(tool: str) -> bool:
+    return tool not in ORCHESTRATION_TOOLS or tool == "run_bash"

@@ -60,7 +60,9 @@ class Check(Record, frozen=True, kw_only=True):
         """Return whether a run of this one looks at all that an earlier one looked at."""
         if (self.name, self.folder) != (earlier.name, earlier.folder):
             return False
-        if not all(map(_SHOWS.fullmatch, (one.split()[0] for one in self.options - earlier.options))):
+        if not all(
+            map(_SHOWS.fullmatch, (one.split()[0] for one in self.options - earlier.options))
+        ):
             return False
         if not self.operands:
             return True

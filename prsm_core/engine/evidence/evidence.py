@@ -75,8 +75,8 @@ class Proof(Struct, eq=False):
     ) -> Evidence:
         """Check the files and commands an agent names; run the gates if it has changed files.
 
-        Raises OrchestrationError, code `gate_failed`, while the agent may still be sent back, unless
-        it `is_last`.
+        Raises OrchestrationError, code `gate_failed`, while the agent may still be sent back,
+        unless it `is_last`.
         """
         found = await self._find(artifacts, commands)
         return await self._judge(found, artifacts, may_refuse=not is_last)
@@ -104,7 +104,7 @@ class Proof(Struct, eq=False):
     async def _judge(
         self, found: _Found, artifacts: Sequence[str], *, may_refuse: bool
     ) -> Evidence:
-        log, agent = found.log, self._record.descriptor
+        log = found.log
         file_gaps = await self._file_gaps(artifacts)
         unproven = log.gaps()
         unproven += [gap for one in log.red() if (gap := f"`{one}` {End.FAILED}") not in unproven]

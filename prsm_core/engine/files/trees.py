@@ -135,7 +135,7 @@ class TreeKeeper:
         return {**self._where_told(record), **_told(outcome)}
 
     async def has_changed(self, record: AgentRecord) -> bool:
-        """Return whether an agent has changed something in its worktree; True if nobody can tell."""
+        """Return whether an agent has changed its worktree; also where nobody can tell."""
         tree_id = self._own(record)
         if tree_id is None:
             return False

@@ -156,12 +156,8 @@ class TurnRun(RestingTurn):
                         raise
                     finally:
                         await stream.aclose()
-                except asyncio.CancelledError:
-                    if not self.stop.take_back():
-                        raise
-                except Exception as error:
-                    if not self._stands_despite(error):
-                        raise
+                except (asyncio.CancelledError, Exception) as error:  # noqa: BLE001 - it raises
+                    self._endure(error)
                 else:
                     self.stop.take_back()  # the provider has kept it to itself
                 self._streamed()
@@ -184,16 +180,20 @@ class TurnRun(RestingTurn):
         if end is not None and end.error and await journal.stops_for(end.error.message):
             journal.soundness.check()
 
-    def _stands_despite(self, error: Exception) -> bool:
-        """Whether task_complete was accepted, so that what the provider breaks then is only told.
+    def _endure(self, error: BaseException) -> None:
+        """Take the engine's own cancellation back, or raise what ended the stream.
 
-        What keeps the ledger from being written is no provider's.
+        Once task_complete was accepted, what the provider breaks is only told. What keeps the
+        ledger from being written is not the provider's.
         """
+        if isinstance(error, asyncio.CancelledError):
+            if not self.stop.take_back():
+                raise error
+            return
         if not self.calls.has_completed or breaks_ledger(error):
-            return False
+            raise error
         text = keepable(describe(error), self._parts.journal.redact)
         self._parts.journal.note("notice", self._record.agent_id, level="warning", text=text)
-        return True
 
     def _is_put_off(self) -> bool:
         """Whether it is parked, and goes on in another session; then that is noted."""

@@ -53,6 +53,10 @@ def ends(team):
     return [(one["problem"], one["required"]) for one in team.ledger.events("gate_finished")]
 
 
+def put_in_its_folder(agent, name, text):
+    Path(agent.session.request.cwd, name).write_text(text)
+
+
 async def leads(agent):
     await agent.spawn(name="a")
     [agent.memory["told"]] = await agent.collect()
@@ -161,7 +165,7 @@ async def test_the_masters_gate_judges_what_others_left_in_the_whole_tree(opened
 
 async def test_what_is_changed_in_a_worktree_is_measured_there(opened, folder):
     async def a(agent):
-        Path(agent.session.request.cwd, "bad.py").write_text("no call tells of it\n")
+        put_in_its_folder(agent, "bad.py", "no call tells of it\n")
         await agent.complete()
 
     async def master(agent):
@@ -178,7 +182,7 @@ async def test_what_is_changed_in_a_worktree_is_measured_there(opened, folder):
 
 async def test_work_that_is_not_merged_ends_the_run_with_5(opened, folder):
     async def a(agent):
-        Path(agent.session.request.cwd, "a").write_text("theirs\n")
+        put_in_its_folder(agent, "a", "theirs\n")
         await agent.complete()
 
     async def master(agent):

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.cli.running import GuardedFrontend
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.engine.control.client import ControlClient
+    from prsm_core.interfaces.frontend import Frontend
     from prsm_core.interfaces.store import SessionInfo, Store
 
 T = TypeVar("T")
@@ -81,9 +81,7 @@ def attach_frontend(launch: Launch, workspace: str, prefix: str | None, ui: str)
         return run_to_end(_drive(frontend, workspace, prefix, stays=spec.stays))
 
 
-async def _drive(
-    frontend: GuardedFrontend, workspace: str, prefix: str | None, *, stays: bool
-) -> int:
+async def _drive(frontend: Frontend, workspace: str, prefix: str | None, *, stays: bool) -> int:
     session, state, via = await choose_running(workspace, prefix), state_dir(workspace), _VIA
     with stdout_of(frontend):
         try:
@@ -92,9 +90,7 @@ async def _drive(
                     if stays:
                         return await frontend.run(app)
                     joined = JoinedApp(app, state, await app.view(), via=via)
-                    code = await frontend.run(joined)
-                    frontend.check_started(is_started=joined.has_started)
-                    return code
+                    return await frontend.run(joined)
         except KeyboardInterrupt:
             hurry_output(even_results=True)
             say(f"prsm: {_LEFT}", err=True)

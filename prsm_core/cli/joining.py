@@ -46,7 +46,7 @@ class JoinedApp(RemoteApp):
         run = view["run"] or {"task": None, "status": None}
         options = replace(app.options, task=run["task"])
         super().__init__(state_dir, app.session, options, via=via)
-        self.has_started = False  # it was told of the open run
+        self._is_joined = False
         self._open: JoinedRun | None = None
         if run["status"] == "running":
             self._open = JoinedRun(self, run["id"], app.session, view["seq"])
@@ -56,7 +56,7 @@ class JoinedApp(RemoteApp):
 
         Raises ControlError (code `no_run`) where none was open.
         """
-        if self.has_started:
+        if self._is_joined:
             return await super().start_run(task, **overrides)
         if self._open is None:
             raise ControlError(
@@ -64,7 +64,7 @@ class JoinedApp(RemoteApp):
                 hint="`prsm events` prints what it did",
                 code="no_run",
             )
-        self.has_started = True
+        self._is_joined = True
         return self._open
 
 

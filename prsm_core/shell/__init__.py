@@ -10,6 +10,7 @@ reader             a syntax tree as simple commands
 script             what was read
 nested             what a command runs beside its own program
 find_nested        … found: in shells and behind wrappers
+exit_codes         which commands of a text have succeeded if it has
 program_arguments  … found: in the arguments of other programs
 wrappers           tables of what runs other programs
 runners            a table of what programs run; its rows: runner_rows, language_rows

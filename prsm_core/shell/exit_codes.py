@@ -7,13 +7,10 @@ ended. A command counts as told only where its failure cannot give the text the 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
-from msgspec.structs import replace
-
-from prsm_core.domain.record import Record
 from prsm_core.shell.children import below, between
 from prsm_core.shell.find_nested import find_nested
 from prsm_core.shell.grammar import MAX_SECONDS, RefusedError, parse
@@ -45,7 +42,8 @@ _SETS = {"e": "stops", "errexit": "stops", "pipefail": "pipes"}
 _NEVER = word_set("exit return false")
 
 
-class Part(Record, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
     """One simple command of a text, as it is written there, behind its wrappers.
 
     `folders` are those that were entered before it. `is_told` says that it has succeeded if the
@@ -58,7 +56,8 @@ class Part(Record, frozen=True, kw_only=True):
     is_told: bool = False
 
 
-class _Modes(Record, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Modes:
     """What the shell was set to: to stop where a command fails, to fail where a pipe does."""
 
     stops: bool = False
@@ -84,7 +83,8 @@ def read_exit(text: str) -> tuple[Part, ...] | None:
     return tuple(replace(part, is_told=at in told) for at, part in enumerate(reader.parts))
 
 
-class _Reader(Struct):
+@dataclass(slots=True)
+class _Reader:
     """Walks through a text. Each method returns the parts whose success its success tells."""
 
     parts: list[Part] = field(default_factory=list)

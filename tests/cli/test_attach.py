@@ -190,7 +190,7 @@ async def test_without_a_terminal_requests_are_shown_and_nobody_is_asked(place):
         await leader.spawn("maker")
         assert (await leader.call("wait_for_message"))["summary"] == "denied"
     out, err = await process.communicate()
-    assert (process.returncode, out) == (0, b"")
+    assert (process.returncode, out) == (4, b"")  # all was refused, and no file was changed
     assert b"Bash of maker: deny (by unattended)" in err
     assert err.endswith(b"prsm: the session has ended\n")
 

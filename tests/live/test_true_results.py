@@ -1,8 +1,7 @@
-"""A real Codex child whose gate or tests stay red: the run says so, by its code and its last lines."""
+"""A real Codex child whose gate or tests stay red: the run says so in its code and last lines."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import Any
 
@@ -18,7 +17,8 @@ pytestmark = [
 ]
 
 TESTS = "python3 -m unittest -q"
-BROKEN = "import unittest\n\nclass T(unittest.TestCase):\n    def test(self):\n        self.fail()\n"
+FAILS = "class T(unittest.TestCase):\n    def test(self):\n        self.fail()\n"
+BROKEN = f"import unittest\n\n{FAILS}"
 ADVICE = {"style": {"command": "false", "required": False}}
 PATCH = "*** Begin Patch\n*** Update File: kept\n@@\n-text\n+patched\n*** End Patch\n"
 LEADS: list[Any] = [

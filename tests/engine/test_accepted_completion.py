@@ -8,7 +8,6 @@ import pytest
 
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded, UsageReported
 from prsm_core.domain.usage import Provenance, TokenUsage
-from prsm_core.engine.files.late import Trees
 from prsm_core.engine.guarded.given import EVENTS
 from prsm_core.plugins.values import first_problem
 
@@ -72,7 +71,7 @@ async def test_a_wrong_last_event_after_a_completion_is_told(team):
     assert "stop_reason" in notice["text"]
 
 
-async def test_a_turn_that_ends_while_the_agent_is_being_ended_undoes_nothing(team, monkeypatch):
+async def test_a_turn_that_ends_while_the_agent_is_being_ended_undoes_nothing(team):
     begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def merges_for_long(*_):
@@ -85,7 +84,7 @@ async def test_a_turn_that_ends_while_the_agent_is_being_ended_undoes_nothing(te
         await begun.wait()
         await agent.tell(TurnEnded(StopReason.ERROR, ERROR))
 
-    monkeypatch.setattr(Trees, "settle", merges_for_long)
+    team.engine.trees.settle = merges_for_long
     calls: list[asyncio.Future] = []
     run = team.start(master=master)
     await begun.wait()

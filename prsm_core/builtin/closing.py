@@ -162,24 +162,31 @@ class Changed:
             escape_exact(f"{_HOW.get(one['result'], _APART)}: {one['branch'] or one['worktree']}")
             for one in self._apart.values()
         ]
-        found = list(self._pending.values())
-        if not found:
+        found = [one for one in self._pending.values() if one["how"] != "outside"]
+        outside = {one["path"] for one in self._pending.values() if one["how"] == "outside"}
+        if not found and not outside:
             return trees
+        lines = []
+        where = f"{_where(folder)} --session {session}"
+        if found:
+            lines.append(f"changes that are pending: {', '.join(self._counts(found))}")
+        if outside:
+            lines.append(f"files changed from outside, decided one by one: {len(outside)}")
+        lines.append(escape_exact(f"  look: prsm changes list{where}"))
+        if found:
+            lines.append(escape_exact(f"  take them back: prsm changes reject{where} --all"))
+        return (*lines, *trees)
+
+    def _counts(self, found: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+        """Return how much agents have changed, and what of it needs a second look."""
         added, removed = (sum(one[name] or 0 for one in found) for name in ("added", "removed"))
         parts = [f"files: {len({one['path'] for one in found})}", f"+{added} -{removed}"]
         for what, some in (
             ("conflicts", [one for one in found if one["beside"]]),
-            ("from outside", [one for one in found if one["how"] == "outside"]),
             ("not taken back", [one for one in found if one["change"] in self._unmerged]),
         ):
             parts += [f"{what}: {len({one['path'] for one in some})}"] if some else []
-        where = f"{_where(folder)} --session {session}"
-        return (
-            f"changes that are pending: {', '.join(parts)}",
-            escape_exact(f"  look: prsm changes list{where}"),
-            escape_exact(f"  take them back: prsm changes reject{where} --all"),
-            *trees,
-        )
+        return parts
 
 
 def subject(asked: Mapping[str, Any]) -> str:

@@ -298,8 +298,9 @@ class AppHandle(Protocol):
     ) -> Sequence[Mapping[str, Any]]:
         """Accept changes: they stay, and are pending no more. Return what was decided.
 
-        They are those of the ids, or of an agent and all below it, or of a call; all without any of
-        these. Each of the answer has `change`, `path`, `state` and `why`. Raises ConfigError for an
+        They are those of the ids, or of an agent and all below it, or of a call; without any of
+        these all that agents of the session made. What is from outside is named by its id alone.
+        Each of the answer has `change`, `path`, `state` and `why`. Raises ConfigError for an
         id that is of none (code `unknown_change`), of several (`ambiguous_change`), or of one that
         is decided (`already_decided`).
         """
@@ -375,8 +376,8 @@ class AppHandle(Protocol):
     ) -> Mapping[str, Any]:
         """Commit accepted changes, one commit `by` each agent, or by each task; nobody is asked.
 
-        They are those of the ids, or of an agent and all below it, or else all accepted ones. Only
-        they are committed, merged onto HEAD: what else differs in the files, and what is
+        They are those of the ids, or of an agent and all below it, or else all accepted ones that
+        agents of the session made. Only they are committed, merged onto HEAD: what else differs in the files, and what is
         staged, stays as it is, and no file is written. The `message` takes the place of what is
         made of their reasons; trailers name agents, providers, models and the session. No hook
         runs. With `dry_run` it is only said what would be done.

@@ -14,7 +14,7 @@ agent_option = click.option(
 )
 call_option = click.option("--call", metavar="ID", help="Those of one call.")
 ids_argument = click.argument("ids", nargs=-1, metavar="[ID]...")
-all_option = click.option("--all", "all_", is_flag=True, help="All that are pending.")
+all_option = click.option("--all", "all_", is_flag=True, help="All that agents of the session made.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
@@ -32,7 +32,8 @@ def changes(ctx: click.Context) -> None:
     A change is of one file, found after a call ended. HOW says how it is known whose it is: `named`
     (the call said the file), `sole` (one agent was writing), `region` (it has that folder for
     itself), `shared` (several were writing, all are named) or `outside` (a person, or another
-    program). What git ignores is not looked at. ID is an id that `prsm changes list` shows, or the
+    program). What is from outside, or another session's, is decided by its id alone: neither --all nor
+    an agent stands for it. What git ignores is not looked at. ID is an id that `prsm changes list` shows, or the
     beginning of one.
     """
     if ctx.invoked_subcommand is None:
@@ -207,7 +208,7 @@ def commit(
     workspace: str,
     as_json: bool,
 ) -> None:
-    """Commit changes that are accepted in the repository, as you: all of them, or those named.
+    """Commit changes that are accepted in the repository, as you: the agents', or those named.
 
     A commit holds these changes alone, merged onto HEAD. What is pending, what you have edited in
     the same files, and what is staged stays as it is; no file is written. What does not merge is

@@ -130,7 +130,18 @@ def _ask(known: Known) -> None:
         say(f"  {line_of(row, known.names)}")
     if count > SHOWN:
         say(f"  … {count - SHOWN} more")
+    for line in staying(known):
+        say(line)
     click.confirm(f"take back {count} changes?", abort=True, err=True)
+
+
+def staying(known: Known) -> Sequence[str]:
+    """Return what stays although all are meant: what no agent of the session made."""
+    count = len(known.outside)
+    lines = [f"  = {line_of(row, known.names)}" for row in known.outside[:SHOWN]]
+    lines += [f"  = … {count - SHOWN} more"] if count > SHOWN else []
+    what = "from outside, and not taken along (=): give their ids to decide about them"
+    return [*lines, f"{what}: {count}"] if count else []
 
 
 def _tell(made: Sequence[Mapping[str, Any]], what: str, *, as_json: bool) -> None:

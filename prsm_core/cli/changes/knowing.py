@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prsm_core.cli.ledger import open_session
 from prsm_core.domain.changes import OPEN_STATES
 from prsm_core.domain.record import Record
-from prsm_core.engine.files.deciding import Choice, choose, family_of, find_change
+from prsm_core.engine.files.deciding import Choice, choose, family_of, find_change, is_of_agents
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_exact
@@ -29,6 +29,7 @@ class Known(Record, frozen=True, kw_only=True):
     run: str
     rows: tuple[ChangeRow, ...]
     names: Mapping[str, str]
+    outside: tuple[ChangeRow, ...] = ()  # of no agent of the session: decided by their ids alone
 
 
 async def known_changes(
@@ -62,6 +63,9 @@ async def known_changes(
         run=info.run_id or "",
         rows=tuple(found),
         names={row.descriptor.agent_id: row.descriptor.name for row in agents},
+        outside=()
+        if ids
+        else tuple(row for row in rows if row.state in states and not is_of_agents(row)),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.changes.deciding import Which
 from prsm_core.cli.changes.finishing import finish_cut_off
 from prsm_core.cli.changes.knowing import MARKS, known_changes, who
 from prsm_core.cli.changes.trees import unmerged
@@ -17,7 +18,7 @@ from prsm_core.cli.sessions.listing import at_text
 from prsm_core.cli.snapshots.opening import with_shadow
 from prsm_core.cli.table import print_table
 from prsm_core.domain.changes import OPEN_STATES, UNMERGED
-from prsm_core.engine.files.deciding import Choice, choose, told_change
+from prsm_core.engine.files.deciding import Choice, choose, is_of_agents, told_change
 from prsm_core.engine.files.deciding import wanted as in_order
 from prsm_core.engine.files.reasons import Reasons, of_line, of_path, reason_values, told_reason
 from prsm_core.kit.reading import whole_number
@@ -30,7 +31,6 @@ from prsm_core.workspace.rationale import LONGEST
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prsm_core.cli.changes.deciding import Which
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.workspace.rationale import Reason
     from prsm_core.workspace.shadow.worktree import Shadow
@@ -74,8 +74,9 @@ def summary(rows: Sequence[ChangeRow], names: Mapping[str, str]) -> Sequence[str
     conflicts = {row.change.path for row in pending if row.change.beside}
     if conflicts:
         lines.append(f"conflicts (!), files that others changed beside: {len(conflicts)}")
-    if outside := [row for row in pending if row.change.author is None]:
-        lines.append(f"from outside, by a person or another program: {len(outside)}")
+    if outside := [row for row in pending if not is_of_agents(row)]:
+        what = "from outside, by a person or another program, and decided by id alone"
+        lines.append(f"{what}: {len(outside)}")
     if unmerged := [row for row in pending if row.state == UNMERGED]:
         lines.append(f"not taken back, since later edits are in the way: {len(unmerged)}")
     return lines
@@ -174,6 +175,8 @@ def print_diff(workspace: str, session: str | None, which: Which, *, as_json: bo
     """Print changes as patches, in their order. Raises PrsmError."""
     known = run_to_end(known_changes(workspace, session, which.ids, which.agent, which.call))
     rows = known.rows
+    if which == Which():
+        rows = tuple(sorted((*rows, *known.outside), key=lambda row: row.at))
     texts = _patches(workspace, rows) if rows else []
     if as_json:
         told = zip(rows, texts, strict=True)

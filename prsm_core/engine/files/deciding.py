@@ -20,7 +20,10 @@ _NAMED = 5  # ids that an error names
 
 
 class Choice(Record, frozen=True, kw_only=True):
-    """Changes that are meant: those of some ids, or of agents, or of a call; none of it: all.
+    """Changes that are meant: those of some ids, or of agents, or of a call.
+
+    Without any of these they are all changes of the session's agents. What no agent of the session
+    made is the person's, or another session's: it is meant by its id alone.
 
     Attributes:
         ids: Ids, or beginnings of them.
@@ -68,11 +71,16 @@ def _in_another_state(row: ChangeRow) -> ConfigError:
 
 def _is_of(row: ChangeRow, choice: Choice) -> bool:
     authors = row.change.authors
-    if choice.agents is not None and not (
-        authors and {one.agent for one in authors} <= choice.agents
-    ):
+    if not is_of_agents(row):
+        return False
+    if choice.agents is not None and not {one.agent for one in authors} <= choice.agents:
         return False
     return choice.call is None or choice.call in {one.call for one in authors[:1]}
+
+
+def is_of_agents(row: ChangeRow) -> bool:
+    """Return whether agents of the session made a change; else it is decided by its id alone."""
+    return bool(row.change.authors)
 
 
 def of_last_turn(rows: Sequence[ChangeRow]) -> Sequence[ChangeRow]:

@@ -133,7 +133,7 @@ class Reviewing:
         """Return the changes that are meant and can be decided; else say why there are none."""
         review = self._desk.session.review
         if rest == "all":
-            found = [one for one in review.changes if one.is_open]
+            found = [one for one in review.changes if one.is_open and one.agent is not None]
         else:
             ids = numbered(rest, self._numbers)
             if ids is None:

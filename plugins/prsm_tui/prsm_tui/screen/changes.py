@@ -311,12 +311,16 @@ class Changes(Place):
         return self.session.review.find(self._chosen)
 
     def _meant(self, which: str) -> Sequence[Change]:
-        """Return the changes that a decision is about: those that are open."""
+        """Return the changes that a decision is about: those that are open.
+
+        What is from outside is decided one by one.
+        """
         groups = self.session.review.groups(self._by, shows_all=self._shows_all)
         for group in groups:
             if self._chosen in {one.id for one in group.changes}:
                 chosen = self._change
-                found = group.changes if which == "all" else [chosen] if chosen else []
+                agents = [one for one in group.changes if one.agent is not None]
+                found = agents if which == "all" else [chosen] if chosen else []
                 return [one for one in found if one.is_open]
         return []
 

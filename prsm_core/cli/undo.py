@@ -1,4 +1,4 @@
-"""`prsm undo`: takes back a restore, a prompt, the changes of a turn, or what an id names."""
+"""`prsm undo`: takes back what PRSM did to files, a prompt, or the changes of a turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import click
 from prsm_core.cli.options import json_option, workspace_option
 
 
-@click.command(short_help="Take back a restore, a prompt, a turn's changes, or one change.")
+@click.command(
+    short_help="Take back the last act, a prompt, a turn's changes, or what an ID names."
+)
 @click.argument("wanted", metavar="[ID]", required=False)
 @click.option(
     "--prompt",
@@ -18,8 +20,10 @@ from prsm_core.cli.options import json_option, workspace_option
     "newest, 2 the one before it; or the snapshot that was taken before it.",
 )
 @click.option("--turn", is_flag=True, help="The pending changes of the turn that changed last.")
+@click.option("--list", "lists", is_flag=True, help="List what can be undone, newest first.")
 @click.option("--keep-files", is_flag=True, help="Of a prompt: only the conversation goes back.")
 @click.option("--files-only", is_flag=True, help="Only the files go back, and no conversation.")
+@click.option("--mine", is_flag=True, help="Of a prompt: what is known to be yours goes back, too.")
 @click.option("--session", metavar="ID", help="A session of this folder; the newest if not given.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @workspace_option
@@ -30,25 +34,35 @@ def undo(
     wanted: str | None,
     prompt: str | None,
     turn: bool,
+    lists: bool,
     keep_files: bool,
     files_only: bool,
+    mine: bool,
     session: str | None,
     yes: bool,
     workspace: str,
     as_json: bool,
 ) -> None:
-    """Take back the last restore of a snapshot in this folder, or what an option or ID says.
+    """Take back what PRSM did last to the files of this folder, or what an option or ID says.
 
-    ID is that of a change, which is rejected, or of a snapshot, which is restored. What there is
-    now is kept as well: a second `prsm undo` goes back to it.
+    Whatever writes files is an act: a rejection, the merge of a worktree, a restore, and an undo.
+    It keeps what it writes over or deletes, and prints its id. ID is that of an act, which is
+    undone; of a change, which is rejected; or of a snapshot, which is restored. An undo is an act,
+    too: a second `prsm undo` does it again.
+
+    The undo of a rejection or a merge writes only its files. What was edited since is merged; what
+    does not merge stays, is named, and the exit code is 1. Rejected changes are pending again.
 
     With --prompt the files and what is staged are as they were before the prompt, and the newest
-    session is one that begins as the conversation was then: it is gone on with. Before the first
-    prompt of a session there was none: then the next run begins anew. The session of the prompt
-    stays as it is; a second `prsm undo` brings it back with the files. While its run is open,
-    nothing is taken back.
+    session is one that begins as the conversation was then: it is gone on with. What is known to be
+    yours stays as it is, unless you say --mine. Before the first prompt of a session there was no
+    conversation: then the next run begins anew. The session of the prompt stays as it is; a second
+    `prsm undo` brings it back with the files. While its run is open, nothing is taken back.
     """
-    _check(wanted, prompt, session, turn=turn, keep_files=keep_files, files_only=files_only)
+    ways = {"ID": wanted is not None, "--prompt": prompt is not None, "--turn": turn}
+    _check({**ways, "--list": lists}, session, keep_files=keep_files, files_only=files_only)
+    if mine and (prompt is None or keep_files):
+        raise click.UsageError("--mine is of the files of --prompt")
     if prompt is not None:
         from prsm_core.cli.snapshots.undoing import Undoing, undo_prompt
 
@@ -58,38 +72,36 @@ def undo(
             wanted=prompt,
             files=not keep_files,
             conversation=not files_only,
+            mine=mine,
             is_sure=yes,
             as_json=as_json,
         )
         ctx.exit(undo_prompt(request))
-    if turn or wanted is not None:
-        from prsm_core.cli.changes.undoing import undo_changes
+    from prsm_core.cli.changes import undoing
 
-        ctx.exit(undo_changes(workspace, session, wanted, is_sure=yes, as_json=as_json))
-    from prsm_core.cli.snapshots.undone import undo_restore
-
-    conversation = not files_only
-    ctx.exit(undo_restore(workspace, conversation=conversation, is_sure=yes, as_json=as_json))
+    if lists:
+        undoing.print_acts(workspace, as_json=as_json)
+    elif turn:
+        ctx.exit(undoing.undo_turn(workspace, session, is_sure=yes, as_json=as_json))
+    else:
+        goes_back = not files_only
+        code = undoing.undo_wanted(
+            workspace, session, wanted, conversation=goes_back, is_sure=yes, as_json=as_json
+        )
+        ctx.exit(code)
 
 
 def _check(
-    wanted: str | None,
-    prompt: str | None,
-    session: str | None,
-    *,
-    turn: bool,
-    keep_files: bool,
-    files_only: bool,
+    ways: dict[str, bool], session: str | None, *, keep_files: bool, files_only: bool
 ) -> None:
     """Raise UsageError for options that do not go together."""
-    ways = [wanted is not None, prompt is not None, turn]
-    if sum(ways) > 1:
-        raise click.UsageError("give one of ID, --prompt and --turn")
+    if sum(ways.values()) > 1:
+        raise click.UsageError(f"give one of {', '.join(ways)}")
     if keep_files and files_only:
         raise click.UsageError("--keep-files and --files-only leave nothing to take back")
-    if keep_files and prompt is None:
+    if keep_files and not ways["--prompt"]:
         raise click.UsageError("--keep-files is of --prompt")
-    if files_only and (turn or wanted is not None):
-        raise click.UsageError("--files-only is of --prompt, and of the last restore")
-    if session is not None and not any(ways):
+    if files_only and (ways["--turn"] or ways["--list"]):
+        raise click.UsageError("--files-only is of --prompt, and of a restore")
+    if session is not None and (ways["--list"] or not any(ways.values())):
         raise click.UsageError("--session is of ID, --prompt and --turn")

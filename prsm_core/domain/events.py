@@ -92,7 +92,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "worktree_merged": (
         *("result", "branch", "worktree", "commit"),
-        *("files", "conflicts", "left_out", "outside", "why"),
+        *("files", "conflicts", "left_out", "outside", "why", "act"),
     ),
     "gate_finished": ("gate", "folder", "whole", "required", "problem"),
     "deadlock_detected": ("agents", "waits", "victim", "action"),
@@ -139,11 +139,12 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "progress_reported": "how far an agent says it is",
     "file_changed": "a file is another: lines added and removed, by which `call`, and `how` that is"
     " known; `beside` are others who are on the file",
-    "changes_decided": "a person accepts changes, or has taken them back; each with its `state`",
+    "changes_decided": "a person accepts changes, has taken them back, or has undone that; each has"
+    " its `state`",
     "snapshot_taken": "files are kept as they are; `unquiet` are those who may have written then",
     "worktree_merged": "an agent with a worktree has ended, and its changes are merged, nothing,"
     " a conflict (nothing was written), kept, or partial: what is in its region is, and what is"
-    " `outside` is not; what is not merged is on its branch",
+    " `outside` is not; what is not merged is on its branch; `prsm undo ACT` takes the merge back",
     "gate_finished": "a gate ran for an agent: what its `problem` is, None where it passed, and"
     " whether it judged the `whole` workspace",
     "deadlock_detected": "agents wait for each other, and what was done about it",

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.ids import Ids
     from prsm_core.interfaces.store import Store
-    from prsm_core.workspace.shadow.journal import Done, Owed
+    from prsm_core.workspace.shadow.acts import Act
+    from prsm_core.workspace.shadow.journal import Owed
 
 FORK, TAKE_UP, SET_ASIDE = "fork", "take_up", "set_aside"
 # Codes of errors: what was owed can never be done.
@@ -55,7 +56,7 @@ def session_after(owed: Owed | None) -> str | None:
     return str(owed["fork"] if owed.get("act", FORK) == FORK else owed["session"])
 
 
-async def way_back(store: Store, last: Done, ids: Ids) -> Owed | None:
+async def way_back(store: Store, last: Act, ids: Ids) -> Owed | None:
     """Return what a restore owes that takes back the last one; None: it is of files alone.
 
     That is so as well where one of the sessions was deleted meanwhile.

@@ -10,20 +10,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.changes import REJECTED, path_text
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
+from prsm_core.engine.files.deciding import is_of_agents, told_decision, wanted
 from prsm_core.engine.going_back import Left, fork_owed, set_aside_owed
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.changes.forgetting import name_of
+from prsm_core.workspace.changes.sparing import Known, Step
+from prsm_core.workspace.shadow.acts import nothing_to_undo
+from prsm_core.workspace.shadow.records import joined
+from prsm_core.workspace.shadow.written import KNOWN, TRACKERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from prsm_core.domain.changes import Decision
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.sessions import SessionState
     from prsm_core.domain.snapshots import SessionSnapshot
     from prsm_core.interfaces.store import Store
+    from prsm_core.workspace.changes.acting import Acted
+    from prsm_core.workspace.shadow.acts import Act, Wrote
     from prsm_core.workspace.shadow.journal import Owed
     from prsm_core.workspace.shadow.records import Plan, Restored
+    from prsm_core.workspace.shadow.worktree import Shadow
 
 PROMPTS = frozenset({"run", "prompt"})  # kinds of snapshots: before a task, before a prompt
 MOST_DIGITS = 3  # of the number of a prompt; what is longer is the beginning of an id
@@ -85,6 +96,25 @@ async def find_prompt(store: Store, session: str, wanted: str | None = None) -> 
         position=state.position,
         owner=owner,
     )
+
+
+async def known_since(store: Store, prompt: Prompt, shadow: Shadow) -> Known:
+    """Return who has changed files since a prompt, as far as its session found that.
+
+    While calls are not looked at, as after a crash, agents may have changed more.
+    """
+    before: set[str] = set()
+    if prompt.owner is not None:
+        then = await store.state(prompt.owner, prompt.snapshot.last_commit)
+        before = {row.change.id for row in then.changes}
+    steps: dict[str, list[Step]] = {}
+    for row in await store.changes(prompt.session):
+        if row.change.id not in before and row.state != REJECTED:
+            [change] = wanted([row])
+            step = Step(change.before, change.after, is_of_agents(row))
+            steps.setdefault(change.path, []).append(step)
+    is_whole = not (shadow.place / TRACKERS / name_of(prompt.session) / KNOWN).exists()
+    return Known(steps={path: tuple(all_) for path, all_ in steps.items()}, is_whole=is_whole)
 
 
 def nothing_kept(session: str) -> ConfigError:
@@ -175,7 +205,49 @@ def told(
         "notes": [] if restored is None else list(_notes(restored)),
         "differs": [] if restored is None else list(restored.differs),
         "decided": [],
+        "act": None if restored is None else restored.safety.id,
+        "spared": [] if restored is None else list(map(path_text, restored.plan.spared)),
+        "stays": [] if restored is None else _told_stays(restored.plan.stays),
     }
+
+
+def _told_stays(stays: Iterable[tuple[str, str]]) -> list[Mapping[str, str]]:
+    return [{"path": path_text(path), "why": why} for path, why in stays]
+
+
+def told_acted(acted: Acted, decided: Sequence[Decision]) -> Mapping[str, Any]:
+    """Return what the undo of an act did as JSON values, as `AppHandle.undo` tells it."""
+    wrote = acted.act.wrote
+    return {
+        **told(None, None, None),
+        "files": len(wrote),
+        "changes": [
+            {"path": path_text(joined(one.root, one.path)), "change": _kind(one)} for one in wrote
+        ],
+        "decided": [told_decision(one) for one in decided],
+        "act": acted.id,
+        "stays": _told_stays(acted.stays),
+    }
+
+
+def _kind(one: Wrote) -> str:
+    if one.before is None:
+        return "added"
+    return "deleted" if one.after is None else "modified"
+
+
+def find_act(shadow: Shadow, wanted: str | None) -> Act:
+    """Return the act that is meant, the last one if none is said. Raises ConfigError."""
+    act = shadow.acts.last() if wanted is None else shadow.acts.find(wanted)
+    if act is None and wanted is not None:
+        raise ConfigError(
+            f"there is no act {wanted!r} in this folder",
+            hint="`prsm undo --list` shows those there are",
+            code="unknown_act",
+        )
+    if act is None:
+        raise nothing_to_undo()
+    return act
 
 
 def told_plan(plan: Plan) -> Mapping[str, Any]:
@@ -187,6 +259,8 @@ def told_plan(plan: Plan) -> Mapping[str, Any]:
         "files": len(changes),
         "changes": [{"path": path, "change": kind} for kind, path in changes],
         "notes": [*plan.notes, *_unquiet(plan)],
+        "spared": list(map(path_text, plan.spared)),
+        "stays": _told_stays(plan.stays),
     }
 
 

@@ -311,7 +311,8 @@ class AppHandle(Protocol):
     ) -> Sequence[Mapping[str, Any]]:
         """Take changes back, each alone: what came later stays. Return what was decided.
 
-        What does not merge with later edits stays as it is, and is `unmerged`. The agents are told,
+        What does not merge with later edits stays as it is, and is `unmerged`. `undo` takes it back
+        by the `act` of each answer. The agents are told,
         if they are still at work. Changes are named as for `accept`; one that may be of another
         agent, too, is not among those of an agent. Raises ConfigError as that does, and PrsmError
         where git is not there or the folder cannot be written.
@@ -325,26 +326,36 @@ class AppHandle(Protocol):
         *,
         files: bool = True,
         conversation: bool = True,
+        mine: bool = False,
     ) -> Mapping[str, Any]:
-        """Take back a `prompt`, the pending changes of the last `turn`, or the last `restore`.
+        """Take back a `prompt`, the pending changes of the last `turn`, or an `act`.
 
         A prompt is `wanted` by its number, 1 for the newest, or by the `id` of the snapshot before
         it, as `ID@POSITION` where that was before several; None: the newest. Of it the `files` go
         back, with what is staged, or the `conversation`, which is another session that begins as
         this one was then; this one stays. Both are done, or neither, also where a process dies.
         Before the first prompt of a session there is no conversation: it is set aside, and whoever
-        goes on begins another one. To take back a `restore` that was of both brings both back, or
-        without `conversation` the files alone.
+        goes on begins another one. What is known to be the person's stays as it is, unless it is
+        to go back as well (`mine`).
+
+        An act is whatever PRSM did to files: a rejection, a merge, a restore, an undo. It is
+        `wanted` by its id; None: the last one. The undo of a restore that was of files and
+        conversation brings both back, or without `conversation` the files alone. That of any other
+        act writes only its files: what was edited since is merged, or stays. Rejected changes are
+        pending again.
 
         Returns `session`, in which the conversation goes on now, or None; `origin`, that of the
         prompt; `prompt`, its first line; `later`, how many came after it; `restored` and
         `snapshot`, the ids of what came back and of what was before, or None; `files`, how many
         have changed, and `changes`, each `path` and `change`; `notes`; `differs`, the paths that
-        another program changed meanwhile; and of a turn `decided`, as `reject` returns it.
+        another program changed meanwhile; of a turn and an act `decided`, as `reject` returns it;
+        `act`, the id by which this is undone, or None; and `stays`, each `path` and `why` it was
+        left as it is.
 
-        Raises ConfigError while a run is open, but for a turn (code `run_open`), where agents of
-        other sessions write in the folder (`agents_write`), and for a prompt of which nothing is
-        kept (`unknown_prompt`).
+        Raises ConfigError for a prompt and a restore while a run is open (code `run_open`), where
+        agents write in the folder (`agents_write`), for a prompt of which nothing is kept
+        (`unknown_prompt`), for an act that there is not (`unknown_act`, `nothing_to_undo`), and for
+        one of another session (`other_session`).
         """
         ...
 
@@ -377,10 +388,10 @@ class AppHandle(Protocol):
         """Commit accepted changes, one commit `by` each agent, or by each task; nobody is asked.
 
         They are those of the ids, or of an agent and all below it, or else all accepted ones that
-        agents of the session made. Only they are committed, merged onto HEAD: what else differs in the files, and what is
-        staged, stays as it is, and no file is written. The `message` takes the place of what is
-        made of their reasons; trailers name agents, providers, models and the session. No hook
-        runs. With `dry_run` it is only said what would be done.
+        agents of the session made. Only they are committed, merged onto HEAD: what else differs in
+        the files, and what is staged, stays as it is, and no file is written. The `message` takes
+        the place of what is made of their reasons; trailers name agents, providers, models and the
+        session. No hook runs. With `dry_run` it is only said what would be done.
 
         Returns `commits`, each with `commit`, its id (None in a dry run), `repository`, `subject`,
         `message`, `agents` (`agent`, `name`), `changes` (ids) and `files`; `left`, each a `change`,

@@ -75,7 +75,8 @@ _TEXTS = _list_of(_text)
 _COUNTS = _object_of(_whole, maybe=True)
 _FILES = _list_of(_object_with(path=_text, why=_text))
 _KINDS: Mapping[str, Kind] = {
-    **dict.fromkeys(("action", "branch", "by", "call", "change", "check", "command"), _text),
+    **dict.fromkeys(("act", "action", "branch", "by", "call", "change", "check"), _text),
+    "command": _text,
     **dict.fromkeys(("commit", "continues", "correlation_id", "cwd", "description"), _text),
     **dict.fromkeys(
         ("error", "evidence", "folder", "from", "gate", "head", "how", "id", "kind"), _text

@@ -67,11 +67,14 @@ class AppFileRules(ABC):
             run = await started(scene)
             assert list((await app.undo("turn"))["decided"]) == []
             codes = []
-            for what in ("prompt", "restore", "everything"):
+            for what in ("prompt", "everything"):
                 with pytest.raises(ConfigError) as refused:
                     await app.undo(what)
                 codes.append(refused.value.code)
-            assert codes == ["run_open", "run_open", "unknown_undo"]
+            assert codes == ["run_open", "unknown_undo"]
+            with pytest.raises(ConfigError) as refused:
+                await app.undo("act")
+            assert refused.value.code in {"nothing_to_undo", "no_snapshots", "run_open"}
             await scene.finish("done")
             await run.result()
             with pytest.raises(ConfigError) as unknown:

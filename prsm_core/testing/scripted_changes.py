@@ -35,6 +35,7 @@ from prsm_core.errors import ConfigError, MessageRoutingError
 from prsm_core.kit.arguments import takes_checked
 from prsm_core.workspace.commits.records import Commit, Outcome
 from prsm_core.workspace.rationale import find_reason
+from prsm_core.workspace.shadow.acts import nothing_to_undo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -143,6 +144,7 @@ class ScriptedChanges:
         *,
         files: bool = True,
         conversation: bool = True,
+        mine: bool = False,
     ) -> Mapping[str, Any]:
         """Take the last turn's changes back; nothing is kept that another undo would need."""
         check_way(what)
@@ -152,9 +154,9 @@ class ScriptedChanges:
             return {**told(None, None, None), "decided": self._decide(made)}
         if self.has_open_run:
             raise run_open(self.session)
-        if what == "restore":
+        if what == "act":
             if not self.restored:
-                raise ConfigError("nothing was restored in this folder, so nothing can be undone")
+                raise nothing_to_undo()
             return self._restored(self.restored.pop())
         raise nothing_kept(self.session)
 
@@ -193,7 +195,13 @@ class ScriptedChanges:
 
     def _restored(self, snapshot: str) -> Mapping[str, Any]:
         changes = list(self.restore_changes)
-        what = {"restored": snapshot, "snapshot": SAFETY, "files": len(changes), "changes": changes}
+        what = {
+            "restored": snapshot,
+            "snapshot": SAFETY,
+            "act": SAFETY,
+            "files": len(changes),
+            "changes": changes,
+        }
         return {**told(None, None, None), **what}
 
     async def commit_changes(

@@ -43,6 +43,15 @@ class Tracked(Scene):
         return Rejecter(self.shadow())
 
 
+def stored(scene, session="s"):
+    """Have the ledger say what acts decided, as their owner does; return the acts."""
+    rejecter, acts = scene.rejecter(), []
+    while (act := rejecter.unfinished(session)) is not None:
+        rejecter.finish(act, session)
+        acts.append(act)
+    return acts
+
+
 def told(scan):
     """Return what a scan says of each path: kind, lines added and removed."""
     return {one.path: (one.kind, one.added, one.removed) for one in scan.found}

@@ -14,7 +14,7 @@ import pytest
 
 from prsm_core.domain.changes import ACCEPTED, PENDING
 from prsm_core.workspace.changes.rejecting import REJECTED, UNMERGED
-from tests.workspace.changes_scene import Tracked, wanted
+from tests.workspace.changes_scene import Tracked, stored, wanted
 from tests.workspace.test_snapshot_sequences import Play, needs_git
 
 pytestmark = needs_git
@@ -150,7 +150,7 @@ class ChangePlay(Play):
         expected, states = taken_back(kinds_of(before), things[::-1], self.scene)
         ids = {f"c{n}": one for n, one in enumerate(things)}
         rejection = self.scene.rejecter().reject("s", wanted([one.found for one in things]))
-        self.scene.rejecter().finish()
+        stored(self.scene)
         decided = [(ids[one.id].found.path, one.state, one.why) for one in rejection.decided]
         expected_of = [(one.found.path, state) for one, state in states.items()]
         assert sorted(one[:2] for one in decided) == sorted(expected_of), decided

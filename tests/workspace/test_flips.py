@@ -13,7 +13,7 @@ from contextlib import suppress
 import pytest
 
 from prsm_core.errors import PrsmError
-from tests.workspace.changes_scene import Tracked, found_by, wanted
+from tests.workspace.changes_scene import Tracked, found_by, stored, wanted
 from tests.workspace.shadow_scene import every_byte
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -105,7 +105,7 @@ class Flips:
         if self.found:
             some = self.random.sample(self.found, min(3, len(self.found)))
             self.scene.rejecter().reject("s", wanted(some))
-            self.scene.rejecter().finish()
+            stored(self.scene)
 
 
 def played(tmp_path, seed):

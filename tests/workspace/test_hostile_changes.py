@@ -13,7 +13,7 @@ from prsm_core.errors import PrsmError
 from prsm_core.workspace.changes.merging import Wanted
 from prsm_core.workspace.changes.records import Entry
 from tests.plain_user import as_plain_user
-from tests.workspace.changes_scene import Tracked, found_by, wanted
+from tests.workspace.changes_scene import Tracked, found_by, stored, wanted
 from tests.workspace.shadow_scene import every_byte, small_files, under_way
 from tests.workspace.test_hostile_trees import TREES
 
@@ -55,7 +55,7 @@ def test_what_changes_in_a_hostile_tree_is_found_and_taken_back_whole(scene, tre
     ignored = {path for path in differs if path.endswith(b".o")}
     assert {os.fsencode(one.path) for one in found} == differs - ignored
     rejection = scene.rejecter().reject("s", wanted(found))
-    scene.rejecter().finish()
+    stored(scene)
     stays = {path: after.get(path) for path in ignored}
     if states(rejection) == {"rejected"}:
         assert kinds(scene.folder) == {p: o for p, o in (before | stays).items() if o is not None}
@@ -152,22 +152,29 @@ def test_what_hinders_one_file_is_said_and_keeps_no_other_from_being_taken_back(
     }
     assert scene.read("d/b") == "1\n"
     assert {one.name for one in scene.folder.iterdir()} <= {"a", "d", ".git"}
-    scene.rejecter().finish()
+    stored(scene)
     assert not scene.rejecter().is_cut_off
 
 
-def test_a_rejection_that_was_cut_off_is_over_though_its_files_cannot_be_written_any_more(scene):
+def dies(_):
+    raise KeyboardInterrupt
+
+
+def test_a_rejection_that_was_cut_off_is_over_though_its_files_cannot_be_written_any_more(
+    scene, monkeypatch
+):
     """Else nobody could decide about anything in that folder again."""
     scene.write("a", BIG)
     tracker = scene.begin()
     scene.write("a", "2\n")
     rejecter = scene.rejecter()
     found = found_by(tracker).found
-    rejecter.reject("s", wanted(found))  # and its process dies before that is stored
-    scene.write("a", "2\n")  # as if it had not come to this file
+    monkeypatch.setattr(rejecter, "_carry_out", dies)
+    with pytest.raises(KeyboardInterrupt):
+        rejecter.reject("s", wanted(found))
     with small_files():
-        rejection = scene.rejecter().unfinished()
-    assert [(one.state, one.why) for one in rejection.decided] == [
+        act = scene.rejecter().unfinished("s")
+    assert [(one.new, one.why) for one in act.verdicts] == [
         ("unmerged", "it cannot be written: File too large")
     ]
     assert scene.read("a") == "2\n"
@@ -273,10 +280,9 @@ def test_two_sessions_in_one_folder_take_turns_and_take_back_their_own(scene):
     mine, theirs = found_by(one).found, found_by(other).found
     assert [one.after for one in mine] == [one.after for one in theirs]
     scene.rejecter().reject("one", wanted(mine))  # and its process dies
-    with pytest.raises(PrsmError, match="a rejection in session one was cut off") as caught:
-        scene.rejecter().reject("other", wanted(theirs))
-    assert "prsm changes list --session one" in str(caught.value.hint)
-    scene.rejecter().finish()
+    assert states(scene.rejecter().reject("other", wanted(theirs))) == {"rejected"}
+    assert [act.session for act in stored(scene, "other")] == ["other"]
+    assert [act.session for act in stored(scene, "one")] == ["one"], "it is owed until then"
     assert found_by(one).found == []
     assert found_by(other).found == []
 

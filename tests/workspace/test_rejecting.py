@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from prsm_core.errors import PrsmError
 from prsm_core.workspace.changes.merging import Wanted
 from prsm_core.workspace.changes.records import Entry
-from tests.workspace.changes_scene import Tracked, found_by, wanted
+from tests.workspace.changes_scene import Tracked, found_by, stored, wanted
 from tests.workspace.shadow_scene import every_byte
 
 TEXT = [f"line {n}\n" for n in range(1, 30)]
@@ -196,11 +196,11 @@ def test_killed_at_every_change_of_a_file_the_next_command_makes_it_whole(tmp_pa
         rejecter = scene.rejecter()
         was_begun = rejecter.is_cut_off
         assert was_begun or between in (before, after)
-        finished = rejecter.unfinished()
+        finished = stored(scene)
         if was_begun:
-            assert finished.session == "s"
-            assert states(finished) == {one.id: "rejected" for one in asked}, step
-            rejecter.finish()
+            [act] = finished
+            made = {one.change: one.new for one in act.verdicts}
+            assert made == {one.id: "rejected" for one in asked}, step
         assert every_byte(scene.folder) == (after if was_begun else before)
         assert not scene.rejecter().is_cut_off
         ends.append(was_begun)
@@ -220,9 +220,9 @@ def test_who_writes_between_the_death_and_the_next_command_keeps_what_they_wrote
         _run_worker(scene, asked, step)
         step += 1
     scene.write("a", "a person's\n")
-    finished = scene.rejecter().unfinished()
+    [finished] = stored(scene)
     assert scene.read("a") == "a person's\n"
-    assert {one.state for one in finished.decided} == {"rejected", "unmerged"}
+    assert {one.new for one in finished.verdicts} == {"rejected", "unmerged"}
 
 
 def _place(tmp_path, step):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prsm_core.errors import ConfigError
-from prsm_core.workspace.changes.rejecting import Rejecter
+from prsm_core.workspace.changes.acting import Acting
 from prsm_core.workspace.commits.carrying import Committer
 from tests.workspace.shadow_scene import Scene, every_byte
 
@@ -29,7 +29,7 @@ def place_of(scene):
     return place
 
 
-@pytest.mark.parametrize("name", ["intent.json", "owed.json", "undo.json"])
+@pytest.mark.parametrize("name", ["intent.json", "owed.json"])
 @pytest.mark.parametrize("left", [b"", b"\0\0", b"[]"], ids=["empty", "zeros", "another"])
 def test_a_note_of_what_is_to_be_done_that_is_damaged_is_told_with_its_cure(scene, name, left):
     taken = scene.take()
@@ -37,7 +37,7 @@ def test_a_note_of_what_is_to_be_done_that_is_damaged_is_told_with_its_cure(scen
     note.write_bytes(left)
     scene.write("a", "other\n")
     shadow = scene.shadow()
-    reads = {"intent.json": shadow.take, "owed.json": shadow.journal.owed, "undo.json": shadow.undo}
+    reads = {"intent.json": shadow.take, "owed.json": shadow.journal.owed}
     with pytest.raises(ConfigError, match=f"what {name} says .* cannot be read") as caught:
         reads[name]()
     assert "then delete that file" in str(caught.value.hint)
@@ -46,14 +46,30 @@ def test_a_note_of_what_is_to_be_done_that_is_damaged_is_told_with_its_cure(scen
     assert scene.read("a") == "a\n"
 
 
-@pytest.mark.parametrize("make", [Rejecter, Committer])
-def test_so_it_is_for_a_rejection_and_for_commits(scene, make):
+def test_so_it_is_for_an_act_and_for_commits(scene):
     shadow = scene.shadow()
     shadow.take()
-    owner = make(shadow)
-    owner._intent.write_bytes(b"\0")
-    with pytest.raises(ConfigError, match="cannot be read"):
-        owner.unfinished()
+    acting, committer = Acting(shadow), Committer(shadow)
+    for owner, finish in ((acting, acting.recover), (committer, committer.unfinished)):
+        owner._intent.write_bytes(b"\0")
+        with pytest.raises(ConfigError, match="cannot be read"):
+            finish()
+
+
+@pytest.mark.parametrize("left", [b"", b"[]", b'{"id": 1}'], ids=["empty", "another", "odd"])
+def test_an_act_that_is_damaged_is_told_with_its_cure(scene, left):
+    taken = scene.take()
+    scene.write("a", "other\n")
+    scene.shadow().restore(taken.id)
+    [note] = (scene.shadow().place / "acts").iterdir()
+    note.write_bytes(left)
+    with pytest.raises(ConfigError, match="cannot be read") as caught:
+        scene.shadow().undo()
+    assert "delete that file" in str(caught.value.hint)
+    note.unlink()
+    with pytest.raises(ConfigError) as nothing:
+        scene.shadow().undo()
+    assert nothing.value.code == "nothing_to_undo"
 
 
 def test_where_files_were_borrowed_from_is_not_believed_if_it_is_damaged(scene):

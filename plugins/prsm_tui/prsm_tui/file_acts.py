@@ -111,9 +111,9 @@ class FileActs:
         """Let the files be as in a snapshot."""
         self._do(lambda: self._restored(self._app.restore_snapshot(snapshot)))
 
-    def undo_restore(self) -> None:
-        """Take the last restore back."""
-        self._do(lambda: self._restored(self._app.undo("restore")))
+    def undo_act(self) -> None:
+        """Take back what was done to files last: a restore, a rejection, a merge or an undo."""
+        self._do(self._undone)
 
     async def _load(self) -> None:
         review = self._session.review
@@ -145,6 +145,8 @@ class FileActs:
         parts = [f"{state}: {_some(paths)}" for state, paths in states.items()]
         stays = [one for one in made if one["state"] == "unmerged"]
         parts += [f"{shown(one['path'])} stays: {shown(one['why'])}" for one in stays]
+        act = next((one["act"] for one in made if one.get("act")), None)
+        parts += [f"undo: prsm undo {escape_exact(str(act))}"] if act else []
         self._tell.told("warning" if stays else "info", " · ".join(parts) or "nothing was decided")
         await self._load()
 
@@ -220,8 +222,22 @@ class FileActs:
             shelf.fail_plan(snapshot, said(error))
         self._tell.changed()
 
+    async def _undone(self) -> None:
+        """Tell what came of the undo of an act; what stays although it was to go is a warning."""
+        done = await self._app.undo("act")
+        if done.get("restored") is not None:
+            await self._tell_restored(done)
+            return
+        stays = [f"{shown(one['path'])} stays: {shown(one['why'])}" for one in done["stays"]]
+        act = "" if done["act"] is None else f" · prsm undo {escape_exact(str(done['act']))} redoes"
+        parts = [f"undone: files changed: {done['files']}{act}", *stays]
+        self._tell.told("warning" if stays else "info", " · ".join(parts))
+        await self._load()
+
     async def _restored(self, restoring: Awaitable[Mapping[str, Any]]) -> None:
-        done = await restoring
+        await self._tell_restored(await restoring)
+
+    async def _tell_restored(self, done: Mapping[str, Any]) -> None:
         self._session.shelf.forget_plans()
         differs = [shown(path) for path in done.get("differs") or ()]
         notes = [shown(note) for note in done.get("notes") or ()]

@@ -224,7 +224,7 @@ KEYS: Mapping[str, Sequence[Key]] = {
         Key(
             "snapshots.restore", "r", "restore the files, and what is staged; asks first", "restore"
         ),
-        Key("snapshots.undo", "u", "take the last restore back; asks first", "undo"),
+        Key("snapshots.undo", "u", "take back what was done to files last; asks first", "undo"),
         Key("snapshots.new", "n", "a new one, of the files as they are", "new"),
         Key("snapshots.help", "question_mark", "the keys of this place", "app.help"),
         Key("snapshots.back", "escape", "one step back"),

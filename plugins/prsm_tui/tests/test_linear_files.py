@@ -129,7 +129,7 @@ async def test_what_a_restore_changes_is_told_before_it_is_asked_about():
         await ears.hears("prsm: restored ")
         assert len(app.restored) == 1
         ears.type("/undo\n")
-        await ears.hears("sure: take the last restore of this folder back?")
+        await ears.hears("sure: take back what was done to files last?")
         ears.type("1\n")
         await ears.until(lambda: app.restored == [])
 

@@ -44,7 +44,7 @@ async def test_one_is_taken_looked_at_restored_and_the_restore_undone(app, size)
         await eyes.sees("restored 0000000001: files changed: 2")
         assert app.restored == ["0000000001"]
         await eyes.press("u")
-        await eyes.sees("Take the last restore of this folder back?")
+        await eyes.sees("Take back what was done to files last?")
         await eyes.press("y")
         await eyes.until(lambda: app.restored == [])
         await eyes.press("escape")

@@ -14,7 +14,9 @@ agent_option = click.option(
 )
 call_option = click.option("--call", metavar="ID", help="Those of one call.")
 ids_argument = click.argument("ids", nargs=-1, metavar="[ID]...")
-all_option = click.option("--all", "all_", is_flag=True, help="All that agents of the session made.")
+all_option = click.option(
+    "--all", "all_", is_flag=True, help="All that agents of the session made."
+)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
@@ -32,8 +34,8 @@ def changes(ctx: click.Context) -> None:
     A change is of one file, found after a call ended. HOW says how it is known whose it is: `named`
     (the call said the file), `sole` (one agent was writing), `region` (it has that folder for
     itself), `shared` (several were writing, all are named) or `outside` (a person, or another
-    program). What is from outside, or another session's, is decided by its id alone: neither --all nor
-    an agent stands for it. What git ignores is not looked at. ID is an id that `prsm changes list` shows, or the
+    program). What is from outside, or another session's, is decided by its id alone: --all leaves
+    it out. What git ignores is not looked at. ID is an id that `prsm changes list` shows, or the
     beginning of one.
     """
     if ctx.invoked_subcommand is None:

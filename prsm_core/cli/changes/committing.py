@@ -65,7 +65,7 @@ async def _commit(wanted: Wanted, *, is_dry: bool) -> Mapping[str, Any]:
         return told
     if is_dry:
         return await _carried_out(wanted, known, is_dry=True)
-    with owned(wanted.workspace, known):
+    with owned(wanted.workspace, known.session):
         await finish(wanted.workspace, known.session)
         return await _carried_out(wanted, await _known(wanted, known.session), is_dry=False)
 

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.changes.finishing import finish, owned, rejecting, store_decisions
+from prsm_core.cli.changes.finishing import finish, owned, settle, store_decisions
 from prsm_core.cli.changes.knowing import Known, known_changes, line_of
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import say
+from prsm_core.cli.snapshots.opening import open_shadow
 from prsm_core.domain.record import Record
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.holding import held, require_quiet
 from prsm_core.engine.control.session_lock import find_owner
-from prsm_core.engine.files.deciding import accepted, decisions, wanted
+from prsm_core.engine.files.deciding import accepted, wanted
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
+from prsm_core.workspace.changes.rejecting import Rejecter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +79,7 @@ async def _accept(workspace: str, session: str | None, which: Which) -> Sequence
     known = await _known(workspace, session, which)
     if (made := await _asked(workspace, known, "accept", which)) is not None:
         return made
-    with owned(workspace, known):
+    with owned(workspace, known.session):
         return await store_decisions(workspace, known, accepted(known.rows))
 
 
@@ -89,18 +91,19 @@ async def _reject(workspace: str, session: str | None, which: Which) -> Sequence
         require_quiet(writers)
         if (made := await _asked(workspace, known, "reject", which)) is not None:
             return made
-        with owned(workspace, known):
+        with owned(workspace, known.session):
             await finish(workspace, known.session)
             known = await _known(workspace, known.session, which)
             return await _take_back(workspace, known) if known.rows else []
 
 
 async def _take_back(workspace: str, known: Known) -> Sequence[Mapping[str, Any]]:
-    async with rejecting(workspace) as rejecter:
-        rejection = await asyncio.to_thread(rejecter.reject, known.session, wanted(known.rows))
-        made = await store_decisions(workspace, known, decisions(known.rows, rejection.decided))
-        await asyncio.to_thread(rejecter.finish)
-        return made
+    async with open_shadow(workspace) as shadow:
+        reject = Rejecter(shadow).reject
+        rejection = await asyncio.to_thread(reject, known.session, wanted(known.rows))
+        acted = rejection.acted
+        made = await settle(workspace, known, shadow, acted.act)
+        return [{**one, "act": acted.id} for one in made]
 
 
 async def _asked(
@@ -146,13 +149,20 @@ def staying(known: Known) -> Sequence[str]:
 
 def _tell(made: Sequence[Mapping[str, Any]], what: str, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"changes": list(made)}))
+        changes = [{name: one[name] for name in one if name != "act"} for one in made]
+        click.echo(json.dumps({"changes": changes, "act": _act_of(made)}))
         return
     done = [one for one in made if one["state"] != "unmerged"]
     for one in done[:SHOWN]:
         say(f"  {one['change']}  {escape_exact(one['path'])}")
-    say(f"{what}: {len(done)}")
+    act = _act_of(made)
+    say(f"{what}: {len(done)}" + (f"; undo it: prsm undo {act}" if act else ""))
     for one in made:
         if one["state"] == "unmerged":
             path, why = escape_exact(one["path"]), escape_exact(one["why"] or "")
             say(f"prsm: {one['change']} of {path} stays: {why}", err=True)
+
+
+def _act_of(made: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the act by which changes were taken back, if any was."""
+    return next((one["act"] for one in made if one.get("act")), None)

@@ -1,14 +1,15 @@
-"""Finishes what a process that has died began with changes: a rejection, or commits."""
+"""Finishes what a process that has died began with changes: acts, or commits."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from prsm_core.cli.changes.knowing import Known, known_changes
+from prsm_core.cli.ledger import open_ledger
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
 from prsm_core.cli.snapshots.opening import open_shadow
@@ -17,18 +18,20 @@ from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import ChangesDecided
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
 from prsm_core.engine.files.committing import committed
-from prsm_core.engine.files.deciding import decisions, told_decision
+from prsm_core.engine.files.deciding import decided_by, told_decision
 from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.errors import SessionOwnedError, StoreError
 from prsm_core.loop.run import run_to_end
 from prsm_core.store import SqliteStore
-from prsm_core.workspace.changes.rejecting import Rejecter
+from prsm_core.workspace.changes.acting import Acting
 from prsm_core.workspace.commits.carrying import Committer
 from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from prsm_core.domain.changes import Decision
+    from prsm_core.workspace.shadow.acts import Act
     from prsm_core.workspace.shadow.worktree import Shadow
 
 
@@ -40,11 +43,11 @@ def finish_cut_off(workspace: str, session: str) -> bool:
     paths = workspace_paths(workspace)
     shadows = Shadows(state=paths.state, data=paths.data, trees=paths.trees)
     shadow = shadows.open(_no_git, Path(workspace))
-    begun = {Rejecter(shadow).session, Committer(shadow).session}
-    if session not in begun or find_owner(paths.state, session) is not None:
+    is_begun = Acting(shadow).owes(session) or Committer(shadow).session == session
+    if not is_begun or find_owner(paths.state, session) is not None:
         return False
     install_child_watcher()
-    with SessionLock.take(paths.state, session, since=time.time()):
+    with owned(workspace, session):
         run_to_end(finish(workspace, session))
     return True
 
@@ -56,20 +59,67 @@ def _no_git(*_: object, **__: object) -> NoReturn:
 async def finish(workspace: str, session: str) -> None:
     """Do it, for a session that this process owns. Raises PrsmError."""
     async with open_shadow(workspace) as shadow:
-        await _finish_rejection(workspace, session, shadow)
+        await _finish_acts(workspace, session, shadow)
         await _finish_commits(workspace, session, shadow)
 
 
-async def _finish_rejection(workspace: str, session: str, shadow: Shadow) -> None:
-    rejecter = Rejecter(shadow)
-    if rejecter.session != session:
-        return
-    rejection = await asyncio.to_thread(rejecter.unfinished)
-    if rejection is not None:
-        known = await known_changes(workspace, session, (), None, None, is_all=True)
-        await store_decisions(workspace, known, decisions(known.rows, rejection.decided))
-        await asyncio.to_thread(rejecter.finish)
-        say("prsm: note: a rejection that was cut off is finished", err=True)
+async def _finish_acts(workspace: str, session: str, shadow: Shadow) -> None:
+    acting = Acting(shadow)
+    while acting.owes(session):
+        act = await asyncio.to_thread(acting.unfinished, session)
+        if act is not None:
+            known = await known_changes(workspace, session, (), None, None, is_all=True)
+            await settle(workspace, known, shadow, act)
+            say(f"prsm: note: what act {act.id} ({act.kind}) decided is in the ledger", err=True)
+
+
+async def settle(
+    workspace: str, known: Known, shadow: Shadow, act: Act
+) -> Sequence[Mapping[str, Any]]:
+    """Have the ledger say what an act decided in a session that this process owns; return it."""
+    made = await store_decisions(workspace, known, decided_by(known.rows, act, known.session))
+    await asyncio.to_thread(Acting(shadow).finish, act, known.session)
+    return made
+
+
+async def settle_all(workspace: str, shadow: Shadow, mine: Collection[str] = ()) -> None:
+    """Have ledgers say what acts in a folder decided, such as a restore. Raises PrsmError.
+
+    This process owns the sessions that are `mine`. The engine of any other one does so itself, if
+    there is one.
+    """
+    for act in await asyncio.to_thread(shadow.acts.all):
+        for session in act.owed:
+            heir = await _heir(workspace, act, session)
+            if heir is None:  # nobody knows the changes any more
+                await asyncio.to_thread(Acting(shadow).finish, act, session)
+            elif heir in mine:
+                await _settle_by(workspace, shadow, act, session, heir)
+            else:
+                with suppress(SessionOwnedError), owned(workspace, heir):
+                    await _settle_by(workspace, shadow, act, session, heir)
+
+
+async def _settle_by(workspace: str, shadow: Shadow, act: Act, session: str, heir: str) -> None:
+    """Have the ledger say by `heir` what an act decided in a session."""
+    known = await known_changes(workspace, heir, (), None, None, is_all=True)
+    await store_decisions(workspace, known, decided_by(known.rows, act, session))
+    await asyncio.to_thread(Acting(shadow).finish, act, session)
+
+
+async def _heir(workspace: str, act: Act, session: str) -> str | None:
+    """Return a session that knows what an act decided in one, which may be gone, or that one."""
+    ids = {one.change for one in act.verdicts if one.session == session}
+    try:
+        async with open_ledger(workspace) as store:
+            others = [info.session_id for info in await store.sessions()]
+            for one in sorted(others, key=lambda other: other != session):
+                if ids & {row.change.id for row in await store.changes(one)}:
+                    return one
+    except StoreError as error:
+        if error.code != "no_ledger":
+            raise
+    return None
 
 
 async def _finish_commits(workspace: str, session: str, shadow: Shadow) -> None:
@@ -86,16 +136,9 @@ async def _finish_commits(workspace: str, session: str, shadow: Shadow) -> None:
     say("prsm: note: commits that were cut off are finished", err=True)
 
 
-def owned(workspace: str, known: Known) -> SessionLock:
+def owned(workspace: str, session: str) -> SessionLock:
     """Own the session, so that no engine goes on with it meanwhile."""
-    return SessionLock.take(workspace_paths(workspace).state, known.session, since=time.time())
-
-
-@asynccontextmanager
-async def rejecting(workspace: str) -> AsyncIterator[Rejecter]:
-    """Open what takes changes of a folder back."""
-    async with open_shadow(workspace) as shadow:
-        yield Rejecter(shadow)
+    return SessionLock.take(workspace_paths(workspace).state, session, since=time.time())
 
 
 async def store_decisions(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
-from prsm_core.engine.control.holding import held
 from prsm_core.engine.processes.git import open_git
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.kit.clocks import SystemClock
@@ -19,7 +18,7 @@ from prsm_core.loop.run import run_to_end
 from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable
 
     from prsm_core.workspace.shadow.worktree import Shadow
 
@@ -33,20 +32,6 @@ def with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
     """
     install_child_watcher()
     return run_to_end(_with_shadow(workspace, work))
-
-
-def with_held_shadow(workspace: str, work: Callable[[Shadow, Sequence[str]], T]) -> T:
-    """Do the same while no agent begins to write there; `work` gets those that may all the same.
-
-    Raises PrsmError.
-    """
-    install_child_watcher()
-    return run_to_end(_with_held_shadow(workspace, work))
-
-
-async def _with_held_shadow(workspace: str, work: Callable[[Shadow, Sequence[str]], T]) -> T:
-    async with held(workspace_paths(workspace).state, Path(workspace)) as writers:
-        return await _with_shadow(workspace, lambda shadow: work(shadow, writers))
 
 
 async def _with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
@@ -72,8 +57,11 @@ async def open_shadow(workspace: str) -> AsyncIterator[Shadow]:
 
 
 async def _finish(shadow: Shadow, workspace: str) -> None:
-    """Finish a restore that was cut off, and what it was a part of. Raises PrsmError."""
+    """Finish an act that was cut off, and what it was a part of. Raises PrsmError."""
+    from prsm_core.workspace.changes.acting import Acting  # few acts are cut off
+
     await asyncio.to_thread(shadow.recover)
+    await asyncio.to_thread(Acting(shadow).recover)
     owed = shadow.journal.owed()
     if owed is None:
         return

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.changes.finishing import settle_all
+from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import say
-from prsm_core.cli.snapshots.opening import with_held_shadow, with_shadow
+from prsm_core.cli.snapshots.opening import open_shadow, with_shadow
 from prsm_core.cli.snapshots.showing import SHOWN, say_plan, told_plan
-from prsm_core.engine.control.holding import require_quiet
+from prsm_core.engine.control.holding import held, require_quiet
+from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_exact
+from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from prsm_core.workspace.shadow.records import Plan, Restored
-    from prsm_core.workspace.shadow.worktree import Shadow
 
 
 def restore_snapshot(
@@ -31,11 +35,18 @@ def restore_snapshot(
         wanted = plan.snapshot.id
         ask(plan, f"restore snapshot {wanted}")
 
-    def restore(shadow: Shadow, writers: Sequence[str]) -> Restored:
-        require_quiet(writers)
-        return shadow.restore(wanted, with_staging=with_staging)
+    install_child_watcher()
+    return tell(run_to_end(_restore(workspace, wanted, with_staging)), as_json=as_json)
 
-    return tell(with_held_shadow(workspace, restore), as_json=as_json)
+
+async def _restore(workspace: str, wanted: str, with_staging: bool) -> Restored:
+    async with held(workspace_paths(workspace).state, Path(workspace)) as writers:
+        require_quiet(writers)
+        async with open_shadow(workspace) as shadow:
+            restore = partial(shadow.restore, wanted, with_staging=with_staging)
+            restored: Restored = await asyncio.to_thread(restore)
+            await settle_all(workspace, shadow)
+            return restored
 
 
 def delete_snapshot(workspace: str, wanted: str, *, is_sure: bool, as_json: bool) -> None:
@@ -85,6 +96,7 @@ def tell(
         told = {
             "restored": plan.snapshot.id,
             "safety": restored.safety.id,
+            "act": restored.safety.id,
             "session": session,
             **told_plan(plan),
             "notes": list(restored.notes),
@@ -93,7 +105,7 @@ def tell(
         click.echo(json.dumps(told))
     else:
         say_plan(plan)
-        say(f"restored {plan.snapshot.id}; take it back: prsm undo")
+        say(f"restored {plan.snapshot.id}; take it back: prsm undo {restored.safety.id}")
         if session is not None:
             say(f"the conversation goes on in session {session}")
         elif is_of_both:

@@ -119,6 +119,12 @@ def say_plan(plan: Plan) -> None:
     parts = [f"{count} {_WORDS[kind]}" for kind, count in counts.items() if count]
     if parts:
         say(f"a restore: {', '.join(parts)}; files: {len(files)}")
+    for path in plan.spared[:SHOWN]:
+        say(f"  = {escape_exact(path)} is yours, and stays")
+    if len(plan.spared) > SHOWN:
+        say(f"  = … {len(plan.spared) - SHOWN} more that are yours")
+    for path, why in plan.stays:
+        say(f"  = {escape_exact(path)} stays: {escape_exact(why)}")
     for note in plan.notes:
         say(f"  note: {escape_exact(note)}")
 

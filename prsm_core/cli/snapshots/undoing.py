@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prsm_core.cli.changes.finishing import settle_all
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
@@ -25,7 +26,7 @@ from prsm_core.engine.control.holding import held, require_quiet
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
 from prsm_core.engine.going_back import carry_out
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.engine.undoing import Prompt, files_gone, find_prompt, told
+from prsm_core.engine.undoing import Prompt, files_gone, find_prompt, known_since, told
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from prsm_core.workspace.shadow.journal import Owed
     from prsm_core.workspace.shadow.records import Plan, Restored
+    from prsm_core.workspace.shadow.worktree import Shadow, Spare
 
 _OPEN = frozenset({"running", "interrupted"})  # states of a run that can be resumed
 
@@ -49,6 +51,7 @@ class Undoing(Record, frozen=True, kw_only=True):
     wanted: str  # a number, or a snapshot
     files: bool  # go back
     conversation: bool  # goes back
+    mine: bool  # what is known to be the person's goes back, too
     is_sure: bool
     as_json: bool
 
@@ -77,7 +80,17 @@ async def _look(request: Undoing) -> tuple[Prompt, Plan | None]:
         return prompt, None
     async with open_shadow(request.workspace) as shadow:
         with _explained(prompt):
-            return prompt, await asyncio.to_thread(shadow.plan, prompt.snapshot.snapshot_id)
+            spare = await _spare(request, prompt, shadow)
+            plan = partial(shadow.plan, prompt.snapshot.snapshot_id, spare)
+            return prompt, await asyncio.to_thread(plan)
+
+
+async def _spare(request: Undoing, prompt: Prompt, shadow: Shadow) -> Spare | None:
+    """Return what tells of the files that the person has changed since; None: these go, too."""
+    if request.mine:
+        return None
+    async with open_session(request.workspace, prompt.session) as (store, _):
+        return (await known_since(store, prompt, shadow)).spare
 
 
 @contextmanager
@@ -131,6 +144,7 @@ async def _asked(request: Undoing, prompt: Prompt) -> Mapping[str, Any] | None:
             wanted=prompt.pinned,
             files=request.files,
             conversation=request.conversation,
+            mine=request.mine,
         )
         return made
 
@@ -146,8 +160,11 @@ async def _with_files(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
         require_quiet(writers)
         async with open_shadow(request.workspace) as shadow:
             owed = prompt.owed(Ids(time.time)) if request.conversation else None
-            restore = partial(shadow.restore, prompt.snapshot.snapshot_id, then=owed)
+            spare = await _spare(request, prompt, shadow)
+            name = prompt.snapshot.snapshot_id
+            restore = partial(shadow.restore, name, then=owed, spare=spare)
             restored: Restored = await asyncio.to_thread(restore)
+            await settle_all(request.workspace, shadow, mine={prompt.session})
             session = None
             if owed is not None:
                 session = await _carry_out(request, owed)
@@ -181,13 +198,20 @@ def _tell(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> int:
         say(f"prsm: note: {escape_exact(note)}", err=True)
     for path in made["differs"][:SHOWN]:
         say(f"prsm: {escape_exact(path)} was changed by another program meanwhile", err=True)
-    return 1 if made["differs"] else 0
+    for one in made["stays"]:
+        say(f"prsm: {escape_exact(one['path'])} stays: {escape_exact(one['why'])}", err=True)
+    return 1 if made["differs"] or made["stays"] else 0
 
 
 def _lines(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> list[str]:
     lines = []
     if request.files:
-        lines.append(f"files that went back: {made['files']}; back to what was: prsm undo")
+        if made["spared"]:
+            some = ", ".join(map(escape_exact, made["spared"][:SHOWN]))
+            more = len(made["spared"]) - SHOWN
+            some += f" and {more} more" if more > 0 else ""
+            lines.append(f"left as it is, since it is yours (--mine takes it, too): {some}")
+        lines.append(f"files that went back: {made['files']}; undo it: prsm undo {made['act']}")
     if made["session"] is not None:
         session = made["session"]
         how = f"prsm resume {session}" if runs else f'prsm run --continue --session {session} "…"'

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.changes import (
     ACCEPTED,
     OPEN_STATES,
+    PENDING,
+    REJECTED,
     ChangeRow,
     change_columns,
 )
@@ -70,10 +72,11 @@ class FileChanged(Write, frozen=True, kw_only=True):
 
 
 class ChangesDecided(Write, frozen=True, kw_only=True):
-    """A person accepts changes, or has taken them back.
+    """A person accepts changes, or has taken them back, or has brought them back again.
 
     A change is known to the session that found it, and to forks of it. The file is one: what is
-    decided holds in all of them, where it was not taken back or committed before.
+    decided holds in all of them, where it was not taken back or committed before. One that was
+    taken back, and is in the file again, is pending in all that know it.
     """
 
     texts = ("decisions",)
@@ -95,6 +98,10 @@ def _decided(step: Step, one: Decision) -> Iterator[Row]:
     def refuse(_: Ledger) -> StoreError:
         return StoreError(f"there is no change {one.id}", code="unknown_change")
 
+    if one.state == PENDING:
+        pending = {"state": PENDING, "why": None, "decided_at": None}
+        yield Update("file_changes", {"id": one.id, "state": REJECTED}, pending)
+        return
     decided = {"state": one.state, "why": one.why, "decided_at": step.at}
     own = {"session_id": step.session_id, "id": one.id}
     yield Update("file_changes", own, decided, refusal=refuse)

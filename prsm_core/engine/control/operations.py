@@ -81,7 +81,13 @@ _MAYBE_WHOLE = ("a whole number or null", lambda value: value is None or _is_who
 _TRUTH = ("true or false", lambda value: isinstance(value, bool))
 _IMAGES = ("a list of marks or `data:` URLs: no path of yours is read here", _is_images)
 _CHANGES = {"changes": _TEXTS, "agent": _MAYBE_TEXT, "call": _MAYBE_TEXT}
-_UNDO = {"what": _TEXT, "wanted": _MAYBE_TEXT, "files": _TRUTH, "conversation": _TRUTH}
+_UNDO = {
+    "what": _TEXT,
+    "wanted": _MAYBE_TEXT,
+    "files": _TRUTH,
+    "conversation": _TRUTH,
+    "mine": _TRUTH,
+}
 _COMMITTING = {
     "changes": _TEXTS,
     "agent": _MAYBE_TEXT,
@@ -89,7 +95,7 @@ _COMMITTING = {
     "message": _MAYBE_TEXT,
     "dry_run": _TRUTH,
 }
-_VIA, _SHOWN = frozenset({"via"}), frozenset({"images"})
+_VIA, _SHOWN, _MINE = frozenset({"via"}), frozenset({"images"}), frozenset({"mine"})
 _OVERRIDES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("provider", "model", "mode", "effort"), _TEXT),
     "timeout_s": ("seconds", _is_seconds),
@@ -323,7 +329,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "show_change": Operation(_plain("show_change"), {"change": _TEXT}),
     "accept": Operation(_plain("accept"), _CHANGES, acts=True),
     "reject": Operation(_plain("reject"), _CHANGES, acts=True),
-    "undo": Operation(_plain("undo"), _UNDO, acts=True),
+    "undo": Operation(_plain("undo"), _UNDO, _MINE, acts=True),
     "take_snapshot": Operation(_plain("take_snapshot"), {"description": _TEXT}, acts=True),
     "restore_snapshot": Operation(
         _plain("restore_snapshot"), {"snapshot": _TEXT, "dry_run": _TRUTH}, acts=True

@@ -231,9 +231,10 @@ class RemoteApp:
         *,
         files: bool = True,
         conversation: bool = True,
+        mine: bool = False,
     ) -> Mapping[str, Any]:
-        """Take back what a person said, or what agents or a restore did; see AppHandle."""
-        parts = {"files": files, "conversation": conversation}
+        """Take back what a person said, or what agents or PRSM did; see AppHandle."""
+        parts = {"files": files, "conversation": conversation, "mine": mine}
         told = await self._ask("undo", what=what, wanted=wanted, **parts)
         return cast("Mapping[str, Any]", told)
 

@@ -90,11 +90,10 @@ class Deciding:
         """Take changes back; see AppHandle."""
         choice = await self._choice(ids, agent, call)
         watch = await self._able(choice)
-        return (
-            []
-            if watch is None
-            else [told_decision(one) for one in await watch.verdicts.reject(choice)]
-        )
+        if watch is None:
+            return []
+        made, act = await watch.verdicts.reject(choice)
+        return [{**told_decision(one), "act": act} for one in made]
 
     async def commit(
         self,

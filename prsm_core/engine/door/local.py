@@ -418,9 +418,12 @@ class LocalApp:
         *,
         files: bool = True,
         conversation: bool = True,
+        mine: bool = False,
     ) -> Mapping[str, Any]:
-        """Take back a prompt, the last turn's changes, or the last restore."""
-        return await self._undoing.undo(what, wanted, files=files, conversation=conversation)
+        """Take back a prompt, the last turn's changes, or an act."""
+        return await self._undoing.undo(
+            what, wanted, files=files, conversation=conversation, mine=mine
+        )
 
     async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
         """Keep the files as they are, and name that in the session."""

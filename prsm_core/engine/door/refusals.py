@@ -9,7 +9,7 @@ from prsm_core.errors import ConfigError
 
 # The code of what an AppHandle cannot do yet. All is there by now; frontends know the name.
 NOT_BUILT = "not_built"
-WAYS = ("prompt", "turn", "restore")  # of an undo
+WAYS = ("prompt", "turn", "act")  # of an undo
 
 
 def check_way(what: str) -> None:

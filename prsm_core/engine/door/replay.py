@@ -352,6 +352,7 @@ class ReplayApp:
         *,
         files: bool = True,
         conversation: bool = True,
+        mine: bool = False,
     ) -> Mapping[str, Any]:
         """Raise PrsmError: this is a replay."""
         self._refuse()

@@ -15,7 +15,8 @@ from prsm_core.engine.door.refusals import check_way, not_kept, run_open
 from prsm_core.engine.files.deciding import Choice, of_last_turn, told_decision
 from prsm_core.engine.files.naming import naming, newest_commit, newest_event, taken_by_hand
 from prsm_core.engine.going_back import carry_out, finish_owed, sessions_of, way_back
-from prsm_core.engine.undoing import find_prompt, told, told_plan
+from prsm_core.engine.undoing import find_act, find_prompt, known_since, told, told_acted, told_plan
+from prsm_core.errors import ConfigError
 from prsm_core.workspace.shadow.records import About
 from prsm_core.workspace.shadow.worktree import Shadow
 
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from prsm_core.engine.files.quiet import Hold
     from prsm_core.engine.undoing import Prompt
     from prsm_core.interfaces.store import Store
+    from prsm_core.workspace.shadow.acts import Act
     from prsm_core.workspace.shadow.journal import Owed
     from prsm_core.workspace.shadow.records import Restored
+    from prsm_core.workspace.shadow.worktree import Spare
 
 
 class Undoing:
@@ -88,17 +91,17 @@ class Undoing:
         await self._engine.journal.commit(step)
 
     async def undo(
-        self, what: str, wanted: str | None, *, files: bool, conversation: bool
+        self, what: str, wanted: str | None, *, files: bool, conversation: bool, mine: bool
     ) -> Mapping[str, Any]:
         """Take back; see AppHandle."""
         check_way(what)
         if what == "turn":
             return await self._turn()
+        if what == "act":
+            return await self._act(wanted, conversation=conversation)
         if self._engine.is_running:
             raise run_open(self._session)
-        if what == "restore":
-            return await self._restore(conversation=conversation)
-        return await self._prompt(wanted, files=files, conversation=conversation)
+        return await self._prompt(wanted, files=files, conversation=conversation, mine=mine)
 
     async def restore_snapshot(self, wanted: str, *, is_dry: bool) -> Mapping[str, Any]:
         """Let the files be as in a snapshot, or say what that would change; see AppHandle."""
@@ -112,22 +115,42 @@ class Undoing:
             raise run_open(self._session)
         async with self._quiet() as keeper:
             restored = await keeper.use(self._folder, lambda shadow: shadow.restore(wanted))
+            await self._settle()
             return self._told(None, None, restored)
 
     async def _turn(self) -> Mapping[str, Any]:
         changes = self._engine.changes
         made: Sequence[Decision] = ()
+        act = None
         if changes is not None:
             rows = of_last_turn(await changes.get().rows())
             if rows:
                 ids = tuple(row.change.id for row in rows)
-                made = await changes.get().verdicts.reject(Choice(ids=ids))
-        return {**told(None, None, None), "decided": [told_decision(one) for one in made]}
+                made, act = await changes.get().verdicts.reject(Choice(ids=ids))
+        decided = [told_decision(one) for one in made]
+        return {**told(None, None, None), "decided": decided, "act": act}
 
-    async def _restore(self, *, conversation: bool) -> Mapping[str, Any]:
+    async def _act(self, wanted: str | None, *, conversation: bool) -> Mapping[str, Any]:
+        """Take an act back: a restore if no run is open, any other one of this session."""
+        keeper, changes = self._engine.files, self._engine.changes
+        if keeper is None:
+            raise not_kept()
+        act = await keeper.use(self._folder, lambda shadow: find_act(shadow, wanted))
+        if act.is_restore:
+            if self._engine.is_running:
+                raise run_open(self._session)
+            return await self._restore(act, conversation=conversation)
+        if act.session != self._session or changes is None:
+            raise ConfigError(
+                f"act {act.id} is of session {act.session}",
+                hint=f"take it back by a command: prsm undo {act.id}",
+                code="other_session",
+            )
+        return told_acted(*await changes.get().verdicts.undo(act))
+
+    async def _restore(self, last: Act, *, conversation: bool) -> Mapping[str, Any]:
         await self._engine.journal.flush()
         async with self._quiet() as keeper, AsyncExitStack() as owned:
-            last = await keeper.use(self._folder, lambda shadow: shadow.journal.last_done())
             owed = await way_back(self._store, last, self._ids) if conversation else None
             for session in sessions_of(owed):
                 if session != self._session and self._state is not None:
@@ -135,10 +158,16 @@ class Undoing:
                     take = partial(SessionLock.take, self._state, session, since=since)
                     owned.enter_context(await asyncio.to_thread(take))  # nobody goes on with it
             restored = await keeper.use(self._folder, lambda shadow: shadow.undo(owed, of=last))
+            await self._settle()
             return self._told(None, await self._carry_out(owed, keeper), restored)
 
+    async def _settle(self) -> None:
+        """Have the ledger say what a restore decided about changes of this session."""
+        if self._engine.changes is not None:
+            await self._engine.changes.get().verdicts.recover()
+
     async def _prompt(
-        self, wanted: str | None, *, files: bool, conversation: bool
+        self, wanted: str | None, *, files: bool, conversation: bool, mine: bool
     ) -> Mapping[str, Any]:
         await self._engine.journal.flush()
         prompt = await find_prompt(self._store, self._session, wanted)
@@ -146,9 +175,17 @@ class Undoing:
         if not files:
             return told(prompt, await self._carry_out(owed, None), None)
         async with self._quiet() as keeper:
-            restore = partial(Shadow.restore, wanted=prompt.snapshot.snapshot_id, then=owed)
+            spare = None if mine else await self._spare(prompt, keeper)
+            name = prompt.snapshot.snapshot_id
+            restore = partial(Shadow.restore, wanted=name, then=owed, spare=spare)
             restored = await keeper.use(self._folder, restore)
+            await self._settle()
             return self._told(prompt, await self._carry_out(owed, keeper), restored)
+
+    async def _spare(self, prompt: Prompt, keeper: FilesKeeper) -> Spare:
+        """Return what tells of the files that the person has changed since a prompt."""
+        shadow = await keeper.use(self._folder, lambda shadow: shadow)
+        return (await known_since(self._store, prompt, shadow)).spare
 
     async def _carry_out(self, owed: Owed | None, keeper: FilesKeeper | None) -> str | None:
         """Do what is owed, beside a restore by the keeper; return what is gone on with now."""

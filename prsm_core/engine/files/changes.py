@@ -462,13 +462,15 @@ class ChangeWatch:
     async def while_others_write(self) -> AsyncIterator[None]:
         """Let PRSM itself write to the folder, by another process, while the gate is held.
 
-        What is found behind it is not of the calls that have ended before.
+        What is found behind it is not of the calls that have ended before. What it decided about
+        changes of this session is in the ledger then.
         """
         await self.flush()
         try:
             yield
         finally:
             await self._look_now()
+            await self.verdicts.recover()
 
     def learn(self, shadow: Shadow) -> None:
         """Know now what PRSM itself has written: what comes behind it is of calls; it blocks."""

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.changes import ACCEPTED, OPEN_STATES, Decision, text_path
+from prsm_core.domain.changes import (
+    ACCEPTED,
+    OPEN_STATES,
+    PENDING,
+    REJECTED,
+    Decision,
+    path_text,
+    text_path,
+)
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.merging import Wanted
 from prsm_core.workspace.changes.records import Entry
+from prsm_core.workspace.shadow.acts import MERGE, Verdict
+from prsm_core.workspace.shadow.records import joined
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from prsm_core.domain.changes import ChangeRow
-    from prsm_core.workspace.changes.rejecting import Decided
+    from prsm_core.workspace.shadow.acts import Act, Wrote
 
 _NAMED = 5  # ids that an error names
 
@@ -141,14 +151,65 @@ def accepted(rows: Sequence[ChangeRow]) -> tuple[Decision, ...]:
     return tuple(Decision(row.change.id, row.change.path, ACCEPTED) for row in rows)
 
 
-def decisions(rows: Iterable[ChangeRow], made: Iterable[Decided]) -> tuple[Decision, ...]:
-    """Return what became of changes that were to be taken back, oldest first."""
-    known = {one.id: one for one in made}
+def decided_by(rows: Iterable[ChangeRow], act: Act, session: str) -> tuple[Decision, ...]:
+    """Return what an act decided about a session's changes, as far as a ledger lacks it.
+
+    What was decided otherwise meanwhile stays so.
+    """
+    verdicts = {one.change: one for one in act.verdicts if one.session == session}
     return tuple(
-        Decision(row.change.id, row.change.path, one.state, one.why or None)
+        Decision(row.change.id, row.change.path, one.new, one.why or None)
         for row in rows
-        if (one := known.get(row.change.id)) is not None
+        if (one := verdicts.get(row.change.id)) is not None and _is_as_before(row, one)
     )
+
+
+def _is_as_before(row: ChangeRow, one: Verdict) -> bool:
+    return row.state == one.old or {row.state, one.old} <= OPEN_STATES
+
+
+def of_merge(rows: Iterable[ChangeRow], act: Act) -> tuple[Verdict, ...]:
+    """Return that the changes which a merge brought are rejected by its undo.
+
+    Others know them by their ids alone: a merge that is undone knows what it wrote.
+    """
+    if act.kind != MERGE or act.session is None:
+        return ()
+    steps = {(joined(one.root, one.path), _content(one)) for one in act.wrote}
+    return tuple(
+        Verdict(act.session, row.change.id, row.change.path, row.state, REJECTED)
+        for row in rows
+        if row.state in {*OPEN_STATES, ACCEPTED}
+        and (text_path(row.change.path), (row.change.before, row.change.after)) in steps
+    )
+
+
+def _content(one: Wrote) -> tuple[str | None, str | None]:
+    before, after = (None if side is None else side.blob for side in (one.before, one.after))
+    return before, after
+
+
+def told_act(act: Act) -> Mapping[str, Any]:
+    """Return an act as JSON values."""
+    return {
+        "act": act.id,
+        "kind": act.kind,
+        "at": act.at,
+        "session": act.session,
+        "what": act.what,
+        "undoes": act.undoes,
+        "restored": act.target,
+        "files": [path_text(joined(one.root, one.path)) for one in act.wrote],
+    }
+
+
+def brought_back_text(rows: Collection[Decision]) -> str:
+    """Return what an agent is told of its changes that a person brought back, or took again."""
+    lines = [
+        f"- {one.path}: {'is there again' if one.state == PENDING else 'taken back again'}"
+        for one in rows
+    ]
+    return "\n".join(["The user has undone a decision about changes of yours:", *lines])
 
 
 def told_decision(one: Decision) -> Mapping[str, Any]:

@@ -193,7 +193,10 @@ class FilesKeeper:
 
 
 def _recovered(shadow: Shadow) -> tuple[Sequence[str], Owed | None]:
+    from prsm_core.workspace.changes.acting import Acting  # few acts are cut off
+
     shadow.recover()
+    Acting(shadow).recover()
     notes = [f"{shadow.folder}: {note}" for note in shadow.notes]
     shadow.notes.clear()
     return notes, shadow.journal.owed()

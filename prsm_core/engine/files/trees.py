@@ -376,6 +376,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
         "result": outcome.result,
         "branch": outcome.branch,
         "commit": outcome.commit,
+        "act": outcome.act,
         "files": [path_text(path) for path in outcome.files[:SHOWN]],
         "count": len(outcome.files),
         "note": _note(outcome),

@@ -7,20 +7,31 @@ process that has died left in between is finished before anything else is decide
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from prsm_core.domain.changes import ACCEPTED, text_path
 from prsm_core.domain.writes import ChangesDecided
 from prsm_core.engine.files.committing import commits_of, committed
-from prsm_core.engine.files.deciding import accepted, choose, decisions, taken_back_text, wanted
+from prsm_core.engine.files.deciding import (
+    accepted,
+    brought_back_text,
+    choose,
+    decided_by,
+    of_merge,
+    taken_back_text,
+    wanted,
+)
 from prsm_core.engine.files.quiet import HOLD_SECONDS
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.changes.acting import Acting
 from prsm_core.workspace.changes.rejecting import Rejecter
 from prsm_core.workspace.commits.carrying import Committer
+from prsm_core.workspace.shadow.records import joined
 
 if TYPE_CHECKING:
     from asyncio import Lock
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -31,8 +42,10 @@ if TYPE_CHECKING:
     from prsm_core.engine.files.quiet import Hold, WritingCall
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.interfaces.store import Store
+    from prsm_core.workspace.changes.acting import Acted
     from prsm_core.workspace.changes.rejecting import Rejection
     from prsm_core.workspace.commits.records import Outcome
+    from prsm_core.workspace.shadow.acts import Act
     from prsm_core.workspace.shadow.worktree import Shadow
 
 _ID_BYTES = 5
@@ -104,8 +117,8 @@ class Verdicts:
         rows = choose(await self._watch.rows(), choice)
         return await self._decide(accepted(rows))
 
-    async def reject(self, choice: Choice) -> Sequence[Decision]:
-        """Take changes back, each alone, and tell their agents.
+    async def reject(self, choice: Choice) -> tuple[Sequence[Decision], str | None]:
+        """Take changes back, each alone, and tell their agents; return that, and the act.
 
         New calls wait meanwhile, and those that run are waited for, ten seconds. Raises ConfigError
         for wrong ids, and where a call still runs that may write the same files; PrsmError where
@@ -115,18 +128,47 @@ class Verdicts:
         async with self._hold(limit=HOLD_SECONDS) as hold:
             await self.recover()
             rows = choose(await self._watch.rows(), choice)
-            self._require_quiet(hold, rows)
+            self._require_quiet(hold, {text_path(row.change.path) for row in rows})
             return await self._reject(rows)
 
-    def _require_quiet(self, hold: Hold, rows: Sequence[ChangeRow]) -> None:
-        """Raise ConfigError while a call runs that may write the files of changes."""
-        meant = {text_path(row.change.path) for row in rows}
+    async def undo(self, act: Act) -> tuple[Acted, Sequence[Decision]]:
+        """Take an act back that wrote single files, and tell agents what is decided by that.
+
+        Calls wait, and are waited for, as for a rejection. Raises what that does.
+        """
+        async with self._hold(limit=HOLD_SECONDS) as hold:
+            await self.recover()
+            rows = await self._watch.rows()
+            self._require_quiet(hold, {joined(one.root, one.path) for one in act.wrote})
+            more = of_merge(rows, act)
+
+            def take_back(shadow: Shadow) -> Acted:
+                acted = Rejecter(shadow).undo(act, more)
+                self._watch.learn(shadow)
+                return acted
+
+            async with self._one:
+                acted = await self._keeper.use(self._folder, take_back)
+                made = await self._settle(acted.act, rows)
+            self._tell_brought_back(rows, made)
+            return acted, made
+
+    async def _settle(self, act: Act, rows: Sequence[ChangeRow]) -> Sequence[Decision]:
+        """Have the ledger say what an act decided about the session's changes."""
+        made = await self._decide(decided_by(rows, act, self._session))
+        await self._keeper.use(
+            self._folder, lambda shadow: Acting(shadow).finish(act, self._session)
+        )
+        return made
+
+    def _require_quiet(self, hold: Hold, meant: Collection[str]) -> None:
+        """Raise ConfigError while a call runs that may write some files."""
         racing = [
             call
             for call in hold.disturbing
-            if not (named := self._watch.paths(call)) or named & meant
+            if not (named := self._watch.paths(call)) or named & set(meant)
         ]
-        if racing and rows:
+        if racing and meant:
             writers = "; ".join(self._journal.redact(str(call)) for call in racing)
             raise ConfigError(
                 f"nothing was taken back, because an agent writes here: {writers}",
@@ -134,7 +176,7 @@ class Verdicts:
                 code="agents_write",
             )
 
-    async def _reject(self, rows: Sequence[ChangeRow]) -> Sequence[Decision]:
+    async def _reject(self, rows: Sequence[ChangeRow]) -> tuple[Sequence[Decision], str | None]:
         def take_back(shadow: Shadow) -> Rejection:
             rejection = Rejecter(shadow).reject(self._session, wanted(rows))
             self._watch.learn(shadow)
@@ -142,10 +184,9 @@ class Verdicts:
 
         async with self._one:
             rejection = await self._keeper.use(self._folder, take_back)
-            made = await self._decide(decisions(rows, rejection.decided))
-            await self._keeper.use(self._folder, lambda shadow: Rejecter(shadow).finish())
+            made = await self._settle(rejection.acted.act, rows)
         self._tell_taken_back(rows, made)
-        return made
+        return made, rejection.acted.id
 
     async def commit(
         self, choice: Choice, wording: Wording, *, is_dry: bool = False
@@ -173,8 +214,11 @@ class Verdicts:
         await self._keeper.use(self._folder, lambda shadow: Committer(shadow).finish())
 
     async def recover(self) -> None:
-        """Finish what a process that has died began for this session: a rejection, commits."""
-        await self._recover_rejection()
+        """Finish what a process that has died began for this session: acts, commits.
+
+        Of an act that another process did, such as a restore, it decides what is this session's.
+        """
+        await self._recover_acts()
 
         def ended(shadow: Shadow) -> Outcome | None:
             committer = Committer(shadow)
@@ -184,22 +228,24 @@ class Verdicts:
         if outcome is not None:
             await self._note_committed(await self._store.changes(self._session), outcome)
 
-    async def _recover_rejection(self) -> None:
-
-        def finished(shadow: Shadow) -> Rejection | None:
-            rejecter = Rejecter(shadow)
-            rejection = rejecter.unfinished() if rejecter.session == self._session else None
+    async def _recover_acts(self) -> None:
+        def finished(shadow: Shadow) -> Act | None:
+            acting = Acting(shadow)
+            act = acting.unfinished(self._session) if acting.is_cut_off else None
             self._watch.learn(shadow)
-            return rejection
+            return act
+
+        def settled(shadow: Shadow, act: Act) -> bool:
+            Acting(shadow).finish(act, self._session)
+            return True
 
         async with self._one:
-            rejection = await self._keeper.attempt(self._folder, finished, _UNDONE)
-            if rejection is not None:
+            while (act := await self._keeper.attempt(self._folder, finished, _UNDONE)) is not None:
                 rows = await self._store.changes(self._session)
-                await self._decide(decisions(rows, rejection.decided))
-                await self._keeper.attempt(
-                    self._folder, lambda shadow: Rejecter(shadow).finish(), _UNDONE
-                )
+                await self._decide(decided_by(rows, act, self._session))
+                settle = partial(settled, act=act)
+                if not await self._keeper.attempt(self._folder, settle, _UNDONE):
+                    return  # why was told; the next decision tries again
 
     async def _decide(self, made: Sequence[Decision]) -> Sequence[Decision]:
         if made:
@@ -216,10 +262,22 @@ class Verdicts:
         return next((info.run_id or "" for info in found), "")
 
     def _tell_taken_back(self, rows: Sequence[ChangeRow], made: Sequence[Decision]) -> None:
-        by_id = {one.id: one for one in made}
-        told: dict[str, list[Decision]] = {}
-        for row in rows:
-            for agent in dict.fromkeys(one.agent for one in row.change.authors):
-                told.setdefault(agent, []).append(by_id[row.change.id])
-        for agent, theirs in told.items():
+        for agent, theirs in _by_agent(rows, made).items():
             self._watch.tell(agent, taken_back_text(theirs))
+
+    def _tell_brought_back(self, rows: Sequence[ChangeRow], made: Sequence[Decision]) -> None:
+        for agent, theirs in _by_agent(rows, made).items():
+            self._watch.tell(agent, brought_back_text(theirs))
+
+
+def _by_agent(
+    rows: Sequence[ChangeRow], made: Sequence[Decision]
+) -> Mapping[str, Sequence[Decision]]:
+    """Return decisions by the agents that may have made the changes."""
+    by_id = {one.id: one for one in made}
+    told: dict[str, list[Decision]] = {}
+    for row in rows:
+        for agent in dict.fromkeys(one.agent for one in row.change.authors):
+            if row.change.id in by_id:
+                told.setdefault(agent, []).append(by_id[row.change.id])
+    return told

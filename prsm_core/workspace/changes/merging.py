@@ -85,8 +85,10 @@ def _what_is_at(root: Root, path: str, going: Collection[str]) -> Side:
     if found.st_size > FILE_BYTES:
         return Side(None, f"it is larger than {FILE_BYTES // 2**20} MiB")
     mode = LINK if stat.S_ISLNK(kind) else PROGRAM if kind & stat.S_IXUSR else FILE
+    # Stored in the shadow itself: what the repository has as well it may throw away.
     hashing = ("hash-object", "-w", "--no-filters", "--stdin")
-    return Side(Entry(mode, root.shadow.word(*hashing, stdin=content(place))))
+    blob = root.shadow.run(*hashing, stdin=content(place), alone=True)
+    return Side(Entry(mode, blob.decode("ascii").strip()))
 
 
 def _holds_only(root: Root, top: str, going: Collection[str]) -> bool:

@@ -1,38 +1,28 @@
-"""Takes changes back, each alone: what came after stays. Cut off anywhere, it is finished later.
+"""Takes changes back, each alone: what came after stays. Undoes what was done to single files.
 
-What is to be written is on the disk before the first file changes. Each file changes at once, by a
-new one that takes its place, so it is as before or as after, never between. The intent stays until
-its owner has stored what was decided, so that the tree and the ledger agree.
+Both are the same: of a file that was one thing, and became another, that step is taken out.
 """
 
 from __future__ import annotations
 
-import json
-import secrets
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
+from prsm_core.domain.changes import PENDING, REJECTED, UNMERGED, path_text, text_path
 from prsm_core.domain.record import Record
-from prsm_core.errors import ConfigError
-from prsm_core.workspace.changes.merging import Side, find_side, without
-from prsm_core.workspace.changes.records import Entry
-from prsm_core.workspace.changes.writing import Operation, write
-from prsm_core.workspace.shadow.files import put, read_note, sync
-from prsm_core.workspace.shadow.git import GitFailedError
+from prsm_core.workspace.changes.acting import GONE, Acted, Acting, Stays, entry_of
+from prsm_core.workspace.changes.merging import Side, Wanted, find_side, without
+from prsm_core.workspace.changes.writing import Operation, planned
+from prsm_core.workspace.shadow.acts import REJECT, UNDO, Act, Verdict
 from prsm_core.workspace.shadow.records import joined
-from prsm_core.workspace.shadow.written import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from prsm_core.workspace.changes.merging import Wanted
+    from prsm_core.workspace.changes.records import Entry
+    from prsm_core.workspace.shadow.acts import Wrote
     from prsm_core.workspace.shadow.root import Root
-    from prsm_core.workspace.shadow.worktree import Shadow
-    from prsm_core.workspace.shadow.written import Content, Writing
-
-REJECTED, UNMERGED = "rejected", "unmerged"
-GONE = "its repository is gone"
 
 
 class Decided(Record, frozen=True):
@@ -44,19 +34,28 @@ class Decided(Record, frozen=True):
 
 
 class Rejection(NamedTuple):
-    """What was decided for a session, and the files that were written for it."""
+    """What was decided for a session, and the act that it was done by."""
 
     session: str
     decided: tuple[Decided, ...]
-    written: tuple[str, ...] = ()
+    acted: Acted
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The files that were written for it."""
+        return self.acted.files
 
 
-class Rejecter:
-    """Takes changes of a folder back; every method blocks. Raises PrsmError, and OSError."""
+class UndoPlan(NamedTuple):
+    """What the undo of an act would do."""
 
-    def __init__(self, shadow: Shadow) -> None:
-        self._shadow = shadow
-        self._intent = shadow.place / "reject.json"
+    operations: tuple[Operation, ...]
+    verdicts: tuple[Verdict, ...]
+    stays: tuple[Stays, ...]
+
+
+class Rejecter(Acting):
+    """Takes changes of a folder back, and acts; see `Acting` for what was cut off."""
 
     def plan(self, wanted: Sequence[Wanted]) -> list[Decided]:
         """Return what would become of changes, given newest first; nothing is changed."""
@@ -64,121 +63,101 @@ class Rejecter:
             return self._planned(wanted)[1]
 
     def reject(self, session: str, wanted: Sequence[Wanted]) -> Rejection:
-        """Take changes back, given newest first. What is decided is to be stored, then `finish`.
+        """Take changes back, given newest first. What is decided is to be stored, then `finish`."""
+        with self._shadow.at_work():
+            self.carry_on()
+            operations, decided = self._planned(wanted)
+            paths = {one.id: path_text(one.path) for one in wanted}
+            act = self._shadow.new_act(REJECT, session, what=_files(operations))
+            verdicts = tuple(
+                Verdict(session, one.id, paths[one.id], PENDING, one.state, one.why)
+                for one in decided
+            )
+            acted = self.begin(replace(act, verdicts=verdicts), operations)
+            made = {one.change: one for one in acted.act.verdicts}
+            return Rejection(
+                session,
+                tuple(Decided(one.id, made[one.id].new, made[one.id].why) for one in decided),
+                acted,
+            )
 
-        One that was cut off is to be finished before: see `unfinished`.
+    def plan_undo(self, act: Act, more: Sequence[Verdict] = ()) -> UndoPlan:
+        """Return what `undo` would do; nothing is changed."""
+        with self._shadow.at_work():
+            self.carry_on()
+            return self._undone(act, more)
+
+    def undo(self, act: Act, more: Sequence[Verdict] = ()) -> Acted:
+        """Take an act back: only its files are written, and what was edited since is merged.
+
+        What does not merge stays. What is decided about changes is as it was before the act, with
+        `more` that is decided by it. That is to be stored, then `finish`.
         """
         with self._shadow.at_work():
-            if self._intent.exists():
-                raise ConfigError(
-                    f"a rejection in session {self.session} was cut off, and is to be finished",
-                    hint=f"finish it: prsm changes list --session {self.session}",
-                    code="cut_off",
-                )
-            operations, decided = self._planned(wanted)
-            if not operations:
-                return Rejection(session, tuple(decided))
-            self._write_intent(session, operations, decided)
-            return self._carry_out(session, operations, decided)
+            self.carry_on()
+            plan = self._undone(act, more)
+            new = self._shadow.new_act(UNDO, act.session, what=act.what)
+            acted = self.begin(replace(new, undoes=act.id, verdicts=plan.verdicts), plan.operations)
+            return acted._replace(stays=(*plan.stays, *acted.stays))
 
-    @property
-    def session(self) -> str | None:
-        """Whose rejection was cut off; None: nobody's was."""
-        given = read_note(self._intent)
-        return None if given is None else str(given["session"])
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether some were taken back, and that is not stored yet."""
-        return self._intent.exists()
-
-    def unfinished(self) -> Rejection | None:
-        """Finish what a process that has died began; what was decided is to be stored anew."""
-        with self._shadow.at_work():
-            given = read_note(self._intent)
-            if given is None:
-                return None
-            operations = [_operation(one) for one in given["operations"]]
-            decided = [Decided(**one) for one in given["decided"]]
-            return self._carry_out(given["session"], operations, decided)
-
-    def finish(self) -> None:
-        """Note that what was decided is stored."""
-        self._intent.unlink(missing_ok=True)
-        sync(self._intent.parent)
+    def _undone(self, act: Act, more: Sequence[Verdict]) -> UndoPlan:
+        """Take each file's step out, as if it were a change of its own."""
+        files = {str(number): one for number, one in enumerate(act.wrote)}
+        operations, decided = self._planned([_step(*one) for one in reversed(files.items())])
+        stays = {one.id: one.why for one in decided if one.state == UNMERGED}
+        kept_ids = {id_ for number in stays for id_ in files[number].ids}
+        paths = {joined(files[number].root, files[number].path) for number in stays}
+        verdicts = [
+            replace(one, old=one.new, new=one.old, why="")
+            for one in act.verdicts
+            if one.change not in kept_ids and one.new != UNMERGED
+        ]
+        verdicts += [one for one in more if text_path(one.path) not in paths]
+        by_path: dict[str, list[str]] = {}
+        for one in verdicts:
+            by_path.setdefault(text_path(one.path), []).append(one.change)
+        return UndoPlan(
+            tuple(_back(one, files[one.ids[0]], by_path) for one in operations),
+            tuple(verdicts),
+            tuple(Stays(joined(files[n].root, files[n].path), why) for n, why in stays.items()),
+        )
 
     def _planned(self, wanted: Sequence[Wanted]) -> tuple[list[Operation], list[Decided]]:
         """Decide about all; a path that only others of them leave free is looked at after those."""
         files: dict[tuple[str, str], _File] = {}
         for change in wanted:
             path = change.inner
-            one = files.setdefault((change.root, path), _File(self._root(change.root), path))
+            one = files.setdefault((change.root, path), _File(self.root(change.root), path))
             one.changes.append(change)
         _decide(files)
         made = {decided.id: decided for one in files.values() for decided in one.decided()}
-        operations = [
-            Operation(root, path, one.was, one.side.entry, tuple(one.ids))
-            for (root, path), one in files.items()
-            if one.side.entry != one.was
-        ]
+        operations = [one.operation() for one in files.values() if one.side.entry != one.was]
         operations.sort(key=lambda one: one.new is not None)  # what makes room comes first
         return operations, [made[change.id] for change in wanted]
 
-    def _root(self, path: str) -> Root | None:
-        return self._shadow.root(path) if self._shadow.has_root(path) else None
 
-    def _write_intent(
-        self, session: str, operations: Sequence[Operation], decided: Sequence[Decided]
-    ) -> None:
-        told = {
-            "session": session,
-            "act": secrets.token_hex(8),
-            "operations": [msgspec.to_builtins(one) for one in operations],
-            "decided": [msgspec.to_builtins(one) for one in decided],
-        }
-        put(self._intent, json.dumps(told).encode("ascii"), is_durable=True)
+def _step(id_: str, one: Wrote) -> Wanted:
+    path = joined(one.root, one.path)
+    before, after = entry_of(one.before), entry_of(one.after)
+    return Wanted(id=id_, path=path, root=one.root, before=before, after=after)
 
-    def _carry_out(
-        self, session: str, operations: Sequence[Operation], decided: Sequence[Decided]
-    ) -> Rejection:
-        """Write what is not written yet; who has changed a file meanwhile keeps it."""
-        lost: dict[str, str] = {}
-        written: dict[str, dict[str, Writing]] = {}
-        for number, one in enumerate(operations):
-            if why := self._write(one, f".prsm-{number}.new"):
-                lost.update(dict.fromkeys(one.ids, why))
-            else:
-                writing = (_content(one.old), _content(one.new))
-                written.setdefault(one.root, {})[one.path] = writing
-        note(self._shadow.place, f"reject {self._id()}", written)
-        return Rejection(
-            session,
-            tuple(
-                Decided(one.id, UNMERGED, lost[one.id]) if one.id in lost else one
-                for one in decided
-            ),
-            tuple(joined(root, path) for root, paths in written.items() for path in paths),
-        )
 
-    def _id(self) -> str:
-        """Return what tells this rejection from others, also once it is carried out again."""
-        given: Mapping[str, Any] = json.loads(self._intent.read_bytes())
-        return str(given["act"])
+def _back(one: Operation, undone: Wrote, by_path: Mapping[str, Sequence[str]]) -> Operation:
+    """Return what takes a file back, with its permissions where it is made anew."""
+    bits = None
+    is_new = one.old is None or one.new is None or one.old.mode != one.new.mode
+    if is_new and undone.before is not None:
+        bits = undone.before.bits
+    ids = tuple(by_path.get(joined(one.root, one.path), ()))
+    folders = one.folders or undone.folders
+    return replace(one, ids=ids, new_bits=bits, folders=folders)
 
-    def _write(self, one: Operation, beside: str) -> str:
-        """Write one file; return why it stays as it was, "" if it does not.
 
-        One that cannot be written keeps no other from it, and is tried again when a person asks.
-        """
-        root = self._root(one.root)
-        if root is None:
-            return GONE
-        try:
-            return "" if write(root, one, beside) else "the file was changed meanwhile"
-        except OSError as error:
-            return f"it cannot be written: {error.strerror}"
-        except GitFailedError:
-            return "what it would be is gone from the shadow"
+def _files(operations: Sequence[Operation]) -> str:
+    """Return which files an act writes, in a few words."""
+    names = sorted(path_text(joined(one.root, one.path)) for one in operations)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}" if names else ""
 
 
 class _File:
@@ -210,6 +189,12 @@ class _File:
         if not room.takes(self._path, self.was, self.side.entry):
             self.side, self.ids = Side(self.was, "another file is to be in its place"), []
         return True
+
+    def operation(self) -> Operation:
+        """Return what is to be written."""
+        if self._root is None:
+            raise RuntimeError("a file whose repository is gone is written")
+        return planned(self._root, self._path, self.was, self.side.entry, tuple(self.ids))
 
     def decided(self) -> Iterator[Decided]:
         """Yield what becomes of each change."""
@@ -255,12 +240,3 @@ def _decide(files: Mapping[tuple[str, str], _File]) -> None:
             for (root, path), one in waiting
             if not one.is_decided_now(rooms.setdefault(root, _Room()))
         ]
-
-
-def _content(entry: Entry | None) -> Content:
-    return None if entry is None else (entry.mode, entry.blob)
-
-
-def _operation(given: dict[str, Any]) -> Operation:
-    old, new = (None if one is None else Entry(**one) for one in (given["old"], given["new"]))
-    return Operation(given["root"], given["path"], old, new, tuple(given["ids"]))

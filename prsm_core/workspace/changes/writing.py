@@ -1,21 +1,22 @@
-"""Writes one file that a change is taken back from: it is as before, or as after, never between."""
+"""Writes one file of an act: it is as before, or as after, never between."""
 
 from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.merging import find_side
-from prsm_core.workspace.changes.records import LINK, PROGRAM
+from prsm_core.workspace.changes.records import LINK, PROGRAM, Entry
 from prsm_core.workspace.shadow.files import status
 from prsm_core.workspace.shadow.modes import mode_of
+from prsm_core.workspace.shadow.strays import put_in_place
 
 if TYPE_CHECKING:
-    from prsm_core.workspace.changes.records import Entry
+    from collections.abc import Iterator, Mapping
+
     from prsm_core.workspace.shadow.root import Root
 
 _OWNERS = 0o600  # while it is written
@@ -23,45 +24,95 @@ _READERS = 0o444
 
 
 class Operation(Record, frozen=True):
-    """What is to be written at a path of a root, and what stands there."""
+    """What is to be written at a path of a root, and what stands there.
+
+    Attributes:
+        root: The repository, from the top of the folder.
+        path: From its top.
+        old: What is there.
+        new: What is to be there.
+        ids: The changes that are decided by it.
+        old_bits: The permissions of the file that is there.
+        new_bits: Those that the new one gets; None: as those of the old one, or as most have.
+        folders: The folders above it and their permissions: what is missing is made so.
+    """
 
     root: str
-    path: str  # in it
+    path: str
     old: Entry | None
     new: Entry | None
-    ids: tuple[str, ...]  # of the changes that it takes back
+    ids: tuple[str, ...] = ()
+    old_bits: int | None = None
+    new_bits: int | None = None
+    folders: tuple[tuple[str, int], ...] = ()
 
 
-def write(root: Root, one: Operation, beside: str, keeps: str = "") -> bool:
+def planned(
+    root: Root, path: str, old: Entry | None, new: Entry | None, ids: tuple[str, ...] = ()
+) -> Operation:
+    """Return an operation that keeps in mind what a file is beside its content."""
+    folders = () if new is not None else tuple(_folders_above(root.folder, path))
+    bits = mode_of(f"{root.folder}/{path}")
+    return Operation(root.path, path, old, new, ids, old_bits=bits, folders=folders)
+
+
+def _folders_above(top: Path, path: str) -> Iterator[tuple[str, int]]:
+    parts = path.split("/")
+    for count in range(1, len(parts)):
+        folder = "/".join(parts[:count])
+        found = status(f"{top}/{folder}")
+        if found is not None and stat.S_ISDIR(found.st_mode):
+            yield folder, stat.S_IMODE(found.st_mode)
+
+
+def write(root: Root, one: Operation, name: str, keeps: str = "") -> bool:
     """Let a path be as is wanted, if it is still as it was; whether it is.
 
-    What takes its place is first made under the name `beside` in its folder; one that is there
-    already was left by a process that died. Folders that are empty then go, but not the one that
-    it `keeps`, nor those above. Raises OSError, and GitFailedError.
+    What takes its place is first made elsewhere, and called something with `name`. Folders that
+    are empty then go, but not the one that it `keeps`, nor those above. Raises OSError, and
+    GitFailedError.
     """
     place = Path(root.folder, one.path)
-    new = place.parent / beside
-    with suppress(FileNotFoundError, NotADirectoryError):
-        new.unlink()
     if one.new is None and _makes_room(root.folder, one.path):
         return True
+    stamp = _stamp(place)
     side = find_side(root, one.path)
     if side.why or side.entry not in (one.old, one.new):
         return False
     if one.new is None:
+        if _stamp(place) != stamp:
+            return False
         place.unlink(missing_ok=True)
         _drop_empty(Path(root.folder, keeps), place.parent)
         return True
-    if side.entry != one.new:
-        data = root.shadow.run("cat-file", "blob", one.new.blob)
-        _make_folder(place.parent)
-        try:
-            _make(new, data, one.new, _mode(root, one.path, one.new))
-            new.replace(place)
-        except OSError:  # such as a full disk
-            new.unlink(missing_ok=True)
-            raise
+    if side.entry == one.new:
+        return True
+    data = root.shadow.run("cat-file", "blob", one.new.blob)
+    _make_folder(root.folder, place.parent, dict(one.folders))
+    wanted, mode = one.new, _mode(root, one, one.new)
+
+    def make(new: Path) -> None:
+        _make(new, data, wanted, mode)
+        if _stamp(place) != stamp:  # as late as can be
+            raise _ChangedError
+
+    try:
+        put_in_place(root, place, name, make)
+    except _ChangedError:
+        return False
     return True
+
+
+class _ChangedError(Exception):
+    """Somebody has changed the file since it was looked at."""
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Return what is another as soon as somebody writes a file; None: nothing is there."""
+    found = status(str(path))
+    if found is None:
+        return None
+    return (found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _makes_room(top: Path, path: str) -> bool:
@@ -89,22 +140,28 @@ def _make(file: Path, data: bytes, entry: Entry, mode: int) -> None:
         os.fchmod(descriptor, mode)
 
 
-def _mode(root: Root, path: str, entry: Entry) -> int:
+def _mode(root: Root, one: Operation, entry: Entry) -> int:
     """Return the permissions of the file that is there, or that was: the umask here is private."""
+    if one.new_bits is not None:
+        return one.new_bits
     is_program = entry.mode == PROGRAM
-    mode = mode_of(f"{root.folder}/{path}")
+    mode = mode_of(f"{root.folder}/{one.path}")
     if mode is None:
-        mode = root.mode_known(path, is_program=is_program)
+        mode = root.mode_known(one.path, is_program=is_program)
     runs = (mode & _READERS) >> 2  # whoever reads it may run it
     return mode | runs if is_program else mode & ~0o111
 
 
-def _make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, for whom the one is that they are made in."""
+def _make_folder(top: Path, folder: Path, known: Mapping[str, int]) -> None:
+    """Make a folder, and those above it, with the permissions that they had.
+
+    One of which these are not known has those of the folder that it is made in.
+    """
     if not folder.is_dir():
-        _make_folder(folder.parent)
+        _make_folder(top, folder.parent, known)
         folder.mkdir(exist_ok=True)
-        folder.chmod(stat.S_IMODE(folder.parent.stat().st_mode))
+        usual = stat.S_IMODE(folder.parent.stat().st_mode)
+        folder.chmod(known.get(str(folder.relative_to(top)), usual))
 
 
 def _drop_empty(top: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a folder's restores have written of themselves: the one that is under way, and the last.
+"""What a folder's restores have written of themselves: the one that is under way, and its debts.
 
 An intent is on the disk before the first file changes, and gone after the last one did. What is to
 be done besides, once the files are there, is in it from the beginning; it is owed from the end of
@@ -32,15 +32,7 @@ class Intent(Record, frozen=True):
     begun_at: float  # Unix seconds
     with_staging: bool = True
     then: Owed | None = None  # what is owed once the files are there: JSON values
-
-
-class Done(Record, frozen=True):
-    """A restore that is over; `safety` takes it back."""
-
-    target: str
-    safety: str
-    done_at: float  # Unix seconds
-    then: Owed | None = None  # what was owed besides
+    number: int | None = None  # of the snapshot as of which changes are decided; None: the target
 
 
 class Journal:
@@ -49,43 +41,18 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self._intent = folder / INTENT
         self._owed = folder / OWED
-        self._done = folder / "undo.json"
 
     def intent(self) -> Intent | None:
         """Return the restore that is under way, or was cut off."""
         given = read_note(self._intent)
         return None if given is None else Intent(**given)
 
-    def last(self) -> Done | None:
-        """Return the restore that was done last."""
-        given = read_note(self._done)
-        return None if given is None else Done(**given)
-
-    def last_done(self, of: Done | None = None) -> Done:
-        """Return the restore that was done last. Raises ConfigError where none was.
-
-        So it does where another one is meant: where this one has come meanwhile.
-        """
-        last = self.last()
-        if of is not None and last != of:
-            raise ConfigError(
-                "another restore came meanwhile; nothing was undone", hint="look, and try again"
-            )
-        if last is None:
-            raise ConfigError(
-                "nothing was restored in this folder, so there is nothing to undo",
-                hint="`prsm undo --turn` takes back what agents changed last, `prsm undo --prompt` "
-                "all of a prompt; `prsm snapshot list` shows what can be restored",
-            )
-        return last
-
     def begin(self, intent: Intent) -> None:
         """Write the intent, durably. Raises OSError."""
         _write(self._intent, intent)
 
-    def finish(self, done: Done, then: Owed | None = None) -> None:
-        """Write what takes the restore back, and what is owed; then end it. Raises OSError."""
-        _write(self._done, done)
+    def finish(self, then: Owed | None = None) -> None:
+        """Write what is owed; then end the restore. Raises OSError."""
         if then is not None:
             _write(self._owed, then)
         self.abandon()

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from prsm_core.workspace.identity import repo_identity
-from prsm_core.workspace.shadow.whereabouts import INTENT, OWED, Where, place_of
+from prsm_core.workspace.shadow.whereabouts import ACT, INTENT, OWED, Where, place_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,12 +35,12 @@ class Shadows:
         self._limits = limits
 
     def is_cut_off(self, folder: Path) -> bool:
-        """Return whether a restore of the working tree around a folder is not over.
+        """Return whether an act in the working tree around a folder is not over.
 
-        It is over once all is done that it was a part of.
+        A restore is over once all is done that it was a part of.
         """
         place = place_of(repo_identity(folder), self._state)
-        return (place / INTENT).exists() or (place / OWED).exists()
+        return any((place / name).exists() for name in (INTENT, OWED, ACT))
 
     def open(self, git: Git, folder: Path) -> Shadow:
         """Return the shadow of the working tree around a folder; it blocks. Raises ConfigError."""

@@ -13,7 +13,9 @@ import msgspec
 from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.workspace.shadow.acts import Held
 
 MANUAL, SAFETY, RESCUE = "manual", "safety", "rescue"
 RUN, PROMPT = "run", "prompt"
@@ -120,12 +122,32 @@ class RootPlan(Record, frozen=True, kw_only=True):
     permissions: tuple[str, ...] = ()  # paths of which no more than these would change
 
 
+class Sparing(NamedTuple):
+    """What of a root a restore leaves as it is, though the snapshot has it otherwise.
+
+    Attributes:
+        files: What files are to be instead, by their paths from the top of the root.
+        modes: Files that keep their permissions.
+        stays: Files that stay all the same, from the top of the folder, and why.
+    """
+
+    files: Mapping[str, Held | None] = {}
+    modes: tuple[str, ...] = ()
+    stays: tuple[tuple[str, str], ...] = ()
+
+
 class Plan(Record, frozen=True, kw_only=True):
-    """What a restore would change."""
+    """What a restore would change.
+
+    `spared` are files that stay as they are, or in part, since they are known to be the person's;
+    `stays` those that stay with agents' work in them, and why.
+    """
 
     snapshot: Snapshot
     roots: tuple[RootPlan, ...]
     notes: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
+    stays: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -14,6 +14,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.kit.regular import read_regular
@@ -26,7 +28,7 @@ from prsm_core.workspace.shadow.git import (
     listed,
     names,
 )
-from prsm_core.workspace.shadow.modes import Modes, ModesKeeper
+from prsm_core.workspace.shadow.modes import FileModes, Modes, ModesKeeper
 from prsm_core.workspace.shadow.nested import RealFolders, roots_among, submodules
 from prsm_core.workspace.shadow.place import find_repository, is_own, read_head
 from prsm_core.workspace.shadow.records import Change, RootState, Skipped, Staging
@@ -36,8 +38,10 @@ from prsm_core.workspace.shadow.staging import StagingKeeper
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prsm_core.workspace.shadow.acts import Held
     from prsm_core.workspace.shadow.git import Git
     from prsm_core.workspace.shadow.place import Repository
+    from prsm_core.workspace.shadow.records import Sparing
 
 # Nothing of what a person may configure; what is stored are the bytes that are in the files.
 _CONFIG = """\
@@ -427,6 +431,27 @@ class Root:
         """Know the permissions that a restore has given."""
         self._modes.adopt(modes, written)
 
+    def altered(self, state: RootState, sparing: Sparing, name: str) -> RootState:
+        """Return a state with files and permissions that stay as they are."""
+        tree, modes = state.tree, state.modes
+        if sparing.files:
+            index = self.place / f"{name}.index"
+            try:
+                self.shadow.run("read-tree", tree, index=index)
+                lines = b"".join(_index_line(*one, tree) for one in sparing.files.items())
+                options = ("-z", "--replace", "--index-info")
+                self.shadow.run("update-index", *options, stdin=lines, index=index)
+                tree = self.shadow.word("write-tree", index=index)
+            finally:
+                index.unlink(missing_ok=True)
+        kept = (*(path for path, held in sparing.files.items() if held), *sparing.modes)
+        if kept:
+            there, all_ = FileModes(self.folder), self.modes(state)
+            for path in kept:
+                all_.note(path, there.of(path))
+            modes = self.shadow.word("hash-object", "-w", "--stdin", stdin=all_.to_bytes())
+        return replace(state, tree=tree, modes=modes)
+
     def compare(self, old: str, new: str) -> list[Change]:
         """Return how one tree differs from another. Raises ContentGoneError."""
         if old == new:
@@ -472,6 +497,11 @@ def _stamp(path: str) -> tuple[int, ...] | None:
     if found is None:
         return None
     return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _index_line(path: str, held: Held | None, like: str) -> bytes:
+    head = f"0 {'0' * len(like)}" if held is None else f"{held.mode} {held.blob} 0"
+    return head.encode("ascii") + b"\t" + os.fsencode(path) + b"\0"
 
 
 def _change(head: bytes, path: bytes) -> Change:

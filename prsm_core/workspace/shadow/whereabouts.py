@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 30.0  # for another process
 INTENT = "intent.json"  # there from before a restore writes its first file until after its last
 OWED = "owed.json"  # there while what a restore was a part of is not done
+ACT = "act.json"  # there from before an act writes its first file until it is in the list of acts
 PRUNE = "prune"  # there while content is to be removed that no snapshot needs any more
 
 

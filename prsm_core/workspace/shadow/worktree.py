@@ -7,14 +7,23 @@ import os
 import re
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow import hindrances, keeping, securing
+from prsm_core.workspace.shadow.acts import (
+    RESTORE,
+    UNDO,
+    Act,
+    ActLog,
+    as_of,
+    nothing_to_undo,
+    owed_by,
+)
 from prsm_core.workspace.shadow.files import is_inside
 from prsm_core.workspace.shadow.git import GitFailedError
-from prsm_core.workspace.shadow.journal import Done, Intent, Journal
+from prsm_core.workspace.shadow.journal import Intent, Journal
 from prsm_core.workspace.shadow.lock import folder_lock
 from prsm_core.workspace.shadow.nested import MOST, RealFolders, roots_among, roots_below
 from prsm_core.workspace.shadow.place import require_files
@@ -26,9 +35,11 @@ from prsm_core.workspace.shadow.records import (
     About,
     Plan,
     Restored,
+    RootPlan,
     RootState,
     Skipped,
     Snapshot,
+    Sparing,
     joined,
 )
 from prsm_core.workspace.shadow.retention import newest_like, too_many
@@ -37,6 +48,7 @@ from prsm_core.workspace.shadow.whereabouts import PRUNE, place_of
 from prsm_core.workspace.shadow.writing import (
     count_strange,
     plan_all,
+    plan_root,
     write_all,
 )
 from prsm_core.workspace.shadow.written import note_restored
@@ -52,10 +64,20 @@ if TYPE_CHECKING:
 __all__ = ["About", "Shadow"]
 
 T = TypeVar("T")
+# Returns what of a root stays, by what a restore would change there.
+Spare: TypeAlias = "Callable[[Root, RootPlan], Sparing]"
 
 _OF_INDEX = re.compile(r"\bindex file\b|\bindex (?:uses|entry)|bad signature|bad index")
 WAIT_SECONDS = 30.0  # for another process
 KEPT_SAFETY = 20  # snapshots before restores; older ones are dropped, but for that of the last one
+
+
+class _Spared(NamedTuple):
+    """A snapshot with what stays, the files that do, and those that do for another reason."""
+
+    target: Snapshot
+    files: tuple[str, ...] = ()
+    stays: tuple[tuple[str, str], ...] = ()
 
 
 class Shadow:
@@ -102,6 +124,7 @@ class Shadow:
         self._limits = limits or Limits()
         self._own = [one.resolve() for one in (state, *own)]
         self.journal = Journal(self.place)
+        self.acts = ActLog(self.place)
         self._roots: dict[str, Root] = {}  # that are ready
 
     def take(
@@ -132,36 +155,43 @@ class Shadow:
         """Return the snapshot of an id, or of the beginning of one. Raises ConfigError."""
         return keeping.find(self.snapshots(), wanted)
 
-    def plan(self, wanted: str) -> Plan:
+    def plan(self, wanted: str, spare: Spare | None = None) -> Plan:
         """Return what a restore would change now; nothing is changed. Raises PrsmError."""
         with self._open():
             target = self._find(wanted)
-            return plan_all(self._root, target, self._mended(lambda: self._capture(target)))
+            now = self._mended(lambda: self._capture(target))
+            spared = self._spared(target, now, spare)
+            plan = plan_all(self._root, spared.target, now)
+            return replace(plan, snapshot=target, spared=spared.files, stays=spared.stays)
 
     def restore(
-        self, wanted: str, *, with_staging: bool = True, then: Owed | None = None
+        self,
+        wanted: str,
+        *,
+        with_staging: bool = True,
+        then: Owed | None = None,
+        spare: Spare | None = None,
     ) -> Restored:
         """Let the files, and the staging area if HEAD is the same, be as in a snapshot.
 
-        A snapshot of what there was is taken first. Raises PrsmError, and then the files are as
-        they were, or the next call of any method finishes what was begun. From the moment at which
-        the files are there `then` is `owed`, also if this process dies.
+        What `spare` tells of each root stays. A snapshot of what there was is taken first. Raises
+        PrsmError, and then the files are as they were, or the next call of any method finishes what
+        was begun. From the moment at which the files are there `then` is `owed`, also if this
+        process dies.
         """
         with self._open():
-            return self._restore(self._find(wanted), with_staging=with_staging, then=then)
+            target = self._find(wanted)
+            return self._restore(target, with_staging=with_staging, then=then, spare=spare)
 
-    def undo(self, then: Owed | None = None, *, of: Done | None = None) -> Restored:
-        """Take back the last restore, if it is `of`; twice takes back the first undo.
+    def undo(self, then: Owed | None = None, *, of: Act | None = None) -> Restored:
+        """Take back a restore, the last one unless another is meant; twice takes back the first.
 
-        Raises ConfigError.
+        Raises ConfigError where none was done, and for an act that was none.
         """
-        with self._open():
-            target = self._find(self.journal.last_done(of).safety)
-            return self._restore(target, with_staging=True, then=then)
-
-    def plan_undo(self) -> Plan:
-        """Return what `undo` would change. Raises ConfigError where there is nothing to undo."""
-        return self.plan(self.journal.last_done().safety)
+        act = of or self.acts.last()
+        if act is None or not act.is_restore:
+            raise nothing_to_undo()
+        return self.restore(act.safety, then=then)
 
     def delete(self, wanted: str) -> Snapshot:
         """Forget a snapshot, and remove what no other one needs. Raises ConfigError."""
@@ -177,8 +207,7 @@ class Shadow:
         Those that are `spared` stay, and what the last restore, or one under way, needs.
         """
         with self._open():
-            last = self.journal.last()
-            needed = set(spared) if last is None else {*spared, last.safety, last.target}
+            needed = {*spared, *self._needed()}
             mine = [one for one in self._kept() if one.kind in AUTOMATIC and one.id not in needed]
             goes = too_many(mine, rule, self._now(), self._root("").stored_bytes)
             for one in goes:
@@ -345,8 +374,26 @@ class Shadow:
         known = newest_like(self._kept(), taken) if may_be_known else None
         return known or self._keep(taken)
 
+    def new_act(self, kind: str, session: str | None, what: str = "") -> Act:
+        """Return an act that is about to be done, for those who are `at_work`."""
+        seen = self._newest_number() if self._main_place.exists() else 0
+        id_ = self._new_id()
+        return Act(id=id_, kind=kind, at=self._now(), seen=seen, session=session, what=what)
+
+    def _newest_number(self) -> int:
+        """Return the number of the newest snapshot, also of one that was deleted since an act."""
+        last = self.acts.last()
+        numbers = (one.number for one in self._mended(self._kept))
+        return max(0 if last is None else last.seen, *numbers, 0)
+
+    def _needed(self) -> set[str]:
+        """Return the snapshots that the last restore is taken back by, and was to."""
+        acts = (act for act in reversed(self.acts.all()) if act.target is not None)
+        last = next(acts, None)
+        return set() if last is None or last.target is None else {last.safety, last.target}
+
     def _keep(self, snapshot: Snapshot) -> Snapshot:
-        number = 1 + max((one.number for one in self._kept()), default=0)
+        number = 1 + self._newest_number()
         snapshot = replace(snapshot, number=number)
         for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot
             keeping.keep(self._root(state.path), state, snapshot)
@@ -398,7 +445,12 @@ class Shadow:
         return captured.state, captured.nested, captured.skipped, captured.notes
 
     def _restore(
-        self, target: Snapshot, *, with_staging: bool, then: Owed | None = None
+        self,
+        target: Snapshot,
+        *,
+        with_staging: bool,
+        then: Owed | None = None,
+        spare: Spare | None = None,
     ) -> Restored:
         self.journal.require_nothing_owed()
         for state in target.roots:
@@ -406,9 +458,12 @@ class Shadow:
                 hindrances.check_index(self._root(state.path))
         about = About(kind=SAFETY, description=f"before {target.id} was restored")
         safety = self._mended(lambda: self._take(about, target))
-        target = self._find(target.id)  # it may have been set aside
+        wanted = self._find(target.id)  # it may have been set aside
+        spared = self._spared(wanted, safety, spare)
+        target = wanted if spared.target == wanted else self._keep(spared.target)
         hindrances.check_plan(self._root, plan_all(self._root, target, safety))
-        intent = Intent(target.id, safety.id, self._now(), with_staging, then)
+        number = wanted.number
+        intent = Intent(target.id, safety.id, self._now(), with_staging, then, number)
         self.journal.begin(intent)
         try:
             restored = self._write(target, safety, with_staging=with_staging)
@@ -416,12 +471,52 @@ class Shadow:
             raise self._taken_back(safety, error) from error
         self._finish(target, safety, intent)
         self._drop_old()
-        return restored
+        told = {"snapshot": wanted, "spared": spared.files, "stays": spared.stays}
+        return replace(restored, plan=replace(restored.plan, **told))
+
+    def _spared(self, target: Snapshot, now: Snapshot, spare: Spare | None) -> _Spared:
+        """Return a snapshot with what stays as it is now, which is not kept yet."""
+        if spare is None:
+            return _Spared(target)
+        roots, files, stays = [], [], []
+        for state in target.roots:
+            before = now.root(state.path)
+            if before is not None:
+                root = self._root(state.path)
+                said = spare(root, plan_root(root, before, state))
+                files += [joined(state.path, path) for path in (*said.files, *said.modes)]
+                stays += said.stays
+                state = root.altered(state, said, self._new_id())
+            roots.append(state)
+        if tuple(roots) == target.roots:
+            return _Spared(target, (), tuple(stays))
+        what = f"{target.id}, but for what stays as it is"
+        made = replace(target, id=self._new_id(), kind=SAFETY, description=what, roots=tuple(roots))
+        made = replace(made, created_at=self._now())
+        left = {path for path, _ in stays}
+        spared = tuple(path for path in dict.fromkeys(files) if path not in left)
+        return _Spared(made, spared, tuple(stays))
 
     def _finish(self, target: Snapshot, safety: Snapshot, intent: Intent) -> None:
-        act = f"restore {safety.id} {intent.begun_at}"
-        note_restored(self.place, self._root, act, safety, target)  # first: a crash does it again
-        self.journal.finish(Done(target.id, safety.id, self._now(), intent.then), intent.then)
+        name = f"restore {safety.id} {intent.begun_at}"
+        note_restored(self.place, self._root, name, safety, target)  # first: a crash does it again
+        number = target.number if intent.number is None else intent.number
+        verdicts = as_of(self.acts.all(), number)
+        undone = self.acts.find(target.id) if target.kind == SAFETY else None
+        act = Act(
+            id=safety.id,
+            kind=RESTORE if undone is None else UNDO,
+            at=self._now(),
+            seen=safety.number,
+            what=target.description,
+            undoes=None if undone is None else undone.id,
+            verdicts=verdicts,
+            owed=owed_by(verdicts),
+            target=target.id,
+            then=None if intent.then is None else dict(intent.then),
+        )
+        self.acts.add(act)
+        self.journal.finish(intent.then)
 
     def _write(self, target: Snapshot, now: Snapshot, *, with_staging: bool) -> Restored:
         return write_all(self.folder, self._root, target, now, with_staging=with_staging)
@@ -490,8 +585,7 @@ class Shadow:
 
     def _drop_old(self) -> None:
         """Drop snapshots before restores that are many restores ago."""
-        last = self.journal.last()
-        spared = set() if last is None else {last.safety, last.target}
+        spared = self._needed()
         mine = [one for one in self._kept() if one.kind == SAFETY]
         for one in mine[KEPT_SAFETY:]:
             if one.id not in spared:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.workspace.changes.merging import find_side, merged_lines
 from prsm_core.workspace.changes.records import LINK
-from prsm_core.workspace.changes.writing import Operation, write
+from prsm_core.workspace.changes.writing import Operation, planned, write
 from prsm_core.workspace.shadow.git import GitFailedError
 from prsm_core.workspace.worktrees.records import Left
 
@@ -41,7 +41,7 @@ def plan(root: Root, changes: Sequence[Changed]) -> tuple[list[Operation], list[
         if isinstance(new, Left):
             conflicts.append(new)
         elif new.entry != side.entry:
-            operations.append(Operation("", one.path, side.entry, new.entry, ()))
+            operations.append(planned(root, one.path, side.entry, new.entry))
             if new.entry is None:
                 going.add(one.path)
     return operations, conflicts
@@ -97,8 +97,8 @@ def carry_out(
     lost = []
     for number, one in enumerate(operations):
         try:
-            beside = f".prsm-{tree_id}-{number}.new"
-            is_done = write(root, one, beside, keeps=os.path.dirname(top_of(one.path)))  # noqa: PTH120
+            keeps = os.path.dirname(top_of(one.path))  # noqa: PTH120
+            is_done = write(root, one, f"{tree_id}-{number}", keeps=keeps)
         except (OSError, GitFailedError) as error:
             if is_back:
                 raise
@@ -111,5 +111,14 @@ def carry_out(
 
 def turned(operations: Sequence[Operation]) -> tuple[Operation, ...]:
     """Return what takes operations back, the last one first."""
-    back = [Operation(one.root, one.path, one.new, one.old, one.ids) for one in operations]
-    return tuple(reversed(back))
+    return tuple(
+        Operation(
+            one.root,
+            one.path,
+            one.new,
+            one.old,
+            new_bits=None if one.old is None else one.old_bits,
+            folders=one.folders,
+        )
+        for one in reversed(operations)
+    )

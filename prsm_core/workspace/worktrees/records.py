@@ -17,13 +17,14 @@ import msgspec
 
 from prsm_core.domain.changes import path_text
 from prsm_core.domain.record import Record
-from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.writing import Operation
+from prsm_core.workspace.shadow.acts import read_act
 from prsm_core.workspace.shadow.files import put, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from prsm_core.workspace.shadow.acts import Act
     from prsm_core.workspace.shadow.whereabouts import Where
 
 RECORD = "record.json"
@@ -55,6 +56,7 @@ class Outcome(Record, frozen=True, kw_only=True):
         commit: The commit on its branch; None: the branch has none of its own.
         left_out: Files that are not in that commit.
         outside: What it has changed that is not in its region: this is merged never.
+        act: The merge, if it wrote anything: `prsm undo` takes it back.
     """
 
     result: str
@@ -64,6 +66,7 @@ class Outcome(Record, frozen=True, kw_only=True):
     commit: str | None = None
     left_out: tuple[Left, ...] = ()
     outside: tuple[Left, ...] = ()
+    act: str | None = None
 
     @property
     def is_over(self) -> bool:
@@ -89,6 +92,7 @@ class Tree(Record, frozen=True, kw_only=True):
         result: The files that the outcome is about, a tree of the parent's shadow.
         outcome: What became of them; while they are being written what is to become.
         region: What of it is merged, files and folders from its top; "." is all, None too.
+        act: The merge as `prsm undo` knows it, but for the files that it writes.
     """
 
     id: str
@@ -107,6 +111,7 @@ class Tree(Record, frozen=True, kw_only=True):
     result: str = ""
     outcome: Outcome | None = None
     region: tuple[str, ...] | None = None
+    act: Act | None = None
 
     @property
     def ref(self) -> str:
@@ -120,13 +125,15 @@ def read(where: Where, key: str, tree_id: str) -> Tree | None:
         given: dict[str, Any] = json.loads((where.place(key, tree_id) / RECORD).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
-    operations = tuple(_operation(one) for one in given.pop("operations"))
+    operations = msgspec.convert(given.pop("operations"), tuple[Operation, ...])
     outcome, region = given.pop("outcome"), given.pop("region", None)
+    act = given.pop("act", None)
     return Tree(
         **given,
         operations=operations,
         outcome=outcome and _outcome(outcome),
         region=None if region is None else tuple(region),
+        act=None if act is None else read_act(act),
     )
 
 
@@ -183,8 +190,3 @@ def _outcome(given: dict[str, Any]) -> Outcome:
     for name in ("conflicts", "left_out", "outside"):
         given[name] = tuple(Left(**one) for one in given.get(name, ()))
     return Outcome(**{**given, "files": tuple(given["files"])})
-
-
-def _operation(given: dict[str, Any]) -> Operation:
-    old, new = (None if one is None else Entry(**one) for one in (given["old"], given["new"]))
-    return Operation(given["root"], given["path"], old, new, tuple(given["ids"]))

@@ -15,7 +15,9 @@ from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
+from prsm_core.workspace.changes.acting import forget, keep, wrote_of
 from prsm_core.workspace.identity import repo_identity
+from prsm_core.workspace.shadow.acts import MERGE
 from prsm_core.workspace.shadow.lock import folder_lock
 from prsm_core.workspace.shadow.whereabouts import LOCK_SECONDS
 from prsm_core.workspace.worktrees import making, merging, records, removing, results
@@ -33,6 +35,7 @@ from prsm_core.workspace.worktrees.records import (
     PARTIAL,
     READY,
     SETTLED,
+    Left,
     Outcome,
     Tree,
 )
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from prsm_core.workspace.shadow.acts import Act
     from prsm_core.workspace.shadow.root import Root
     from prsm_core.workspace.shadow.whereabouts import Where
     from prsm_core.workspace.shadow.worktree import Shadow
@@ -53,6 +57,11 @@ INDEX = "index"  # tells how the files of a worktree were at first
 @contextmanager
 def _silent(_: Sequence[str]) -> Iterator[None]:
     yield
+
+
+def _with_files(act: Act, tree: Tree) -> Act:
+    """Return the act of a merge with the files that it writes."""
+    return replace(act, wrote=tuple(map(wrote_of, tree.operations)))
 
 
 class Whose(Record, frozen=True):
@@ -212,9 +221,16 @@ class Worktrees:
             outcome = replace(outcome, result=CONFLICT, conflicts=all_)
             return self._write(replace(tree, outcome=outcome))
         outcome = replace(outcome, result=done)
-        return self._write(
-            replace(tree, state=MERGING, operations=tuple(operations), outcome=outcome)
-        )
+        tree = replace(tree, state=MERGING, operations=tuple(operations), outcome=outcome)
+        if operations:
+            act = self._shadow.new_act(MERGE, tree.session, what=tree.name)
+            if lost := keep(self._shadow, _with_files(act, tree)):
+                left = tuple(Left(one.path, why) for one, why in lost.items())
+                outcome = replace(outcome, result=CONFLICT, conflicts=left)
+                tree = replace(tree, state=SETTLED, operations=(), outcome=outcome)
+                return self._write(tree)
+            tree = replace(tree, act=act)
+        return self._write(tree)
 
     def _write(self, tree: Tree) -> Tree:
         records.write(self._where, tree)
@@ -236,10 +252,15 @@ class Worktrees:
             lost = merging.carry_out(root, tree.id, tree.operations, top_of=region.top_of)
             if not lost:
                 root.shadow.run("update-ref", f"{tree.ref}/base", tree.result)
+                if tree.act is not None and tree.outcome is not None:
+                    self._shadow.acts.add(_with_files(tree.act, tree))
+                    tree = replace(tree, outcome=replace(tree.outcome, act=tree.act.id))
                 return self._over(replace(tree, base=tree.result))
             conflict = Outcome(result=CONFLICT, branch=tree.branch, conflicts=tuple(lost))
             if (known := tree.outcome) is not None:
                 conflict = replace(known, result=CONFLICT, conflicts=tuple(lost))
+            if tree.act is not None:
+                forget(self._shadow, _with_files(tree.act, tree))
             back = merging.turned(tree.operations)
             tree = replace(tree, state=BACKING, operations=back, outcome=conflict)
             records.write(self._where, tree)
@@ -247,7 +268,7 @@ class Worktrees:
         return self._over(tree)
 
     def _over(self, tree: Tree) -> Tree:
-        return self._write(replace(tree, state=SETTLED, operations=()))
+        return self._write(replace(tree, state=SETTLED, operations=(), act=None))
 
     def has_changed(self, tree_id: str) -> bool:
         """Return whether an agent has changed something since its worktree was made."""

@@ -66,7 +66,7 @@ async def test_an_engine_without_a_run_takes_a_prompt_back_and_its_session_stays
         forked = await team.store.state(made["session"])
         assert (forked.origins[-1].session_id, forked.origins[-1].seq) == (SESSION, before)
         assert (await team.store.sessions())[0].session_id == made["session"]
-        again = await app.undo("restore")
+        again = await app.undo("act")
         assert (again["restored"], (team.workspace / "a").read_text()) == (made["snapshot"], "two")
         assert again["session"] == SESSION == (await team.store.sessions())[0].session_id
         decided = (await app.undo("turn"))["decided"]
@@ -86,7 +86,7 @@ async def test_a_person_takes_a_snapshot_while_an_agent_works_and_undoes_nothing
         async with asyncio.timeout(20):
             await write(agent, team, "a", "one")
             told["taken"] = await door(team).take_snapshot("so far")
-            for what in ("prompt", "restore"):
+            for what in ("prompt", "act"):
                 with pytest.raises(ConfigError) as refused:
                     await door(team).undo(what)
                 assert refused.value.code == "run_open"
@@ -126,7 +126,7 @@ async def test_a_snapshot_is_restored_once_it_was_said_what_that_changes(opened)
         done = await app.restore_snapshot(wanted)
         assert not (team.workspace / "b").exists()
         nothing = await app.restore_snapshot(wanted, dry_run=True)
-        again = await app.undo("restore")
+        again = await app.undo("act")
         assert (team.workspace / "b").read_text() == "two"
         unknown = [await refused(app.restore_snapshot(one)) for one in ("0000000000", "zz")]
     assert told["open"] == "run_open"

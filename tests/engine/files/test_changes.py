@@ -366,7 +366,7 @@ async def test_a_change_is_taken_back_alone_and_its_agent_is_told_why(opened, fo
         await until(lambda: len(found(team, "a")) == 2 and found(team, "b"))
         changes = team.engine.changes.get()
         [first, _, other] = await changes.rows()
-        made = await changes.verdicts.reject(Choice(ids=(first.change.id,)))
+        made, _ = await changes.verdicts.reject(Choice(ids=(first.change.id,)))
         heard.append([(one.path, one.state) for one in made])
         await changes.verdicts.accept(Choice(ids=(other.change.id,)))
         with pytest.raises(ConfigError) as again:

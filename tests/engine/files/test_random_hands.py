@@ -91,9 +91,12 @@ class Town:
             rows = [row for row in await changes.rows() if row.state == PENDING]
             if rows and chance.random() < 0.7:
                 row = chance.choice(rows)
-                decide = chance.choice((changes.verdicts.accept, changes.verdicts.reject))
+                choice = Choice(ids=(row.change.id,))
                 try:
-                    made = await decide(Choice(ids=(row.change.id,)))
+                    if chance.random() < 0.5:
+                        made = await changes.verdicts.accept(choice)
+                    else:
+                        made, _ = await changes.verdicts.reject(choice)
                 except ConfigError as error:
                     if error.code != "agents_write":
                         raise

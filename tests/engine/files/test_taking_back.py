@@ -103,7 +103,7 @@ async def test_a_call_that_has_named_other_files_keeps_nobody_from_taking_back(o
         await until(lambda: team.engine.quiet._holds)
         await team.settled()
         await clock.advance(QUIET_SECONDS)
-        assert [one.state for one in await rejecting] == ["rejected"]
+        assert [one.state for one in (await rejecting)[0]] == ["rejected"]
         over.set()
         assert (await run).status == "completed"
     assert (folder / "a").read_text() == edited()
@@ -133,7 +133,7 @@ async def test_a_command_that_ends_soon_is_waited_for_and_the_next_one_waits(ope
         rejecting = asyncio.ensure_future(changes.verdicts.reject(choice))
         await until(lambda: team.engine.quiet._holds)
         go.set()
-        assert [one.state for one in await rejecting] == ["rejected"]
+        assert [one.state for one in (await rejecting)[0]] == ["rejected"]
         order.append("rejected")
 
     async with opened() as team:

@@ -34,7 +34,9 @@ _FILES: Mapping[str, Command] = {
     "snapshots": Command("/snapshots", "the snapshots of the files, by numbers"),
     "snapshot": Command("/snapshot TEXT", "keep the files as they are now"),
     "restore": Command("/restore NUMBER", "what a restore of a snapshot would change; asks"),
-    "undo": Command("/undo", "take the last restore back; asks"),
+    "undo": Command(
+        "/undo", "take back what was done to files last: a restore, a rejection …; asks"
+    ),
 }
 _SHARED = ("kill", "restart", "stop", "model", *PAGES, "mode", "attach", "fork", "quit")
 LINEAR: Mapping[str, Command] = {

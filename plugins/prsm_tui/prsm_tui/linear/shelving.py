@@ -94,7 +94,7 @@ class Shelving:
     def _undo(self) -> None:
         acts = self._desk.acts
         if acts is not None:
-            self._desk.ask("take the last restore of this folder back", acts.files.undo_restore)
+            self._desk.ask("take back what was done to files last", acts.files.undo_act)
 
     def _label(self, snapshot: str) -> str:
         """Return what lines of a snapshot begin with: it keeps its number."""

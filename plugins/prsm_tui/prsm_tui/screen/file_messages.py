@@ -150,11 +150,11 @@ class SnapshotRestored(ActWanted):
         acts.files.restore(self.snapshot)
 
 
-class RestoreUndone(ActWanted):
-    """The last restore is to be taken back."""
+class ActUndone(ActWanted):
+    """What was done to files last is to be taken back."""
 
-    question = "Take the last restore of this folder back?"
+    question = "Take back what was done to files last?"
 
     def do(self, acts: Acts) -> None:
         """Take it back."""
-        acts.files.undo_restore()
+        acts.files.undo_act()

@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from prsm_tui.keys import SNAPSHOTS
 from prsm_tui.screen.file_messages import (
-    RestoreUndone,
+    ActUndone,
     SnapshotOpened,
     SnapshotRestored,
     SnapshotsOutdated,
@@ -154,8 +154,8 @@ class Snapshots(Place):
         self._text.focus()
 
     def action_undo(self) -> None:
-        """Take the last restore back; asks first."""
-        self.post_message(RestoreUndone())
+        """Take back what was done to files last; asks first."""
+        self.post_message(ActUndone())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Take a snapshot."""

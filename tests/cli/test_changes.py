@@ -217,7 +217,7 @@ def test_a_fork_knows_the_changes_of_its_origin_and_what_is_taken_back_there_is_
     assert (workspace / "a").read_text() == "one\n"
     (workspace / "a").write_text("one\ntwo\n")  # it is wanted after all
     again = prsm("changes", "reject", "--all", "--session", origin, "--yes", "--json")
-    assert json.loads(again.out) == {"changes": []}
+    assert json.loads(again.out) == {"changes": [], "act": None}
     assert (workspace / "a").read_text() == "one\ntwo\n"
     assert listed(prsm, "--session", origin) == {}
     assert listed(prsm, "--session", origin, "--all")["a"]["state"] == "rejected"

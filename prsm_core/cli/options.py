@@ -64,6 +64,14 @@ class _Folder(click.Path):
         return path
 
 
+def _swept(_ctx: click.Context, _param: click.Parameter, folder: str) -> str:
+    """Remove what an act that was killed has left beside files of the folder."""
+    from prsm_core.cli.places import sweep_strays  # not for --help
+
+    sweep_strays(folder)
+    return folder
+
+
 workspace_option = click.option(
     "-C",
     "--workspace",
@@ -72,5 +80,6 @@ workspace_option = click.option(
     show_default=True,
     metavar="DIR",
     help="The folder to work in.",
+    callback=_swept,
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.workspace.identity import repo_identity
+from prsm_core.workspace.shadow.whereabouts import SHADOWS, STRAY, place_of
 
 if TYPE_CHECKING:
     from prsm_core.config import Paths
@@ -23,6 +24,20 @@ def workspace_paths(workspace: str) -> Paths:
 def deletion_notes(state: Path) -> list[Path]:
     """Return the notes of deletions that are not finished; see `sessions/deleting.py`."""
     return sorted((state / DELETIONS).glob("*.json"))
+
+
+def sweep_strays(workspace: str) -> None:
+    """Remove what an act that was killed has left beside files of the working tree.
+
+    Nothing is told: it was never the person's, and the act itself is finished by its next command.
+    """
+    state = workspace_paths(workspace).state
+    if (state / SHADOWS).is_dir():
+        place = place_of(repo_identity(Path(workspace)), state)
+        if any(place.glob(f"roots/*/{STRAY}")):
+            from prsm_core.workspace.shadow.strays import sweep  # few acts are killed
+
+            sweep(place)
 
 
 def workspace_ledger(workspace: str) -> Path:

@@ -53,7 +53,8 @@ class Known(Record, frozen=True, kw_only=True):
             if side.why:
                 stays.append((path, side.why))
             if side.entry != target:
-                files[change.path] = side.entry and Held(side.entry.mode, side.entry.blob)
+                entry = side.entry
+                files[change.path] = None if entry is None else Held(entry.mode, entry.blob)
         modes = [path for path in plan.permissions if self._is_persons(joined(root.path, path))]
         return Sparing(files=files, modes=tuple(modes), stays=tuple(stays))
 

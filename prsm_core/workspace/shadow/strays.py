@@ -14,12 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.workspace.shadow.whereabouts import STRAY
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from prsm_core.workspace.shadow.root import Root
 
-NOTE = "stray"  # beside a root's git directory: the one file that is being prepared elsewhere
 _LEAD, _END = ".prsm-", ".new"
 # What says that a file cannot be prepared in one place, and may be in another.
 _ELSEWHERE = frozenset({errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT})
@@ -30,7 +31,7 @@ def put_in_place(root: Root, path: Path, name: str, make: Callable[[Path], None]
 
     It is called something with `name` meanwhile. Raises OSError, and then the path is as it was.
     """
-    note = root.place / NOTE
+    note = root.place / STRAY
     for folder, is_last in _folders(root, path.parent):
         new = folder / f"{_LEAD}{name}{_END}"
         is_ours = folder == root.place
@@ -84,7 +85,7 @@ def sweep(place: Path) -> None:
 
     `place` is the folder of its shadow. Nothing is waited for, and no git is run.
     """
-    notes = list(place.glob(f"roots/*/{NOTE}"))
+    notes = list(place.glob(f"roots/*/{STRAY}"))
     if not notes:
         return
     with suppress(OSError), (place / "lock").open("rb") as lock:

@@ -18,6 +18,8 @@ LOCK_SECONDS = 30.0  # for another process
 INTENT = "intent.json"  # there from before a restore writes its first file until after its last
 OWED = "owed.json"  # there while what a restore was a part of is not done
 ACT = "act.json"  # there from before an act writes its first file until it is in the list of acts
+SHADOWS = "shadows"  # the folder of all shadows, in that of the state
+STRAY = "stray"  # names, beside a root's git directory, a new file that lies in the person's folder
 PRUNE = "prune"  # there while content is to be removed that no snapshot needs any more
 
 
@@ -57,7 +59,7 @@ class Where(Record, frozen=True):
 def place_of(identity: RepoIdentity, state: Path) -> Path:
     """Return the folder of a working tree's shadow."""
     name = hashlib.sha256(os.fsencode(identity.root)).hexdigest()[:12]
-    return state / "shadows" / identity.key / name
+    return state / SHADOWS / identity.key / name
 
 
 def forget(state: Path, snapshots: Collection[str], *, wait_seconds: float = LOCK_SECONDS) -> int:

@@ -471,14 +471,16 @@ class Shadow:
             raise self._taken_back(safety, error) from error
         self._finish(target, safety, intent)
         self._drop_old()
-        told = {"snapshot": wanted, "spared": spared.files, "stays": spared.stays}
-        return replace(restored, plan=replace(restored.plan, **told))
+        plan = replace(restored.plan, snapshot=wanted, spared=spared.files, stays=spared.stays)
+        return replace(restored, plan=plan)
 
     def _spared(self, target: Snapshot, now: Snapshot, spare: Spare | None) -> _Spared:
         """Return a snapshot with what stays as it is now, which is not kept yet."""
         if spare is None:
             return _Spared(target)
-        roots, files, stays = [], [], []
+        roots: list[RootState] = []
+        files: list[str] = []
+        stays: list[tuple[str, str]] = []
         for state in target.roots:
             before = now.root(state.path)
             if before is not None:

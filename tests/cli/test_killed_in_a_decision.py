@@ -1,4 +1,7 @@
-"""`prsm changes` killed at all it does to files and ledger: both agree after the next command."""
+"""`prsm changes` and `prsm undo` killed at all they do: files and ledger agree afterwards.
+
+And nothing of ours lies in the folder meanwhile that `git add -A` would take along.
+"""
 
 from __future__ import annotations
 
@@ -56,11 +59,17 @@ class Ran:
         )
         assert done.code == 0, done.err
         self.after = every_byte(workspace)
-        for place in (workspace, home):
-            shutil.copytree(place, place.with_suffix(".kept"), symlinks=True)
+        self.keep()
+
+    def keep(self):
+        """Let files and ledger be put back to what they are now."""
+        for place in (self.workspace, self.home):
+            kept = place.with_suffix(".kept")
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(place, kept, symlinks=True)
 
     def put_back(self):
-        """Let files and ledger be as after the run."""
+        """Let files and ledger be as they were kept."""
         for place in (self.workspace, self.home):
             kept = place.with_suffix(".kept")
             for one in place.iterdir():
@@ -80,6 +89,14 @@ class Ran:
         assert done.returncode in {0, -signal.SIGKILL}, done.stderr.decode()
         return done.returncode != 0
 
+    def check_no_strays(self):
+        """Nothing is to be seen in the folder but what was there before, or is there after."""
+        seen = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others"], capture_output=True, check=True
+        )
+        known = {"a", "gone", "run", "new/b", "link"}
+        assert set(filter(None, os.fsdecode(seen.stdout).split("\0"))) <= known
+
     def states(self):
         """Return what the next command says of the changes, by path."""
         done = self.prsm("changes", "list", "--all", "--json")
@@ -97,6 +114,7 @@ def check_rejection(ran, first, each):
     while True:
         ran.put_back()
         was_killed = ran.killed_at(step, "changes", "reject", "--all", "--yes")
+        ran.check_no_strays()
         states, files = ran.states(), every_byte(ran.workspace)
         ends.append(next(iter(states.values())))
         assert set(states.values()) == {ends[-1]}, "all or nothing"
@@ -144,3 +162,34 @@ def test_killed_at_some_steps_an_acceptance_is_whole(ran):
 @pytest.mark.long
 def test_killed_at_every_step_an_acceptance_is_whole(ran):
     check_acceptance(ran, 0, 1)
+
+
+def check_undo(ran, first, each):
+    """An undo of a rejection: it is done in files and ledger, or in neither."""
+    assert ran.prsm("changes", "reject", "--all", "--yes").code == 0
+    ran.keep()
+    ends, step = [], first
+    while True:
+        ran.put_back()
+        was_killed = ran.killed_at(step, "undo", "--yes")
+        ran.check_no_strays()
+        states, files = ran.states(), every_byte(ran.workspace)
+        ends.append(next(iter(states.values())))
+        assert set(states.values()) == {ends[-1]}, "all or nothing"
+        assert files == (ran.after if ends[-1] == "pending" else ran.before), step
+        if not was_killed:
+            break
+        step += each
+    assert (ends[0], ends[-1]) == ("rejected", "pending")
+    assert ends == sorted(ends, reverse=True), "once it has begun it is finished"
+
+
+@pytest.mark.requirement("U27")
+def test_killed_at_some_steps_an_undo_is_finished_or_was_not_begun(ran):
+    check_undo(ran, 3, FEW)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
+def test_killed_at_every_step_an_undo_is_finished_or_was_not_begun(ran, part):
+    check_undo(ran, part, PARTS)

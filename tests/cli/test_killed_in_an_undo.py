@@ -99,6 +99,7 @@ def kill_at_each(undone, worker, first, stride):
     for step in range(first, MOST, stride):
         undone.put_back()
         code = worker(step)
+        assert not [one for one in undone.told.workspace.rglob("*") if ".prsm-" in one.name]
         if code == 0:
             assert undone.check(["snapshot", "list"])
             return ends

@@ -193,6 +193,7 @@ def test_killed_at_every_change_of_a_file_the_next_command_makes_it_whole(tmp_pa
         asked, before, after = _several(scene)
         code = _run_worker(scene, asked, step)
         between = every_byte(scene.folder)
+        assert not [one for one in between if b".prsm-" in os.fsencode(one)], step
         rejecter = scene.rejecter()
         was_begun = rejecter.is_cut_off
         assert was_begun or between in (before, after)

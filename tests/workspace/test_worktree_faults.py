@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from prsm_core.workspace.changes.rejecting import Rejecter
 from prsm_core.workspace.worktrees.records import MERGING, SETTLED
 from tests.workspace.shadow_scene import every_byte
 from tests.workspace.test_worktrees import NOTHING_LEFT, names
@@ -116,6 +117,7 @@ def test_killed_while_it_is_merged_the_next_start_has_all_of_it_or_nothing(tmp_p
         before = scene.bytes()
         is_settled = run_worker(scene, step, "settle")
         was = scene.trees().find(tree.id).state
+        assert not list(scene.folder.rglob(".prsm-*")), "git would take it in"
         if was != MERGING:
             assert scene.bytes() == before or was == SETTLED
         notes = scene.trees().sweep(lambda _: False)
@@ -125,8 +127,11 @@ def test_killed_while_it_is_merged_the_next_start_has_all_of_it_or_nothing(tmp_p
         ends.add(is_merged)
         assert scene.settle(tree).result == "merged"
         assert scene.bytes() == {**every_byte(tree.folder), b"ignored": before[b"ignored"]}
-        assert not list(scene.folder.rglob(".prsm-*"))
+        act = scene.shadow().acts.last()
+        assert act.id == scene.trees().find(tree.id).outcome.act
         assert scene.trees().finish(tree.id)
+        Rejecter(scene.shadow()).undo(act)
+        assert scene.bytes() == before, "a merge that was cut off is undone, too"
         assert names(scene) == NOTHING_LEFT
         assert {**scene.everything(), "refs": ""} == persons
         if is_settled:

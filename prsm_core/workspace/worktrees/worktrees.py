@@ -205,6 +205,7 @@ class Worktrees:
             commit=made.commit,
             left_out=made.left_out,
             outside=parted.outside,
+            act=None if tree.outcome is None else tree.outcome.act,
         )
         done = PARTIAL if parted.outside else MERGED
         tree = replace(tree, state=SETTLED, result=result.tree)

@@ -76,6 +76,23 @@ class ChangeRules:
             assert await store.state("s1", state.position) == state
         assert seen[-1].changes == tuple(await store.changes("s1"))
 
+    async def test_what_was_taken_back_and_is_there_again_is_pending_in_all_that_know_it(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Only that: what was accepted, or committed, stays so."""
+        names = ("f1", "f2", "f3")
+        await store.commit(team.step(None, *(team.changed(name) for name in names)))
+        fork = (await forked(store, 7)).session_id
+        await decide(store, team, f1="rejected", f2="accepted", f3="rejected")
+        await decide(store, team, fork, f3="committed")
+        before = await store.state("s1")
+        await decide(store, team, f1="pending", f2="pending", f3="pending")
+        for session, last in (("s1", "pending"), (fork, "committed")):
+            rows = await store.changes(session)
+            assert states(rows) == {"f1": "pending", "f2": "accepted", "f3": last}
+            assert [row.decided_at for row in rows if row.state == "pending"][0] is None
+        assert states((await store.state("s1", before.position)).changes)["f1"] == "rejected"
+
     async def test_a_fork_has_the_changes_that_its_origin_had(
         self, store: Store, team: Steps
     ) -> None:

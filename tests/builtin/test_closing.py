@@ -1,5 +1,7 @@
 """The end of a run says what of the files waits for a decision, and how to take it back."""
 
+import pytest
+
 from prsm_core.builtin.closing import Changed
 from prsm_core.domain.events import Event
 
@@ -21,8 +23,21 @@ def test_what_could_not_be_taken_back_is_pending_still_and_counted(tmp_path):
     decided = [{"change": one, "state": state} for one, state in states.items()]
     end.note(told("changes_decided", changes=decided))
     end.note(told("changes_decided", changes=[{"change": "b", "state": "accepted"}]))
-    first, _, last = end.lines("s1", str(tmp_path))
+    first, *_, last = end.lines("s1", str(tmp_path))
     assert first == "changes that are pending: files: 2, +2 -0, conflicts: 1, not taken back: 1"
     assert last.startswith("  take them back: prsm changes reject")
     end.note(told("changes_decided", changes=[{"change": "a", "state": "committed"}]))
     assert "not taken back" not in end.lines("s1", str(tmp_path))[0]
+
+
+@pytest.mark.requirement("U27")
+def test_what_is_from_outside_is_counted_apart_and_no_command_takes_it_back(tmp_path):
+    end = Changed()
+    end.note(changed("mine", "outside"))
+    lines = end.lines("s1", str(tmp_path))
+    assert len(lines) == 2
+    assert not [line for line in lines if "reject" in line or "pending" in line]
+    end.note(changed("a"))
+    first, *rest = end.lines("s1", str(tmp_path))
+    assert first == "changes that are pending: files: 1, +1 -0"
+    assert [line for line in rest if line.endswith("--all")]

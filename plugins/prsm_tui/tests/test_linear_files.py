@@ -60,6 +60,25 @@ async def test_changes_are_accepted_by_numbers_and_rejected_after_a_question():
         assert states(app) == {"c1": "accepted", "c2": "rejected"}
 
 
+@pytest.mark.requirement("U27")
+async def test_all_means_the_agents_changes_and_what_is_from_outside_is_decided_by_its_number():
+    app = await team()
+    app.find_change("c3", "mine", None, diff="")
+    async with hearing(app) as ears:
+        await ears.hears("selected: agent 1")
+        ears.type("/changes\n")
+        await ears.hears("change 3: mine")
+        ears.type("/accept all\n")
+        await ears.hears("sure: accept 2 changes of 2 files?")
+        ears.type("1\n")
+        await ears.hears("prsm: accepted: a.py, b.md")
+        assert states(app) == {"c1": "accepted", "c2": "accepted", "c3": "pending"}
+        ears.type("/reject 3\n")
+        await ears.hears("sure: take back the change of mine")
+        ears.type("1\n")
+        await ears.hears("prsm: rejected: mine")
+
+
 async def test_a_comment_is_on_rows_and_those_that_are_kept_go_at_once():
     app = await team()
     async with hearing(app) as ears:

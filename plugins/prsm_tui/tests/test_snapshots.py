@@ -81,7 +81,7 @@ async def test_without_kept_files_the_reason_is_told():
         await eyes.press("f4", "n", "enter")
         await eyes.sees("files are not kept here")
         await eyes.press("u", "y")
-        await eyes.sees("nothing was restored in this folder")
+        await eyes.sees("nothing was restored, rejected or merged in this folder")
         await eyes.press("f3")
         await eyes.sees("changes by file")
         await eyes.press("f3")

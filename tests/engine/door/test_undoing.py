@@ -169,3 +169,43 @@ async def test_what_an_undo_that_was_cut_off_comes_to_is_told_by_the_next_act(op
     )
     assert made["notes"] == [f"{folder}: {finished}"]
     assert again["notes"] == []
+
+
+@pytest.mark.requirement("U27")
+async def test_an_act_is_undone_below_a_run_that_is_open_and_its_agent_is_told(opened):
+    """A person's file and another program's are named by their ids alone, whoever asks for all."""
+    told: dict[str, Any] = {}
+
+    async def master(agent):
+        async with asyncio.timeout(20):
+            app = door(team)
+            await write(agent, team, "a", "one")
+            (team.workspace / "mine").write_text("the person's")
+            await write(agent, team, "b", "two")
+            before = {name: (team.workspace / name).read_text() for name in ("a", "b", "mine")}
+            [outside] = [one for one in await app.changes() if one["how"] == "outside"]
+            made = await app.reject()
+            told["rejected"] = {one["path"]: one["state"] for one in made}
+            assert (team.workspace / "mine").exists()
+            acts = {one["act"] for one in made}
+            assert [one["path"] for one in await app.accept([outside["change"]])] == ["mine"]
+            assert list((await app.commit_changes(dry_run=True))["commits"]) == []
+            undone = await app.undo("act")
+            told["undone"] = {one["path"]: one["state"] for one in undone["decided"]}
+            assert {name: (team.workspace / name).read_text() for name in before} == before
+            again = await app.undo("act", undone["act"])
+            told["again"] = {one["path"]: one["state"] for one in again["decided"]}
+            assert not (team.workspace / "a").exists()
+            assert len(acts) == 1
+            with pytest.raises(ConfigError) as unknown:
+                await app.undo("act", "0123456789")
+            assert unknown.value.code == "unknown_act"
+            told["heard"] = (await agent.outcome("get_budget", {})).text
+            await agent.complete()
+
+    async with opened(check=False) as team:
+        assert (await team.run("begin", master=master)).status == "completed"
+    both = {"a": "rejected", "b": "rejected"}
+    pending = {"a": "pending", "b": "pending"}
+    assert (told["rejected"], told["undone"], told["again"]) == (both, pending, both)
+    assert "is there again" in str(told["heard"])

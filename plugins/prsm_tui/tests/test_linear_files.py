@@ -71,7 +71,7 @@ async def test_all_means_the_agents_changes_and_what_is_from_outside_is_decided_
         ears.type("/accept all\n")
         await ears.hears("sure: accept 2 changes of 2 files?")
         ears.type("1\n")
-        await ears.hears("prsm: accepted: a.py, b.md")
+        await ears.hears("a.py is accepted", "b.md is accepted")
         assert states(app) == {"c1": "accepted", "c2": "accepted", "c3": "pending"}
         ears.type("/reject 3\n")
         await ears.hears("sure: take back the change of mine")

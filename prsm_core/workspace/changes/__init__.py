@@ -7,7 +7,9 @@ tracker      what changed between two looks, over all roots of a folder
 looking      one look at a root, by an index of its own
 storing      contents of changes kept, and their lines counted
 attribution  whose a change is, from the calls that could have made it
-rejecting    changes taken back, each alone; an intent first
+acting       an act carried out: what it overwrites is kept, and its intent is written, first
+rejecting    changes taken back, each alone, and acts
+sparing      the person's part of what a restore would take back
 merging      what a file would be without one change
 tracing      which change a line of a file is from
 writing      one file written whole

@@ -20,7 +20,9 @@ retention  which snapshots before prompts go
 keeping    snapshots as commits and refs
 securing   what they borrow from history, taken in before git throws it away
 lock       one process at a time
-journal    a restore that is under way, the last one, and what it was a part of
+journal    a restore that is under way, and what it was a part of
+acts       what PRSM did to files, and what takes each act back
+strays     where a new file is prepared, and what a death leaves of it
 written    what was written, told to those who look for changes
 exporting  a snapshot written as a folder
 importing  … and taken in, from anybody

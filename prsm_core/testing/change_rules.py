@@ -90,7 +90,7 @@ class ChangeRules:
         for session, last in (("s1", "pending"), (fork, "committed")):
             rows = await store.changes(session)
             assert states(rows) == {"f1": "pending", "f2": "accepted", "f3": last}
-            assert [row.decided_at for row in rows if row.state == "pending"][0] is None
+            assert next(row.decided_at for row in rows if row.state == "pending") is None
         assert states((await store.state("s1", before.position)).changes)["f1"] == "rejected"
 
     async def test_a_fork_has_the_changes_that_its_origin_had(

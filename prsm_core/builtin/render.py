@@ -244,11 +244,12 @@ class Renderer:
         result, who = data.raw("result"), self.name(event.agent)
         if result == "nothing":
             return ()
+        undo = f"; undo it: prsm undo {data.exact('act')}" if data.raw("act") else ""
         if result == "merged":
-            return (f"the worktree of {who} is merged",)
+            return (f"the worktree of {who} is merged{undo}",)
         why = f": {data.line('why')}" if data.raw("why") else ""
         branch = f", on the branch {data.exact('branch')}" if data.raw("branch") else ""
-        how = "merged in part, the rest is" if result == "partial" else "not merged"
+        how = f"merged in part{undo}, the rest is" if result == "partial" else "not merged"
         lines = [f"the worktree of {who} is {how}{branch}{why}"]
         for name, head in (("conflicts", "conflict"), ("outside", "not merged")):
             made = data.raw(name)

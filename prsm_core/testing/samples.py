@@ -191,6 +191,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
             "left_out": [],
             "outside": [],
             "why": None,
+            "act": None,
         },
     ),
     ("budget_warned", None, {"kind": "tokens", "used": 80, "limit": 100, **_BUDGET}),

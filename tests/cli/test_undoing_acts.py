@@ -8,6 +8,8 @@ import shutil
 
 import pytest
 
+from prsm_core.cli.changes.deciding import staying
+from prsm_core.cli.changes.knowing import known_changes
 from prsm_core.cli.places import workspace_ledger
 from prsm_core.domain.changes import FileChange
 from prsm_core.domain.steps import Step
@@ -244,3 +246,17 @@ def test_any_next_command_removes_what_a_killed_act_left_beside_files(told):
     (place / "stray").write_bytes(bytes(theirs))
     assert told.prsm("tree").code == 0
     assert theirs.exists(), "whatever the note says"
+
+
+def test_what_is_not_taken_along_is_marked_before_a_person_is_asked(told):
+    told.say("one")
+    told.write_outside("mine", "the person's\n")
+    workspace = str(told.workspace)
+    known = asyncio.run(known_changes(workspace, None, (), None, None))
+    assert [row.change.path for row in known.rows] == ["a"]
+    marked, counted = staying(known)
+    assert marked.lstrip().startswith("= ")
+    assert "mine" in marked
+    assert counted.endswith(": 1")
+    one = asyncio.run(known_changes(workspace, None, (known.rows[0].change.id,), None, None))
+    assert staying(one) == []

@@ -45,13 +45,11 @@ def undo(
 ) -> None:
     """Take back what PRSM did last to the files of this folder, or what an option or ID says.
 
-    Whatever writes files is an act: a rejection, the merge of a worktree, a restore, and an undo.
-    It keeps what it writes over or deletes, and prints its id. ID is that of an act, which is
-    undone; of a change, which is rejected; or of a snapshot, which is restored. An undo is an act,
-    too: a second `prsm undo` does it again.
-
-    The undo of a rejection or a merge writes only its files. What was edited since is merged; what
-    does not merge stays, is named, and the exit code is 1. Rejected changes are pending again.
+    Whatever writes files is an act: a rejection, a merge, a restore, an undo. It keeps what it
+    writes over, and prints its id. ID is that of an act, which is undone; of a change, which is
+    rejected; or of a snapshot, which is restored. A second `prsm undo` undoes the first. That of a
+    rejection or a merge writes only its files. What was edited since is merged, or stays, is named,
+    and the exit code is 1. Rejected changes are pending again.
 
     With --prompt the files and what is staged are as they were before the prompt, and the newest
     session is one that begins as the conversation was then: it is gone on with. What is known to be
@@ -63,32 +61,25 @@ def undo(
     _check({**ways, "--list": lists}, session, keep_files=keep_files, files_only=files_only)
     if mine and (prompt is None or keep_files):
         raise click.UsageError("--mine is of the files of --prompt")
+    asking = {"is_sure": yes, "as_json": as_json}
     if prompt is not None:
-        from prsm_core.cli.snapshots.undoing import Undoing, undo_prompt
-
-        request = Undoing(
-            workspace=workspace,
-            session=session,
-            wanted=prompt,
-            files=not keep_files,
-            conversation=not files_only,
-            mine=mine,
-            is_sure=yes,
-            as_json=as_json,
-        )
-        ctx.exit(undo_prompt(request))
+        parts = {"files": not keep_files, "conversation": not files_only, "mine": mine}
+        ctx.exit(_undo_prompt(workspace, session, prompt, **parts, **asking))
     from prsm_core.cli.changes import undoing
 
     if lists:
         undoing.print_acts(workspace, as_json=as_json)
     elif turn:
-        ctx.exit(undoing.undo_turn(workspace, session, is_sure=yes, as_json=as_json))
+        ctx.exit(undoing.undo_turn(workspace, session, **asking))
     else:
-        goes_back = not files_only
-        code = undoing.undo_wanted(
-            workspace, session, wanted, conversation=goes_back, is_sure=yes, as_json=as_json
-        )
-        ctx.exit(code)
+        goes = not files_only
+        ctx.exit(undoing.undo_wanted(workspace, session, wanted, conversation=goes, **asking))
+
+
+def _undo_prompt(workspace: str, session: str | None, prompt: str, **how: bool) -> int:
+    from prsm_core.cli.snapshots.undoing import Undoing, undo_prompt
+
+    return undo_prompt(Undoing(workspace=workspace, session=session, wanted=prompt, **how))
 
 
 def _check(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.workspace.changes import acting, merging
+from prsm_core.workspace.changes.records import FILE_BYTES
 from prsm_core.workspace.changes.rejecting import Rejecter
 from prsm_core.workspace.shadow.acts import RESTORE, UNDO, Act, Verdict, as_of
 from prsm_core.workspace.shadow.git import GitFailedError
@@ -115,15 +115,15 @@ def test_what_is_ignored_by_now_comes_back_with_what_a_person_wrote_there(scene)
     assert scene.read("build.log") == "an agent's\n"
 
 
-def test_what_is_too_large_to_be_kept_is_not_written(scene, monkeypatch):
+def test_what_is_too_large_to_be_kept_is_not_written(scene):
     tracker = scene.begin()
     scene.write("a", "1\n")
     asked = wanted(found_by(tracker).found)
-    monkeypatch.setattr(merging, "FILE_BYTES", 10)
-    scene.write("a", "a person's file that has grown\n")
+    with scene.write("a", "a person's file that has grown\n").open("r+b") as file:
+        file.truncate(FILE_BYTES + 1)
     rejection = scene.rejecter().reject("s", asked)
     assert (rejection.acted.id, rejection.decided[0].state) == (None, "unmerged")
-    assert scene.read("a") == "a person's file that has grown\n"
+    assert (scene.folder / "a").stat().st_size == FILE_BYTES + 1
 
 
 def test_where_nothing_more_can_be_kept_an_act_is_refused_and_nothing_changes(scene):
@@ -223,14 +223,13 @@ def test_decisions_are_as_of_any_snapshot(steps, data):
         assert (made[0].new if made else state) == taken[number]
 
 
-def test_old_acts_are_forgotten_with_what_they_kept(scene, monkeypatch):
-    monkeypatch.setattr(acting, "KEPT", 2)
+def test_old_acts_are_forgotten_with_what_they_kept(scene):
     scene.write("a", "1\n")
     tracker = scene.begin()
     for number in range(4):
         scene.write("a", f"{number + 2}\n")
         found = found_by(tracker).found
-        scene.rejecter().reject("s", wanted(found))
+        Rejecter(scene.shadow(), most=2).reject("s", wanted(found))
         stored(scene)
     kept = [act.id for act in scene.shadow().acts.all()]
     assert len(kept) <= 3

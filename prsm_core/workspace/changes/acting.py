@@ -62,10 +62,14 @@ class Acted(NamedTuple):
 
 
 class Acting:
-    """Carries acts out in a folder; every method blocks. Raises PrsmError, and OSError."""
+    """Carries acts out in a folder; every method blocks. Raises PrsmError, and OSError.
 
-    def __init__(self, shadow: Shadow) -> None:
+    Of those that are done the newest are kept, `most` of them.
+    """
+
+    def __init__(self, shadow: Shadow, *, most: int = KEPT) -> None:
         self._shadow = shadow
+        self._most = most
         self._intent = shadow.place / ACT
 
     @property
@@ -162,7 +166,7 @@ class Acting:
 
     def _trim(self) -> None:
         """Forget what was done many acts ago."""
-        old = [act for act in self._shadow.acts.all()[:-KEPT] if not act.owed]
+        old = [act for act in self._shadow.acts.all()[: -self._most] if not act.owed]
         for act in old:
             forget(self._shadow, act)
         self._shadow.acts.drop(old)

@@ -72,7 +72,7 @@ class Acted(Told):
                     Step(
                         step_id=f"outside-{path}",
                         session_id=session,
-                        run_id=info.run_id,
+                        run_id=info.run_id or "",
                         agent_id=None,
                         at=1.0,
                         writes=(FileChanged(change=change),),

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from prsm_core.domain.changes import ACCEPTED, PENDING
-from prsm_core.workspace.changes.rejecting import REJECTED, UNMERGED
+from prsm_core.domain.changes import ACCEPTED, PENDING, REJECTED, UNMERGED
 from tests.workspace.changes_scene import Tracked, stored, wanted
 from tests.workspace.test_snapshot_sequences import Play, needs_git
 

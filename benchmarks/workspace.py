@@ -33,9 +33,9 @@ BYTES = 3_000  # of a file, about
 EDITED = 300
 SINCE = 30  # files written between a snapshot and the way back
 LATER, FIRST, RESTORE, DISK = 1.3, 0.15, 0.6, 1.1  # goals
-SCAN, NAMED = 1.3, 0.15
+SCAN, NAMED, WAIT = 1.3, 0.15, 1.5
 AGENTS, SECONDS = 10, 4  # agents that each have one call a second; seconds of that
-CORES = 0.3  # of one, for the looks at what they change
+CORES = 0.6  # of one, for the looks at what they change: twice of 0.3, when none came before calls
 HELPER_BYTES = 12 * 2**20
 MILLI, KIB = 1e3, 1024
 _EXPENSIVE = 3  # pairs of what takes seconds
@@ -75,6 +75,7 @@ def measure(plan: Plan) -> list[Finding]:
             _compared("a scan after a shell call", scene.scan, scene.status, plan, SCAN),
             _compared("a scan that finds nothing", scene.idle_scan, scene.status, plan, SCAN),
             _compared("a call that names its file", scene.named, scene.status, plan, NAMED),
+            _compared("a first call, until it is let in", scene.let_in, scene.waited, few, WAIT),
             scene.disk(),
             scene.many(),
             *asyncio.run(helper_memory()),
@@ -92,6 +93,13 @@ def _cost(work: Callable[[], object]) -> float:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     children = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return (time.process_time() - began + children) * MILLI
+
+
+def _waited(work: Callable[[], object]) -> float:
+    """Return the time that passes in ms."""
+    began = time.perf_counter()
+    work()
+    return (time.perf_counter() - began) * MILLI
 
 
 class _Scene:
@@ -221,22 +229,24 @@ class _Scene:
         """Look at what ten agents change who each have one call a second, half by name.
 
         What an engine does in a second of that: a look before and one behind each call that names
-        its file, and as many scans as may be, each of which finds what calls have changed. The time
-        is that of the CPU: that others are at work on it changes little.
+        its file, a scan before each other one, and one when a quarter of a second has passed since
+        the last. Each finds what calls have changed. The time is that of the CPU: that others are
+        at work on it changes little.
         """
         tracker, costs = self._tracked(), []
-        a_second = int(1 / APART_SECONDS)
         for _ in range(SECONDS):
-            cost = 0.0
+            cost, looked = 0.0, 0.0
             for number in range(AGENTS):
+                now = number / AGENTS
                 name = self._files[next(self._numbers) % len(self._files)]
+                if number % 2 == 0 or now >= looked + APART_SECONDS:
+                    cost += _cost(lambda: tracker.settle(tracker.scan()))
+                    looked = now
                 if number % 2:
                     cost += _cost(lambda name=name: tracker.observe([name]))  # type: ignore[misc]
                 self._write(name)
                 if number % 2:
                     cost += _cost(lambda name=name: tracker.observe([name]))  # type: ignore[misc]
-                if number * a_second // AGENTS != (number + 1) * a_second // AGENTS:
-                    cost += _cost(lambda: tracker.settle(tracker.scan()))
             costs.append(cost / MILLI)
         return Finding(
             benchmark="workspace",
@@ -248,15 +258,27 @@ class _Scene:
 
     def _tracked(self) -> Tracker:
         if self._tracker is None:
-            self._tracker = Tracker(
-                self._shadow,
-                "benchmark",
-                tick=lambda: next(self._numbers),
-                new_id=lambda: f"{next(self._numbers):08x}",
-            )
+            self._tracker = self._new_tracker("benchmark")
             self._tracker.begin()
         self._tracker.settle(self._tracker.scan())
         return self._tracker
+
+    def _new_tracker(self, name: str) -> Tracker:
+        return Tracker(
+            self._shadow,
+            name,
+            tick=lambda: next(self._numbers),
+            new_id=lambda: f"{next(self._numbers):08x}",
+        )
+
+    def let_in(self) -> float:
+        """Wait as the first call of a session does, behind the snapshot of its prompt."""
+        self._shadow.take()
+        return _waited(self._new_tracker(f"session {next(self._numbers)}").begin)
+
+    def waited(self) -> float:
+        """Wait for git to tell what differs."""
+        return _waited(lambda: self._git("status", "--porcelain", "-z", "-uall"))
 
     def status(self) -> float:
         """Ask git what differs."""

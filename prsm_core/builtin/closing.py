@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin.table import format_table
-from prsm_core.domain.changes import OPEN_STATES, UNMERGED
+from prsm_core.domain.changes import OPEN_STATES, UNMERGED, UNSURE
 from prsm_core.domain.usage import Spent
 from prsm_core.engine.journal.views import walk_tree
 from prsm_core.kit.text import escape_command, escape_exact, first_line, format_duration
@@ -183,6 +183,7 @@ class Changed:
         parts = [f"files: {len({one['path'] for one in found})}", f"+{added} -{removed}"]
         for what, some in (
             ("conflicts", [one for one in found if one["beside"]]),
+            ("maybe yours (?)", [one for one in found if one["how"] in UNSURE]),
             ("not taken back", [one for one in found if one["change"] in self._unmerged]),
         ):
             parts += [f"{what}: {len({one['path'] for one in some})}"] if some else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.changes import UNSURE
 from prsm_core.domain.permissions import RULE_CLASSES
 from prsm_core.kit.text import (
     command_lines,
@@ -231,7 +232,8 @@ class Renderer:
     def _file(self, event: Event, data: _Fields) -> Sequence[str]:
         size = f"+{data.raw('added') or 0} -{data.raw('removed') or 0}"
         agents = _texts(data.raw("agents")) or ([event.agent] if event.agent else [])
-        who = " or ".join(self.name(agent) for agent in agents) or "somebody outside"
+        mark = "?" if data.raw("how") in UNSURE else ""
+        who = " or ".join(f"{self.name(one)}{mark}" for one in agents) or "somebody outside"
         line = f"{who} {data.exact('kind')} {data.exact('path')} ({size})"
         beside = _texts(data.raw("beside"))
         if not beside:

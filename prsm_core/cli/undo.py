@@ -20,6 +20,9 @@ from prsm_core.cli.options import json_option, workspace_option
     "newest, 2 the one before it; or the snapshot that was taken before it.",
 )
 @click.option("--turn", is_flag=True, help="The pending changes of the turn that changed last.")
+@click.option(
+    "--possible", is_flag=True, help="Of --turn: also what you may have made, marked with ?."
+)
 @click.option("--list", "lists", is_flag=True, help="List what can be undone, newest first.")
 @click.option("--keep-files", is_flag=True, help="Of a prompt: only the conversation goes back.")
 @click.option("--files-only", is_flag=True, help="Only the files go back, and no conversation.")
@@ -35,6 +38,7 @@ def undo(
     prompt: str | None,
     turn: bool,
     lists: bool,
+    possible: bool,
     keep_files: bool,
     files_only: bool,
     mine: bool,
@@ -61,6 +65,8 @@ def undo(
     _check({**ways, "--list": lists}, session, keep_files=keep_files, files_only=files_only)
     if mine and (prompt is None or keep_files):
         raise click.UsageError("--mine is of the files of --prompt")
+    if possible and not turn:
+        raise click.UsageError("--possible is of --turn")
     asking = {"is_sure": yes, "as_json": as_json}
     if prompt is not None:
         parts = {"files": not keep_files, "conversation": not files_only, "mine": mine}
@@ -70,7 +76,7 @@ def undo(
     if lists:
         undoing.print_acts(workspace, as_json=as_json)
     elif turn:
-        ctx.exit(undoing.undo_turn(workspace, session, **asking))
+        ctx.exit(undoing.undo_turn(workspace, session, with_possible=possible, **asking))
     else:
         goes = not files_only
         ctx.exit(undoing.undo_wanted(workspace, session, wanted, conversation=goes, **asking))

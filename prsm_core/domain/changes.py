@@ -14,6 +14,11 @@ PENDING, ACCEPTED, REJECTED, UNMERGED = "pending", "accepted", "rejected", "unme
 COMMITTED = "committed"  # accepted, and in a commit of the person's repository
 OPEN_STATES = frozenset({PENDING, UNMERGED})  # in which something can be decided
 
+# How it is known whose a change is.
+NAMED, SHARED, SOLE = "named", "shared", "sole"
+REGION, POSSIBLE, OUTSIDE = "region", "possible", "outside"
+UNSURE = frozenset({POSSIBLE, REGION})  # no call explains it: a person may have made it
+
 _ESCAPED = re.compile(r"\\(?:\\|x([0-9a-f]{2}))")
 
 
@@ -38,7 +43,14 @@ class FileChange(Record, frozen=True, gc=False, kw_only=True):
         old_mode, new_mode: As git has them; None where there is no file.
         before, after: Ids of contents; None where there is no file, "" where it is not kept.
         added, removed: Lines; None where it is no text, or not kept.
-        how: named, sole, region, shared or outside.
+        how: How it is known whose it is:
+            named: The arguments of a call explain it.
+            shared: Those of calls of several agents do.
+            sole: It comes from a worktree that its agent has for itself.
+            region: A call of one agent ran that does not explain it, in a folder that is leased
+                to the agent.
+            possible: Calls ran that do not explain it.
+            outside: No call ran that could have made it.
         authors: Who may have made it, the likeliest first; none where it came from outside.
         beside: Agents that are on the same file, "" for outside: it is a conflict.
         note: Why a content is not kept.
@@ -65,6 +77,11 @@ class FileChange(Record, frozen=True, gc=False, kw_only=True):
     def author(self) -> Author | None:
         """The likeliest author."""
         return self.authors[0] if self.authors else None
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether a person may have made it, though agents may have: shown by a `?`."""
+        return self.how in UNSURE
 
 
 class ChangeRow(Record, frozen=True, gc=False, kw_only=True):

@@ -138,7 +138,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "question_answered": "the question is answered, or nobody could",
     "progress_reported": "how far an agent says it is",
     "file_changed": "a file is another: lines added and removed, by which `call`, and `how` that is"
-    " known; `beside` are others who are on the file",
+    " known: named, shared, sole, region, possible or outside; `beside` are others who are on the"
+    " file",
     "changes_decided": "a person accepts changes, has taken them back, or has undone that; each has"
     " its `state`",
     "snapshot_taken": "files are kept as they are; `unquiet` are those who may have written then",

@@ -275,12 +275,14 @@ class AppHandle(Protocol):
         are escaped), `repository`, the one in the folder that it is of, or "", `kind` (added,
         modified or deleted), `old_mode`, `new_mode`, `before` and `after` (ids of contents; "":
         it is not kept, and `note` says why), `added` and `removed` lines, or None; `how` it is
-        known whose it is: named (its call said the path), sole, region, shared (several may have
-        made it) or outside; `agent`, `name`, `call` and `turn` of the likeliest author, and
-        `authors`, all of them; `beside`, who else is on the file, which is a conflict: an agent
-        None is a person or another program; `state`: pending, accepted, committed (`why` is the
-        commit then), rejected, or unmerged, which is one that could not be taken back because of
-        `why`; `at` and `decided_at` in Unix seconds.
+        known whose it is: named (a call's arguments explain it), shared (those of several agents
+        do), sole (it comes from a worktree of its agent's own), possible or region (calls ran that
+        do not explain it, of region in a folder that is leased to the agent) or outside; `agent`,
+        `name`, `call` and `turn` of the likeliest author, and `authors`, all of them; `beside`,
+        who else is on the file, which is a conflict: an agent None is a person or another program;
+        `state`: pending, accepted, committed (`why` is the commit then), rejected, or unmerged,
+        which is one that could not be taken back because of `why`; `at` and `decided_at` in Unix
+        seconds.
         """
         ...
 
@@ -307,15 +309,21 @@ class AppHandle(Protocol):
         ...
 
     async def reject(
-        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        call: str | None = None,
+        possible: bool = False,
     ) -> Sequence[Mapping[str, Any]]:
         """Take changes back, each alone: what came later stays. Return what was decided.
 
         What does not merge with later edits stays as it is, and is `unmerged`. `undo` takes it back
         by the `act` of each answer. The agents are told,
         if they are still at work. Changes are named as for `accept`; one that may be of another
-        agent, too, is not among those of an agent. Raises ConfigError as that does, and PrsmError
-        where git is not there or the folder cannot be written.
+        agent, too, is not among those of an agent. What a person may have made, which is told as
+        possible or region, is meant by its id, or with `possible`. Raises ConfigError as that does,
+        and PrsmError where git is not there or the folder cannot be written.
         """
         ...
 
@@ -327,8 +335,11 @@ class AppHandle(Protocol):
         files: bool = True,
         conversation: bool = True,
         mine: bool = False,
+        possible: bool = False,
     ) -> Mapping[str, Any]:
         """Take back a `prompt`, the pending changes of the last `turn`, or an `act`.
+
+        Of a turn those that a person may have made are meant with `possible` only.
 
         A prompt is `wanted` by its number, 1 for the newest, or by the `id` of the snapshot before
         it, as `ID@POSITION` where that was before several; None: the newest. Of it the `files` go
@@ -394,7 +405,8 @@ class AppHandle(Protocol):
         session. No hook runs. With `dry_run` it is only said what would be done.
 
         Returns `commits`, each with `commit`, its id (None in a dry run), `repository`, `subject`,
-        `message`, `agents` (`agent`, `name`), `changes` (ids) and `files`; `left`, each a `change`,
+        `message`, `agents` (`agent`, `name`), whether it is `possible` and no more that they made
+        it, which is in commits of its own, `changes` (ids) and `files`; `left`, each a `change`,
         its `path`, and `why` it is in none; and `held`: each a `change`, its `path`, and the
         `commit` that has it already, HEAD. Raises ConfigError, with nothing done, for ids as
         `accept` does, or for one that is not accepted yet (code `not_accepted`); where git does

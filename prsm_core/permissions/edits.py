@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 EDIT_TOOLS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
-_OLD, _NEW = ("old_string", "find", "old_text"), ("new_string", "replace", "new_text", "new_source")
-_WHOLE = ("content", "text")
+# What tools call the text that is replaced, the one in its place, all of a file, and the file.
+OLD, NEW = ("old_string", "find", "old_text"), ("new_string", "replace", "new_text", "new_source")
+WHOLE = ("content", "text")
 _PATHS = ("file_path", "path")
 _MARKS = ("@@", "*** ")  # of a unified diff, of a patch as Codex writes it
 _FILE = re.compile(r"\*\*\* (Add|Delete) File: (.+)")
@@ -52,7 +53,7 @@ def find_change(
         return _of_diff(diff.splitlines(), arguments, files)
     if (change := _of_edits([arguments], arguments, files)) is not None:
         return change
-    text = _text(arguments, _WHOLE)
+    text = _text(arguments, WHOLE)
     return None if text is None else _of_whole(text.splitlines(), arguments, files)
 
 
@@ -94,7 +95,7 @@ class _Replacement(Record, frozen=True):
 
     @classmethod
     def find(cls, edit: Mapping[str, Any]) -> Self | None:
-        old, new = _text(edit, _OLD), _text(edit, _NEW)
+        old, new = _text(edit, OLD), _text(edit, NEW)
         if old is None and new is None:
             return None
         return cls(old or "", new or "", edit.get("replace_all") is True)

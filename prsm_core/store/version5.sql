@@ -14,7 +14,7 @@ CREATE TABLE file_changes (
   "after"    TEXT,
   added      INTEGER,            -- lines; NULL: not known
   removed    INTEGER,
-  how        TEXT NOT NULL,      -- named | sole | region | shared | outside
+  how        TEXT NOT NULL,      -- named | shared | sole | region | possible | outside
   agent_id   TEXT,               -- the likeliest; NULL: a person, or another program
   call_id    TEXT,
   turn_id    TEXT,

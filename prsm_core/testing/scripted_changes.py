@@ -131,10 +131,15 @@ class ScriptedChanges:
         return self._decide(accepted(self._chosen(changes, agent, call)))
 
     async def reject(
-        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        call: str | None = None,
+        possible: bool = False,
     ) -> Sequence[Mapping[str, Any]]:
         """Take changes back: all of them merge."""
-        rows = self._chosen(changes, agent, call)
+        rows = self._chosen(changes, agent, call, is_sure=not possible)
         return self._decide([Decision(r.change.id, r.change.path, REJECTED) for r in rows])
 
     async def undo(
@@ -145,11 +150,12 @@ class ScriptedChanges:
         files: bool = True,
         conversation: bool = True,
         mine: bool = False,
+        possible: bool = False,
     ) -> Mapping[str, Any]:
         """Take the last turn's changes back; nothing is kept that another undo would need."""
         check_way(what)
         if what == "turn":
-            rows = of_last_turn(self.change_rows)
+            rows = of_last_turn(self.change_rows, with_possible=possible)
             made = [Decision(r.change.id, r.change.path, REJECTED) for r in rows]
             return {**told(None, None, None), "decided": self._decide(made)}
         if self.has_open_run:
@@ -255,9 +261,12 @@ class ScriptedChanges:
         agent: str | None,
         call: str | None,
         states: Collection[str] = OPEN_STATES,
+        *,
+        is_sure: bool = False,
     ) -> Sequence[ChangeRow]:
         agents = None if agent is None else frozenset({self._resolve(agent)})
-        return choose(self.change_rows, Choice(ids=tuple(ids), agents=agents, call=call), states)
+        choice = Choice(ids=tuple(ids), agents=agents, call=call, is_sure=is_sure)
+        return choose(self.change_rows, choice, states)
 
     def _decide(self, made: Sequence[Decision]) -> Sequence[Mapping[str, Any]]:
         by_id = {one.id: one for one in made}

@@ -59,8 +59,8 @@ def test_changes_are_listed_with_their_agents_and_shown_as_a_patch(prsm, ran):
     found = listed(prsm)
     assert {path: (one["name"], one["kind"], one["how"]) for path, one in found.items()} == {
         "a": ("w1", "modified", "named"),
-        "b": ("w1", "added", "sole"),
-        "run": ("w1", "modified", "sole"),
+        "b": ("w1", "added", "possible"),
+        "run": ("w1", "modified", "possible"),
     }
     assert set(listed(prsm, "--agent", "master")) == set(found), "an agent's are those below it too"
     table = prsm("changes", "list")
@@ -107,10 +107,12 @@ def test_the_end_of_a_run_tells_what_is_pending_and_the_command_that_takes_it_ba
     prsm, ran, workspace
 ):
     [command] = [line for line in ran.err.splitlines() if "prsm changes reject" in line]
-    assert "changes that are pending: files: 3, +2 -0" in ran.err
+    assert "changes that are pending: files: 3, +2 -0, maybe yours (?): 2" in ran.err
     args = command.partition("prsm ")[2].split()
     assert prsm(*args, "--yes").code == 0
     assert (workspace / "a").read_text() == "one\n"
+    assert set(listed(prsm)) == {"b", "run"}, "no call explains what a command did"
+    assert prsm(*args, "--yes", "--possible").code == 0
     assert not (workspace / "b").exists()
     assert listed(prsm) == {}
     assert {one["state"] for one in listed(prsm, "--all").values()} == {"rejected"}
@@ -121,7 +123,8 @@ def test_one_is_accepted_and_one_is_taken_back(prsm, ran, workspace):
     found = listed(prsm)
     accepted = json.loads(prsm("changes", "accept", found["b"]["change"], "--json").out)
     assert [one["state"] for one in accepted["changes"]] == ["accepted"]
-    done = json.loads(prsm("changes", "reject", "--agent", "w1", "--yes", "--json").out)
+    args = ("--agent", "w1", "--possible", "--yes", "--json")
+    done = json.loads(prsm("changes", "reject", *args).out)
     assert {one["path"]: one["state"] for one in done["changes"]} == {
         "a": "rejected",
         "run": "rejected",
@@ -136,12 +139,75 @@ def test_one_is_accepted_and_one_is_taken_back(prsm, ran, workspace):
 
 def test_what_later_edits_touch_stays_is_told_and_stays_pending(prsm, ran, workspace):
     (workspace / "a").write_text("one\ntwo and more\n")
-    done = prsm("changes", "reject", "--all", "--yes")
+    done = prsm("changes", "reject", "--all", "--possible", "--yes")
     assert done.code == 1
     assert "of a stays: later edits touched the same lines" in done.err
     assert (workspace / "a").read_text() == "one\ntwo and more\n"
     assert not (workspace / "b").exists()
     assert {path: one["state"] for path, one in listed(prsm).items()} == {"a": "unmerged"}
+
+
+@pytest.mark.requirement("U27")
+@pytest.mark.parametrize(
+    "command", [("reject", "--all"), ("reject", "--agent", "w1"), ("undo", "--turn")]
+)
+def test_what_the_person_may_have_made_stays_unless_they_say_otherwise(
+    prsm, ran, workspace, command
+):
+    done = prsm(*command, "--yes")
+    assert done.code == 0, done.err
+    assert "(?): 2; --possible takes them back, too" in done.err
+    assert (workspace / "a").read_text() == "one\n"
+    assert (workspace / "b").read_text() == "made\n"
+    assert {one["how"] for one in listed(prsm).values()} == {"possible"}
+    again = prsm(*command, "--yes", "--json")
+    assert (again.code, json.loads(again.out)["changes"]) == (0, [])
+    assert prsm(*command, "--possible", "--yes").code == 0
+    assert not (workspace / "b").exists()
+    assert listed(prsm) == {}
+
+
+@pytest.mark.requirement("U27")
+def test_what_the_person_may_have_made_is_taken_back_by_its_id(prsm, ran, workspace):
+    assert prsm("reject", listed(prsm)["b"]["change"], "--yes").code == 0
+    assert not (workspace / "b").exists()
+    assert set(listed(prsm)) == {"a", "run"}
+
+
+@pytest.mark.requirement("U27")
+def test_what_the_person_may_have_made_has_a_mark_wherever_it_is_shown(prsm, ran):
+    found = listed(prsm)
+    rows = {line.split()[3]: line.split()[1] for line in prsm("changes").out.splitlines()[1:]}
+    assert rows == {"a": "w1", "b": "w1?", "run": "w1?"}
+    for path, name in (("a", "w1 (named)"), ("b", "w1? (possible)")):
+        assert f" by {name}, " in prsm("changes", "show", found[path]["change"]).out
+        assert f" by {name}, " in prsm("changes", "why", path).out
+    assert json.loads(prsm("changes", "why", "b", "--json").out)["how"] == "possible"
+    assert "w1? added b" in ran.err
+    assert "w1 modified a" in ran.err
+
+
+@pytest.mark.requirement("U27")
+def test_what_the_person_may_have_made_is_in_a_commit_of_its_own(prsm, ran, workspace):
+    for name, value in (("user.name", "Ada"), ("user.email", "ada@x")):
+        subprocess.run(["git", "config", name, value], check=True)
+    assert prsm("changes", "accept", "--all").code == 0
+    (workspace / "a").write_text("one\n")
+    (workspace / "run").chmod(0o644)
+    for command in (["add", "a", "run"], ["commit", "-qm", "as they were before"]):
+        subprocess.run(["git", *command], check=True)
+    plan = prsm("changes", "commit", "--dry-run")
+    assert [line.split()[-1] for line in plan.out.splitlines() if line[0] != " "] == [
+        "(w1)",
+        "(w1?)",
+    ]
+    told = json.loads(prsm("changes", "commit", "--yes", "--json").out)
+    assert [(one["possible"], one["files"]) for one in told["commits"]] == [
+        (False, ["a"]),
+        (True, ["b", "run"]),
+    ]
+    says = [("a person may have made them" in one["message"]) for one in told["commits"]]
+    assert says == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +278,7 @@ def test_a_fork_knows_the_changes_of_its_origin_and_what_is_taken_back_there_is_
     assert mine["a"]["agent"] != found["a"]["agent"], "its agents are its own"
     assert listed(prsm, "--session", fork, "--all")["b"]["state"] == "accepted"
     assert "+2 -0" in prsm("tree", fork).out
-    rejected = prsm("reject", "--agent", "w1", "--session", fork, "--yes")
+    rejected = prsm("reject", "--agent", "w1", "--session", fork, "--possible", "--yes")
     assert rejected.code == 0, rejected.err
     assert (workspace / "a").read_text() == "one\n"
     (workspace / "a").write_text("one\ntwo\n")  # it is wanted after all

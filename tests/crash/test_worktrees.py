@@ -208,7 +208,7 @@ def check_ledger(home: Grove, whose: dict[str, str]) -> None:
     listed = json.loads(home.prsm("changes", "list", "--all", "--json").out)
     assert sorted(
         (one["path"], one["how"], [author["name"] for author in one["authors"]]) for one in listed
-    ) == [(path, "region", [name]) for path, name in sorted(whose.items())]
+    ) == [(path, "sole", [name]) for path, name in sorted(whose.items())]
 
 
 def check_killed(home: Grove, *kills: int) -> None:

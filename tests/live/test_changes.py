@@ -48,6 +48,6 @@ async def test_a_patch_and_a_command_of_codex_are_told_from_each_other(workspace
     }
     assert set(found) == {"kept", "made.txt"}
     assert {name for name, _, _ in found.values()} == {"worker"}
-    assert found["made.txt"][1:] == ("sole", "Bash")
-    assert found["kept"][1] in {"named", "sole"}
+    assert found["made.txt"][1:] == ("possible", "Bash")
+    assert found["kept"][1] == "named"
     assert found["kept"][2] in {"Edit", "Write"}

@@ -110,13 +110,15 @@ async def play(
     answers=None,
     worker=WORKER,
     lanes=None,
+    person=None,
     **chosen,
 ):
     """Have a worker of one provider make all calls; return the events.
 
     `rules` are the permissions of the configuration, `chosen` options of the run, and `answers`
     what a person says one after the other, instead of what FATES tells. `worker` is what the
-    master spawns, `lanes` what it and others do, where that is more.
+    master spawns, `lanes` what it and others do, where that is more. A `person` is told of each
+    event before anything is answered.
     """
     left, lanes = answers and list(answers), lanes or {"master": {"steps": master_of(worker)}}
     master = {"scenario": {"lanes": lanes}}
@@ -143,6 +145,8 @@ async def play(
 
         def note(event):
             events.append(event)
+            if person is not None:
+                person(event)
             if event.type == "permission_requested":
                 said = FATES[event.data["command"]].answers if left is None else (left.pop(0),)
                 answering.create_task(app.resolve_permission(event.data["request"], *said))

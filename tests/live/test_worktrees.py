@@ -164,8 +164,8 @@ async def test_one_is_merged_and_the_conflict_of_the_other_is_told_to_the_parent
     check_told(told, server.requests, folder)
     changes = json.loads(prsm.run("changes", "list", "--all", "--json").stdout)
     assert {(one["path"], one["how"], one["authors"][0]["name"]) for one in changes} == {
-        ("a", "region", "one"),
-        ("of-one", "region", "one"),
+        ("a", "sole", "one"),
+        ("of-one", "sole", "one"),
     }
     assert len(changes) == 2
 

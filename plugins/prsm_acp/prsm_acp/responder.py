@@ -163,13 +163,14 @@ class Responder:
         if self._allowed.pop(path, None) == text:  # what was shown as a diff is not asked twice
             await files.write(path, text)
             return {}
-        async with self._asked(turn, "Write", path, str(params["path"])):
+        # The content says which lines are the agent's, and which somebody else's.
+        async with self._asked(turn, "Write", path, str(params["path"]), content=text):
             await files.write(path, text)
         return {}
 
     @asynccontextmanager
     async def _asked(
-        self, turn: AcpTurn, tool: str, path: str, written: str
+        self, turn: AcpTurn, tool: str, path: str, written: str, **arguments: str
     ) -> AsyncIterator[None]:
         """Let a file be read or written within the block, if the host allows it.
 
@@ -181,7 +182,7 @@ class Responder:
         wanted = PermissionRequest(
             agent_id=self._session.agent_id,
             tool=tool,
-            arguments={"file_path": written},
+            arguments={"file_path": written, **arguments},
             cwd=self._cwd,
             paths=tuple(dict.fromkeys((written, path))),
             call_id=call_id or own_id,

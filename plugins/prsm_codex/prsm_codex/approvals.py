@@ -99,10 +99,7 @@ def changed_paths(item: Mapping[str, Any]) -> tuple[str, ...]:
     """Return every path a file change touches, where it moves a file to included."""
     paths = []
     for change in as_objects(item.get("changes")):
-        kind = change.get("kind")
-        paths.append(str(change.get("path", "")))
-        if isinstance(kind, Mapping) and kind.get("move_path"):
-            paths.append(str(kind["move_path"]))
+        paths += [str(change.get("path", "")), _moved_to(change)]
     return tuple(path for path in paths if path)
 
 
@@ -121,7 +118,8 @@ def edit_request(agent_id: str, item: Mapping[str, Any], cwd: str) -> Permission
 
 def edit_arguments(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of an Edit: its paths, and a patch as Codex itself writes one."""
-    changes = [change for change in as_objects(item.get("changes")) if change.get("diff")]
+    told = as_objects(item.get("changes"))
+    changes = [change for change in told if change.get("diff") or _moved_to(change)]
     return {"paths": list(changed_paths(item)), "diff": "\n".join(map(_patch, changes))}
 
 
@@ -130,8 +128,16 @@ def _patch(change: Mapping[str, Any]) -> str:
     kind, path = change.get("kind"), change.get("path", "")
     name = str(kind.get("type") if isinstance(kind, Mapping) else kind)
     head, sign = _HEADS.get(name, _HEADS["update"])
-    lines = str(change.get("diff", "")).splitlines()
-    return "\n".join([f"*** {head} File: {path}", *(f"{sign}{line}" for line in lines)])
+    lines = [f"{sign}{line}" for line in str(change.get("diff", "")).splitlines()]
+    if place := _moved_to(change):
+        lines.insert(0, f"*** Move to: {place}")
+    return "\n".join([f"*** {head} File: {path}", *lines])
+
+
+def _moved_to(change: Mapping[str, Any]) -> str:
+    """Return where a change moves its file to; "" if it does not."""
+    kind = change.get("kind")
+    return str(kind.get("move_path") or "") if isinstance(kind, Mapping) else ""
 
 
 def mcp_request(agent_id: str, params: Mapping[str, Any], cwd: str) -> PermissionRequest | None:

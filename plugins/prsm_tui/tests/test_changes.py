@@ -117,6 +117,26 @@ async def test_a_change_is_accepted_at_once_and_rejected_after_a_question():
         await eyes.sees("there is nothing here to decide")
 
 
+@pytest.mark.requirement("U27")
+async def test_what_the_person_may_have_made_is_marked_and_taken_back_alone():
+    app = await team()
+    app.find_change("c3", "c.py", "f", diff=DIFF, how="possible", turn="t3")
+    async with watching(app) as eyes:
+        await open_changes(eyes)
+        await eyes.sees("fixer?", "c.py")
+        await eyes.press("b", "X")
+        await eyes.sees("Take back the change of a.py by fixer?", "you may have made them (?): 1")
+        await eyes.press("y")
+        await eyes.until(lambda: states(app)["c2"] == "rejected")
+        assert states(app)["c3"] == "pending"
+        await eyes.press("G", "X")
+        await eyes.sees("you may have made them (?): 1; take them back one by one")
+        await eyes.press("x")
+        await eyes.sees("Take back the change of c.py by fixer??")
+        await eyes.press("y")
+        await eyes.until(lambda: states(app)["c3"] == "rejected")
+
+
 @pytest.mark.requirement("U6")
 async def test_all_of_an_agent_is_decided_after_a_question():
     app = await team()

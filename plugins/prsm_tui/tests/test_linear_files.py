@@ -60,6 +60,26 @@ async def test_changes_are_accepted_by_numbers_and_rejected_after_a_question():
         assert states(app) == {"c1": "accepted", "c2": "rejected"}
 
 
+async def test_what_the_person_may_have_made_stays_unless_its_number_is_given():
+    app = await team()
+    app.find_change("c3", "c.py", "f", how="region")
+    async with hearing(app) as ears:
+        await ears.hears("selected: agent 1")
+        ears.type("/changes\n")
+        await ears.hears("change 3: c.py, modified by fixer?")
+        ears.type("/reject all\n")
+        await ears.hears("take back 2 changes of 2 files", "you may have made them (?): 1")
+        ears.type("1\n")
+        await ears.until(lambda: states(app)["c1"] == "rejected")
+        assert states(app) == {"c1": "rejected", "c2": "rejected", "c3": "pending"}
+        ears.type("/reject all\n")
+        await ears.hears("you may have made them (?): 1; give their numbers")
+        ears.type("/reject 3\n")
+        await ears.hears("take back the change of c.py by fixer?")
+        ears.type("1\n")
+        await ears.until(lambda: states(app)["c3"] == "rejected")
+
+
 @pytest.mark.requirement("U27")
 async def test_all_means_the_agents_changes_and_what_is_from_outside_is_decided_by_its_number():
     app = await team()

@@ -17,6 +17,9 @@ ids_argument = click.argument("ids", nargs=-1, metavar="[ID]...")
 all_option = click.option(
     "--all", "all_", is_flag=True, help="All that agents of the session made."
 )
+possible_option = click.option(
+    "--possible", is_flag=True, help="Also what you may have made: changes marked with ?."
+)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
@@ -31,12 +34,13 @@ def changes(ctx: click.Context) -> None:
     Alone it lists what is pending in the newest session, as `prsm changes list` does. `prsm accept`
     and `prsm reject` are for short.
 
-    A change is of one file, found after a call ended. HOW says how it is known whose it is: `named`
-    (the call said the file), `sole` (one agent was writing), `region` (it has that folder for
-    itself), `shared` (several were writing, all are named) or `outside` (a person, or another
-    program). What is from outside, or another session's, is decided by its id alone: --all leaves
-    it out. What git ignores is not looked at. ID is an id that `prsm changes list` shows, or the
-    beginning of one.
+    A change is of one file, found when a call began or ended. HOW says how it is known whose it is:
+    `named` (the call's arguments explain it), `shared` (those of several agents do), `sole` (it
+    comes from a worktree of its agent's own), `possible` (calls ran that do not explain it, such as
+    a command), `region` (the same, in a folder that the agent has for itself) or `outside` (a
+    person, or another program). A `?` marks what you may have made: possible, and region. What is
+    from outside, or another session's, is decided by its id alone: --all leaves it out. What git
+    ignores is not looked at. ID is an id that `prsm changes list` shows, or the beginning of one.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_changes)
@@ -153,6 +157,7 @@ def accept(
 @agent_option
 @call_option
 @all_option
+@possible_option
 @yes_option
 @session_option
 @workspace_option
@@ -164,6 +169,7 @@ def reject(
     agent: str | None,
     call: str | None,
     all_: bool,
+    possible: bool,
     yes: bool,
     session: str | None,
     workspace: str,
@@ -172,12 +178,13 @@ def reject(
     """Take changes back, each alone: what came later in the same file stays.
 
     What does not merge with later edits stays as it is, and is marked `unmerged`; the exit code is
-    1 then. A change that may be of several agents is not among those of one of them. The agents are
-    told, if they are still at work.
+    1 then. A change that may be of several agents is not among those of one of them; one that you
+    may have made (?) is taken back by its id, or with --possible. The agents are told, if they are
+    still at work.
     """
     from prsm_core.cli.changes.deciding import Which, reject_changes
 
-    which = Which(ids=ids, agent=agent, call=call, is_all=all_)
+    which = Which(ids=ids, agent=agent, call=call, is_all=all_, is_sure=not possible)
     ctx.exit(reject_changes(workspace, session, which, is_sure=yes, as_json=as_json))
 
 
@@ -214,7 +221,8 @@ def commit(
 
     A commit holds these changes alone, merged onto HEAD. What is pending, what you have edited in
     the same files, and what is staged stays as it is; no file is written. What does not merge is
-    left out and told, and the exit code is 1 then. The subject is the best reason that the agent
+    left out and told, and the exit code is 1 then. What you may have made (?) is in commits of its
+    own. The subject is the best reason that the agent
     gave; trailers name agents, providers, models and the session. No hook runs, and nothing is
     signed: `git commit --amend` does both.
     """

@@ -127,7 +127,8 @@ def _print(told: Mapping[str, Any]) -> None:
     for one in told["commits"]:
         id_ = "would commit" if one["commit"] is None else one["commit"][:12]
         where = f" in {escape_exact(one['repository'])}" if one["repository"] else ""
-        names = ", ".join(escape_exact(agent["name"] or "?") for agent in one["agents"])
+        mark = "?" if one["possible"] else ""
+        names = ", ".join(f"{escape_exact(who['name'] or '')}{mark}" for who in one["agents"])
         say(f"{id_}{where}  {escape_exact(one['subject'])}  ({names or 'outside'})")
         for path in one["files"]:
             say(f"  {escape_exact(path)}")

@@ -40,6 +40,7 @@ class Which(Record, frozen=True, kw_only=True):
     agent: str | None = None
     call: str | None = None
     is_all: bool = False
+    is_sure: bool = False  # leave out what a person may have made, unless its id is given
 
     def check(self) -> None:
         """Raise ConfigError unless it says which."""
@@ -66,13 +67,16 @@ def reject_changes(
     install_child_watcher()
     if not is_sure:
         _ask(run_to_end(_known(workspace, session, which)))
-    made = run_to_end(_reject(workspace, session, which))
+    known, made = run_to_end(_reject(workspace, session, which))
     _tell(made, "taken back", as_json=as_json)
+    say_unsure(len(known.unsure))
     return int(any(one["state"] == "unmerged" for one in made))
 
 
 async def _known(workspace: str, session: str | None, which: Which) -> Known:
-    return await known_changes(workspace, session, which.ids, which.agent, which.call)
+    return await known_changes(
+        workspace, session, which.ids, which.agent, which.call, is_sure=which.is_sure
+    )
 
 
 async def _accept(workspace: str, session: str | None, which: Which) -> Sequence[Mapping[str, Any]]:
@@ -83,18 +87,20 @@ async def _accept(workspace: str, session: str | None, which: Which) -> Sequence
         return await store_decisions(workspace, known, accepted(known.rows))
 
 
-async def _reject(workspace: str, session: str | None, which: Which) -> Sequence[Mapping[str, Any]]:
+async def _reject(
+    workspace: str, session: str | None, which: Which
+) -> tuple[Known, Sequence[Mapping[str, Any]]]:
     known = await _known(workspace, session, which)
     state = workspace_paths(workspace).state
     # The session's own engine holds itself.
     async with held(state, Path(workspace), but=known.session) as writers:
         require_quiet(writers)
         if (made := await _asked(workspace, known, "reject", which)) is not None:
-            return made
+            return known, made
         with owned(workspace, known.session):
             await finish(workspace, known.session)
             known = await _known(workspace, known.session, which)
-            return await _take_back(workspace, known) if known.rows else []
+            return known, await _take_back(workspace, known) if known.rows else []
 
 
 async def _take_back(workspace: str, known: Known) -> Sequence[Mapping[str, Any]]:
@@ -117,7 +123,10 @@ async def _asked(
         ids = [row.change.id for row in known.rows]
         if not ids:
             return []
-        made: list[Mapping[str, Any]] = await client.ask(op, changes=ids, agent=None, call=None)
+        more = {"possible": False} if op == "reject" else {}
+        made: list[Mapping[str, Any]] = await client.ask(
+            op, changes=ids, agent=None, call=None, **more
+        )
         return made
 
 
@@ -135,6 +144,7 @@ def _ask(known: Known) -> None:
         say(f"  … {count - SHOWN} more")
     for line in staying(known):
         say(line)
+    say_unsure(len(known.unsure))
     click.confirm(f"take back {count} changes?", abort=True, err=True)
 
 
@@ -145,6 +155,13 @@ def staying(known: Known) -> Sequence[str]:
     lines += [f"  = … {count - SHOWN} more"] if count > SHOWN else []
     what = "from outside, and not taken along (=): give their ids to decide about them"
     return [*lines, f"{what}: {count}"] if count else []
+
+
+def say_unsure(count: int) -> None:
+    """Say how many changes stay that a person may have made, if there are any."""
+    if count:
+        what = "stay, for you may have made them (?)"
+        say(f"prsm: {what}: {count}; --possible takes them back, too", err=True)
 
 
 def _tell(made: Sequence[Mapping[str, Any]], what: str, *, as_json: bool) -> None:

@@ -29,6 +29,7 @@ class Known(Record, frozen=True, kw_only=True):
     run: str
     rows: tuple[ChangeRow, ...]
     names: Mapping[str, str]
+    unsure: tuple[ChangeRow, ...] = ()  # left out: a person may have made them
     outside: tuple[ChangeRow, ...] = ()  # of no agent of the session: decided by their ids alone
 
 
@@ -40,11 +41,12 @@ async def known_changes(
     call: str | None,
     *,
     is_all: bool = False,
+    is_sure: bool = False,
     states: Collection[str] = OPEN_STATES,
 ) -> Known:
     """Read the changes that are meant, which are in some states; with `is_all` all in any.
 
-    Raises PrsmError.
+    With `is_sure` those are left out that a person may have made. Raises PrsmError.
     """
     async with open_session(workspace, session) as (store, info):
         rows = await store.changes(info.session_id)
@@ -58,10 +60,12 @@ async def known_changes(
         found = [row for row in rows if family is None or _may_be_of(row, family)]
     else:
         found = list(choose(rows, Choice(ids=tuple(ids), agents=family, call=call), states))
+    left = [row for row in found if row.change.is_unsure] if is_sure and not ids else []
     return Known(
         session=info.session_id,
         run=info.run_id or "",
-        rows=tuple(found),
+        rows=tuple(row for row in found if row not in left),
+        unsure=tuple(left),
         names={row.descriptor.agent_id: row.descriptor.name for row in agents},
         outside=()
         if ids
@@ -100,9 +104,10 @@ def _may_be_of(row: ChangeRow, family: frozenset[str]) -> bool:
 
 
 def who(row: ChangeRow, names: Mapping[str, str]) -> str:
-    """Return who may have made a change."""
+    """Return who made a change; with a `?` where a person may have."""
     agents = dict.fromkeys(one.agent for one in row.change.authors)
-    return ", ".join(names.get(agent, agent[:8]) for agent in agents) or _OUTSIDE
+    mark = "?" if row.change.is_unsure else ""
+    return ", ".join(f"{names.get(agent, agent[:8])}{mark}" for agent in agents) or _OUTSIDE
 
 
 def line_of(row: ChangeRow, names: Mapping[str, str]) -> str:

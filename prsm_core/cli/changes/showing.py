@@ -77,6 +77,8 @@ def summary(rows: Sequence[ChangeRow], names: Mapping[str, str]) -> Sequence[str
     if outside := [row for row in pending if not is_of_agents(row)]:
         what = "from outside, by a person or another program, and decided by id alone"
         lines.append(f"{what}: {len(outside)}")
+    if unsure := [row for row in pending if row.change.is_unsure]:
+        lines.append(f"that you may have made (?), for no call explains them: {len(unsure)}")
     if unmerged := [row for row in pending if row.state == UNMERGED]:
         lines.append(f"not taken back, since later edits are in the way: {len(unmerged)}")
     return lines

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.changes.deciding import SHOWN, Which, reject_changes
+from prsm_core.cli.changes.deciding import SHOWN, Which, reject_changes, say_unsure
 from prsm_core.cli.changes.finishing import finish, owned, settle, settle_all
 from prsm_core.cli.changes.knowing import Known, known_changes
 from prsm_core.cli.places import workspace_paths
@@ -43,10 +43,17 @@ _HEADERS = ("ACT", "DONE", "KIND", "FILES", "UNDOES", "WHAT")
 _MARKS = {(False, True): "+", (True, False): "-", (True, True): "~"}  # was and is there
 
 
-def undo_turn(workspace: str, session: str | None, *, is_sure: bool, as_json: bool) -> int:
-    """Take the last turn's changes back; return the exit code. Raises PrsmError."""
+def undo_turn(
+    workspace: str, session: str | None, *, with_possible: bool, is_sure: bool, as_json: bool
+) -> int:
+    """Take the last turn's changes back; return the exit code. Raises PrsmError.
+
+    What a person may have made stays, unless it is meant `with_possible`.
+    """
     known = run_to_end(_all(workspace, session))
-    ids = tuple(row.change.id for row in of_last_turn(known.rows))
+    rows = of_last_turn(known.rows, with_possible=with_possible)
+    say_unsure(len(of_last_turn(known.rows)) - len(rows))
+    ids = tuple(row.change.id for row in rows)
     if not ids:
         told = json.dumps({"changes": [], "act": None})
         click.echo(told) if as_json else say("nothing is pending")

@@ -87,6 +87,7 @@ _UNDO = {
     "files": _TRUTH,
     "conversation": _TRUTH,
     "mine": _TRUTH,
+    "possible": _TRUTH,
 }
 _COMMITTING = {
     "changes": _TEXTS,
@@ -328,7 +329,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "changes": Operation(_plain("changes")),
     "show_change": Operation(_plain("show_change"), {"change": _TEXT}),
     "accept": Operation(_plain("accept"), _CHANGES, acts=True),
-    "reject": Operation(_plain("reject"), _CHANGES, acts=True),
+    "reject": Operation(_plain("reject"), {**_CHANGES, "possible": _TRUTH}, acts=True),
     "undo": Operation(_plain("undo"), _UNDO, _MINE, acts=True),
     "take_snapshot": Operation(_plain("take_snapshot"), {"description": _TEXT}, acts=True),
     "restore_snapshot": Operation(

@@ -218,10 +218,17 @@ class RemoteApp:
         return cast("list[Mapping[str, Any]]", told)
 
     async def reject(
-        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        call: str | None = None,
+        possible: bool = False,
     ) -> Sequence[Mapping[str, Any]]:
         """Take changes back, each alone; see AppHandle."""
-        told = await self._ask("reject", changes=list(changes), agent=agent, call=call)
+        told = await self._ask(
+            "reject", changes=list(changes), agent=agent, call=call, possible=possible
+        )
         return cast("list[Mapping[str, Any]]", told)
 
     async def undo(
@@ -232,9 +239,10 @@ class RemoteApp:
         files: bool = True,
         conversation: bool = True,
         mine: bool = False,
+        possible: bool = False,
     ) -> Mapping[str, Any]:
         """Take back what a person said, or what agents or PRSM did; see AppHandle."""
-        parts = {"files": files, "conversation": conversation, "mine": mine}
+        parts = {"files": files, "conversation": conversation, "mine": mine, "possible": possible}
         told = await self._ask("undo", what=what, wanted=wanted, **parts)
         return cast("Mapping[str, Any]", told)
 

@@ -85,10 +85,10 @@ class Deciding:
         )
 
     async def reject(
-        self, ids: Sequence[str], agent: str | None, call: str | None
+        self, ids: Sequence[str], agent: str | None, call: str | None, *, possible: bool
     ) -> Sequence[Mapping[str, Any]]:
         """Take changes back; see AppHandle."""
-        choice = await self._choice(ids, agent, call)
+        choice = await self._choice(ids, agent, call, is_sure=not possible)
         watch = await self._able(choice)
         if watch is None:
             return []
@@ -122,13 +122,15 @@ class Deciding:
             raise _not_kept()
         return None if self._watch is None else self._watch.get()
 
-    async def _choice(self, ids: Sequence[str], agent: str | None, call: str | None) -> Choice:
+    async def _choice(
+        self, ids: Sequence[str], agent: str | None, call: str | None, *, is_sure: bool = False
+    ) -> Choice:
         agents = None
         if agent is not None:
             rows = await self._store.agents(self._session)
             parents = {row.descriptor.agent_id: row.descriptor.parent_id for row in rows}
             agents = family_of(ConversationStore.resolve_agent_id(agent, rows), parents)
-        return Choice(ids=tuple(ids), agents=agents, call=call)
+        return Choice(ids=tuple(ids), agents=agents, call=call, is_sure=is_sure)
 
 
 def _not_kept() -> ConfigError:

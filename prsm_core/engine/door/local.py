@@ -406,10 +406,15 @@ class LocalApp:
         return Deciding(engine.changes, self._store, self._session, engine.workspace)
 
     async def reject(
-        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        call: str | None = None,
+        possible: bool = False,
     ) -> Sequence[Mapping[str, Any]]:
         """Take changes back, each alone."""
-        return await self._deciding.reject(changes, agent, call)
+        return await self._deciding.reject(changes, agent, call, possible=possible)
 
     async def undo(
         self,
@@ -419,11 +424,11 @@ class LocalApp:
         files: bool = True,
         conversation: bool = True,
         mine: bool = False,
+        possible: bool = False,
     ) -> Mapping[str, Any]:
         """Take back a prompt, the last turn's changes, or an act."""
-        return await self._undoing.undo(
-            what, wanted, files=files, conversation=conversation, mine=mine
-        )
+        how = {"files": files, "conversation": conversation, "mine": mine, "possible": possible}
+        return await self._undoing.undo(what, wanted, **how)
 
     async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
         """Keep the files as they are, and name that in the session."""

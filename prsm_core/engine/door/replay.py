@@ -340,7 +340,12 @@ class ReplayApp:
         self._refuse()
 
     async def reject(
-        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
+        self,
+        changes: Sequence[str] = (),
+        *,
+        agent: str | None = None,
+        call: str | None = None,
+        possible: bool = False,
     ) -> Sequence[Mapping[str, Any]]:
         """Raise PrsmError: this is a replay."""
         self._refuse()
@@ -353,6 +358,7 @@ class ReplayApp:
         files: bool = True,
         conversation: bool = True,
         mine: bool = False,
+        possible: bool = False,
     ) -> Mapping[str, Any]:
         """Raise PrsmError: this is a replay."""
         self._refuse()

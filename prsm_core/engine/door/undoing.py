@@ -91,12 +91,19 @@ class Undoing:
         await self._engine.journal.commit(step)
 
     async def undo(
-        self, what: str, wanted: str | None, *, files: bool, conversation: bool, mine: bool
+        self,
+        what: str,
+        wanted: str | None,
+        *,
+        files: bool,
+        conversation: bool,
+        mine: bool,
+        possible: bool,
     ) -> Mapping[str, Any]:
         """Take back; see AppHandle."""
         check_way(what)
         if what == "turn":
-            return await self._turn()
+            return await self._turn(with_possible=possible)
         if what == "act":
             return await self._act(wanted, conversation=conversation)
         if self._engine.is_running:
@@ -118,12 +125,12 @@ class Undoing:
             await self._settle()
             return self._told(None, None, restored)
 
-    async def _turn(self) -> Mapping[str, Any]:
+    async def _turn(self, *, with_possible: bool) -> Mapping[str, Any]:
         changes = self._engine.changes
         made: Sequence[Decision] = ()
         act = None
         if changes is not None:
-            rows = of_last_turn(await changes.get().rows())
+            rows = of_last_turn(await changes.get().rows(), with_possible=with_possible)
             if rows:
                 ids = tuple(row.change.id for row in rows)
                 made, act = await changes.get().verdicts.reject(Choice(ids=ids))

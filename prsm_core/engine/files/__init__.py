@@ -5,6 +5,7 @@ prompts  the snapshots before what persons say
 naming   how the ledger names a snapshot
 quiet    which calls may write now, and the moment in which none does
 calls    those that may have made a change that is found next
+edits    what a call says it does to files, by its arguments
 changes  what they changed: found, attributed, written and told
 late     … from the first call on that may write; and worktrees, once there is one
 reasons  why a file, or a line of it, is as it is

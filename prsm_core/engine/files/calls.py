@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.engine.files.quiet import WritingCall as Running
+    from prsm_core.workspace.changes.splitting import Edit
 
 UNNAMED = ""  # the id of a call that its provider has not named
 
@@ -29,9 +30,10 @@ class OpenCalls:
 
     Args:
         tick: Counts moments up.
-        time: Returns Unix seconds.
+        time: Returns Unix seconds by the clock of which files have their times.
         leased: Returns folders that an agent has for itself, from the top of the folder.
         paths: Returns the files that a call says it writes, from the top of the folder.
+        edits: Returns what a call says it does to files, from the top of the folder.
         owned: Returns the files that a call writes alone, and no others; None: it may write any.
         turn: Returns the id of an agent's turn.
     """
@@ -43,6 +45,7 @@ class OpenCalls:
         *,
         leased: Callable[[str], tuple[str, ...]],
         paths: Callable[[Running], frozenset[str]],
+        edits: Callable[[Running], tuple[Edit, ...]],
         owned: Callable[[Running], tuple[str, ...] | None],
         turn: Callable[[str], str | None],
     ) -> None:
@@ -50,6 +53,7 @@ class OpenCalls:
         self._time = time
         self._leased = leased
         self._paths = paths
+        self._edits = edits
         self._owned = owned
         self._turn = turn
         self._running: list[tuple[Running, WritingCall]] = []
@@ -84,6 +88,7 @@ class OpenCalls:
             call=one.call or UNNAMED,
             turn=self._turn(one.agent),
             paths=self._paths(one),
+            edits=self._edits(one),
             region=owned,
             leased=(*self._leased(one.agent), *(owned or ())),
             began=self._tick(),
@@ -93,16 +98,18 @@ class OpenCalls:
         self._write()
 
     def is_named(self, old: Running, new: Running) -> None:
-        """Take note of what a call is called."""
+        """Take note of what a call is called, and of what it says it does."""
         for number, (one, call) in enumerate(self._running):
             if one is old:
-                self._running[number] = new, replace(call, call=new.call or UNNAMED)
+                edits = call.edits or self._edits(new)
+                known = replace(call, call=new.call or UNNAMED, edits=edits)
+                self._running[number] = new, known
 
     def owns(self, one: Running, owned: tuple[str, ...]) -> None:
         """Take note of the files that a call writes alone from now on. Raises OSError."""
         for number, (running, call) in enumerate(self._running):
             if running is one:
-                known = replace(call, region=owned, leased=owned, began=self._tick())
+                known = replace(call, region=owned, leased=owned, is_apart=True, began=self._tick())
                 self._running[number] = one, known
                 self._write()
 
@@ -133,7 +140,8 @@ class OpenCalls:
 
     def _write(self) -> None:
         if self._file is not None:
-            told = json.dumps([msgspec.to_builtins(one) for one in self.all])
+            # What they say they do is not kept: a file may be long, and deaths are few.
+            told = json.dumps([msgspec.to_builtins(replace(one, edits=())) for one in self.all])
             put(self._file, told.encode("ascii"))
 
 
@@ -150,6 +158,6 @@ def _call(given: dict[str, Any]) -> WritingCall:
     """Return a call of a process that has died: it began before all looks of this one."""
     for name in ("region", "barred", "leased"):
         given[name] = None if given[name] is None else tuple(given[name])
-    given["paths"] = frozenset(given["paths"])
+    given["paths"], given["edits"] = frozenset(given["paths"]), ()
     given["span"] = tuple(given["span"])
     return WritingCall(**{**given, "began": 0, "ended": 0})

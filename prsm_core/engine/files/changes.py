@@ -1,8 +1,8 @@
-"""What agents change: found after their calls, attributed, written into the ledger, and told.
+"""What agents change: found around their calls, attributed, written into the ledger, and told.
 
-After calls have ended the folder is compared with what it was; those that end meanwhile share the
-next look. What a call names is looked at before it runs and after, so that it is told from what
-others do. Without git, or where the folder cannot be read, the run goes on and nothing is found,
+Before a call is let in the folder is compared with what it was, and after it has ended; calls that
+come or end meanwhile share the next look. Of a call that names its files these alone are looked
+at. Without git, or where the folder cannot be read, the run goes on and nothing is found,
 which is told once.
 """
 
@@ -12,7 +12,9 @@ import asyncio
 import itertools
 import os
 import secrets
+import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +24,7 @@ from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import ChangesDecided, FileChanged
 from prsm_core.engine.files.calls import OpenCalls, read_calls
 from prsm_core.engine.files.deciding import wanted
+from prsm_core.engine.files.edits import edits_of
 from prsm_core.engine.files.verdicts import Verdicts
 from prsm_core.errors import PrsmError
 from prsm_core.workspace.changes.attribution import NOBODY, Hands, attribute, is_below
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.background import Background
     from prsm_core.workspace.changes.records import Attributed, Found
     from prsm_core.workspace.changes.records import WritingCall as WrittenCall
+    from prsm_core.workspace.changes.splitting import Edit
     from prsm_core.workspace.changes.tracing import Origin
     from prsm_core.workspace.changes.tracker import Scan
     from prsm_core.workspace.shadow.worktree import Shadow
@@ -112,9 +116,10 @@ class ChangeWatch:
         self._moments = itertools.count(1)
         self._calls = OpenCalls(
             self._tick,
-            clock.time,
+            time.time,  # whatever clock an engine has: files are stamped by this one
             leased=self._leased,
             paths=self.paths,
+            edits=self._edits,
             owned=self._owned,
             turn=self._turn,
         )
@@ -126,6 +131,7 @@ class ChangeWatch:
         self._ready.set()
         self._one = asyncio.Lock()  # look at a time
         self._last = float("-inf")
+        self._looked = 0  # when the last look at all began that has found what there was
         self.verdicts = self._make_verdicts(hold)
 
     def _make_verdicts(self, hold: Callable[..., AbstractAsyncContextManager[Hold]]) -> Verdicts:
@@ -158,9 +164,12 @@ class ChangeWatch:
     async def _begin(self, ready: asyncio.Event) -> None:
         try:
             stored = {row.change.scan for row in await self._store.changes(self._session)}
+            began = self._tick()
             started = await self._keeper.attempt(
                 self._folder, lambda shadow: self._start(shadow, stored), _UNSEEN
             )
+            if started is not None and not started[1]:
+                self._looked = began  # whoever came before that needs no look of its own
             is_left = started is not None and self._keep_calls(*started)
             if started is None:
                 self._is_open = False  # why was told
@@ -198,11 +207,18 @@ class ChangeWatch:
         return bool(left) and self._is_open
 
     async def before(self, call: WritingCall) -> None:
-        """Look at what a permitted call says it writes, before it runs."""
+        """Look at what a permitted call may write, before it runs.
+
+        That is all of the folder where it names no files. Calls that come together share a look.
+        """
+        asked = self._tick()
         await self._ready.wait()
-        paths = self.paths(call) if self._is_open else frozenset()
-        if paths:
+        if not self._is_open:
+            return
+        if paths := self.paths(call):
             await self._observe(paths)
+        else:
+            await self._look_at_all(since=asked)
 
     async def _observe(self, named: frozenset[str]) -> None:
         paths = named - {OUTSIDE}
@@ -247,8 +263,8 @@ class ChangeWatch:
             while self._is_open and self._calls.have_ended:
                 pause = self._last + APART_SECONDS - self._clock.now()
                 if pause > 0:
-                    await self._clock.sleep(pause)
-                if not await self._look_now():
+                    await self._clock.sleep(pause)  # one that is let in meanwhile may look
+                elif not await self._look_now():
                     break  # why was told; the end of the next call tries again
         finally:
             self._is_looking = False
@@ -282,20 +298,25 @@ class ChangeWatch:
         await self._ready.wait()
         return self._is_open and await self._look_at_all()
 
-    async def _look_at_all(self) -> bool:
-        """Look once; False: the folder could not be read, and what has ended is kept in mind."""
+    async def _look_at_all(self, since: int | None = None) -> bool:
+        """Look once; False: the folder could not be read, and what has ended is kept in mind.
+
+        Not at all where a look has begun `since` a moment, while this one waited for it.
+        """
         async with self._one:
-            began = self._tick()
-            scan = await self._keeper.attempt(self._folder, self._scan, _UNSEEN)
+            if since is not None and since < self._looked:
+                return True
+            began, calls = self._tick(), self._calls.all
+            scan = await self._keeper.attempt(
+                self._folder, lambda shadow: self._current(shadow).scan(calls), _UNSEEN
+            )
             self._last = self._clock.now()
             if scan is None:
                 return False
+            self._looked = began
             await self._store_found(scan)
             self._calls.looked(began)
             return True
-
-    def _scan(self, shadow: Shadow) -> Scan:
-        return self._current(shadow).scan()
 
     def _current(self, shadow: Shadow) -> Tracker:
         """Return the tracker; git may be another process than it was."""
@@ -406,9 +427,24 @@ class ChangeWatch:
         tracker = self._tracker
         if tracker is None or call.command is not None:
             return frozenset()
-        places = (os.path.join(call.cwd, path) for path in call.paths)  # noqa: PTH118
+        places = (_joined(call.cwd, path) for path in call.paths)
         found = {tracker.place_of(place) or OUTSIDE for place in places}
         return frozenset(found)
+
+    def _edits(self, call: WritingCall) -> tuple[Edit, ...]:
+        """Return what a call says it does to files of the folder."""
+        tracker = self._tracker
+        if tracker is None or call.command is not None:
+            return ()
+        found = []
+        for edit in edits_of(call.tool, call.arguments, call.paths):
+            path, source = (
+                None if one is None else tracker.place_of(_joined(call.cwd, one))
+                for one in (edit.path, edit.source)
+            )
+            if path is not None:
+                found.append(replace(edit, path=path, source=source))
+        return tuple(found)
 
     def _owned(self, call: WritingCall) -> tuple[str, ...] | None:
         """Return the files that a call writes alone; None: it may write any.
@@ -482,6 +518,10 @@ class ChangeWatch:
         turn = self._turn_of(agent)
         if turn is not None and self._is_at_work(agent):
             turn.tell(text)
+
+
+def _joined(folder: str, path: str) -> str:
+    return os.path.join(folder, path)  # noqa: PTH118 - a name that need not be UTF-8
 
 
 def _new_id() -> str:

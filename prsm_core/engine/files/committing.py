@@ -1,4 +1,7 @@
-"""Commits of accepted changes: one for each agent or task, and what each says."""
+"""Commits of accepted changes: one for each agent or task, and what each says.
+
+What a person may have made is in commits of its own.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from prsm_core.workspace.commits.records import Asked
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core.domain.changes import ChangeRow
+    from prsm_core.domain.changes import ChangeRow, FileChange
     from prsm_core.interfaces.store import AgentRow, Store
     from prsm_core.workspace.commits.records import Commit, Outcome
     from prsm_core.workspace.rationale import Reason
@@ -24,6 +27,7 @@ BY_AGENT, BY_TASK = "agent", "task"
 WAYS = (BY_AGENT, BY_TASK)
 SUBJECT = 72  # characters
 LISTED = 30  # changes that a message names
+_UNSURE = "No call explains these changes: a person may have made them while the agent ran one."
 _OUTSIDE = "Changes that came from outside of the agents' calls"
 
 
@@ -55,13 +59,13 @@ async def commits_of(
         return ()
     agents = {row.descriptor.agent_id: row for row in await store.agents(session)}
     tasks = await _tasks(store, session) if wording.by == BY_TASK else {}
-    groups: dict[str, list[ChangeRow]] = {}
+    groups: dict[tuple[str, bool], list[ChangeRow]] = {}
     for row in rows:
         author = row.change.author
         key = author.agent if author is not None else ""
         if wording.by == BY_TASK:
             key = tasks.get(row.change.id, ("", ""))[0]
-        groups.setdefault(key, []).append(row)
+        groups.setdefault((key, row.change.is_unsure), []).append(row)
     reasons = Reasons(store, session)
     made = []
     for mine in groups.values():
@@ -98,13 +102,15 @@ def _text(rows: Sequence[ChangeRow], said: Sequence[Reason | None], task: str) -
     reasons = [one for one in said if one is not None]
     best = max(reasons, key=lambda one: one.score).text if reasons else task
     subject = _subject(best)
-    lines = []
+    lines: list[str] = []
     for row, why in list(zip(rows, said, strict=True))[:LISTED]:
         line = f"- {escape_exact(row.change.path)}"
         lines.append(line if why is None else f"{line}: {first_line(why.text, 200)}")
     if len(rows) > LISTED:
         lines.append(f"- and {len(rows) - LISTED} more")
-    return "\n".join([subject, "", *dict.fromkeys(lines)])
+    if rows[0].change.is_unsure:
+        lines = [*dict.fromkeys(lines), "", _UNSURE]
+    return "\n".join([subject, "", *lines])
 
 
 def _subject(text: str) -> str:
@@ -141,9 +147,10 @@ def told_outcome(
     outcome: Outcome, rows: Iterable[ChangeRow], names: Mapping[str, str]
 ) -> Mapping[str, Any]:
     """Return what was committed, or would be, as `AppHandle.commit_changes` tells it."""
-    paths = {row.change.id: row.change.path for row in rows}
+    known = {row.change.id: row.change for row in rows}
+    paths = {id_: change.path for id_, change in known.items()}
     return {
-        "commits": [_told(one, paths, names) for one in outcome.commits],
+        "commits": [_told(one, known, names) for one in outcome.commits],
         "left": [{"change": one.id, "path": paths[one.id], "why": one.why} for one in outcome.left],
         "held": [
             {"change": one.id, "path": paths[one.id], "commit": one.commit or None}
@@ -152,13 +159,16 @@ def told_outcome(
     }
 
 
-def _told(one: Commit, paths: Mapping[str, str], names: Mapping[str, str]) -> Mapping[str, Any]:
+def _told(
+    one: Commit, known: Mapping[str, FileChange], names: Mapping[str, str]
+) -> Mapping[str, Any]:
     return {
         "commit": one.id or None,
         "repository": one.root,
         "subject": one.message.partition("\n")[0],
         "message": one.message,
         "agents": [{"agent": agent, "name": names.get(agent)} for agent in one.agents],
+        "possible": any(known[change].is_unsure for change in one.changes),
         "changes": list(one.changes),
-        "files": sorted({paths[change] for change in one.changes}),
+        "files": sorted({known[change].path for change in one.changes}),
     }

@@ -39,11 +39,13 @@ class Choice(Record, frozen=True, kw_only=True):
         ids: Ids, or beginnings of them.
         agents: Ids of agents; a change that may be of another one, too, is not among theirs.
         call: The id of a call.
+        is_sure: Whether what a person may have made is left out, unless its id is given.
     """
 
     ids: tuple[str, ...] = ()
     agents: frozenset[str] | None = None
     call: str | None = None
+    is_sure: bool = False
 
 
 def choose(
@@ -81,7 +83,7 @@ def _in_another_state(row: ChangeRow) -> ConfigError:
 
 def _is_of(row: ChangeRow, choice: Choice) -> bool:
     authors = row.change.authors
-    if not is_of_agents(row):
+    if not is_of_agents(row) or (choice.is_sure and row.change.is_unsure):
         return False
     if choice.agents is not None and not {one.agent for one in authors} <= choice.agents:
         return False
@@ -93,13 +95,18 @@ def is_of_agents(row: ChangeRow) -> bool:
     return bool(row.change.authors)
 
 
-def of_last_turn(rows: Sequence[ChangeRow]) -> Sequence[ChangeRow]:
+def of_last_turn(rows: Sequence[ChangeRow], *, with_possible: bool = True) -> Sequence[ChangeRow]:
     """Return the changes of which something can be decided, of the turn that has made the newest.
 
-    What may be of another turn as well is not among them.
+    What may be of another turn as well is not among them; nor, unless it is to be `with_possible`,
+    what a person may have made.
     """
     mine = [row for row in rows if row.state in OPEN_STATES and _turn(row) is not None]
-    return [row for row in mine if _turn(row) == _turn(mine[-1])]
+    return [
+        row
+        for row in mine
+        if _turn(row) == _turn(mine[-1]) and (with_possible or not row.change.is_unsure)
+    ]
 
 
 def _turn(row: ChangeRow) -> str | None:

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import field
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.permissions import PermissionRequest
@@ -41,6 +42,7 @@ class WritingCall(Record, frozen=True, kw_only=True):
     tool: str
     command: str | None = None
     paths: tuple[str, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     cwd: str = "."
     since: float = 0.0  # seconds of the engine's clock
     owned: tuple[str, ...] | None = None  # files it alone writes, and no others; None: any
@@ -55,7 +57,7 @@ class CallWatch(Protocol):
     """Is told of the calls that may write, as they are known."""
 
     async def before(self, call: WritingCall) -> None:
-        """Do what must be done before a permitted call runs."""
+        """Look at what a permitted call may write, before it runs."""
         ...
 
     def begins(self, call: WritingCall) -> None:
@@ -167,6 +169,7 @@ class QuietMoment:
             tool=request.tool,
             command=command,
             paths=request.paths,
+            arguments=request.arguments,
             cwd=request.cwd,
             since=self._clock.now(),
         )
@@ -187,24 +190,34 @@ class QuietMoment:
     async def enter(self, call: WritingCall) -> bool:
         """Let a permitted call in, once nobody holds the gate; False: its turn is over.
 
-        Who is cancelled meanwhile leaves nothing behind.
+        The last thing before it runs is a look at the files: what changed while it waited, for the
+        permission or here, is not its own. Who is cancelled meanwhile leaves nothing behind.
         """
-        if self.watch is not None:
-            await self.watch.before(call)
+        while True:
+            if not await self._wait_at_gate(call.agent):
+                return False
+            if self.watch is not None:
+                await self.watch.before(call)
+            if not self._is_closed:
+                break
+        asked = _find(self._asked, call)
+        if asked is not None:
+            self._asked.remove(asked)
+        self._run(call if asked is None else _named_like(call, asked))
+        return True
+
+    async def _wait_at_gate(self, agent: str) -> bool:
+        """Wait until nobody holds the gate; False: the turn of the agent is over."""
         loop = asyncio.get_running_loop()
         while self._is_closed:
             waiter: asyncio.Future[bool] = loop.create_future()
-            self._waiting[waiter] = call.agent
+            self._waiting[waiter] = agent
             self._tell_wanted()
             try:
                 if not await waiter:
                     return False
             finally:
                 del self._waiting[waiter]
-        asked = _find(self._asked, call)
-        if asked is not None:
-            self._asked.remove(asked)
-        self._run(call if asked is None else _named_like(call, asked))
         return True
 
     def refused(self, call: WritingCall) -> None:
@@ -329,4 +342,9 @@ def _may_be(one: WritingCall, other: WritingCall) -> bool:
 
 
 def _named_like(known: WritingCall, told: WritingCall) -> WritingCall:
-    return known if known.call is not None else replace(known, call=told.call)
+    """Return a call with what another telling of it has beside: its id, and its arguments."""
+    return replace(
+        known,
+        call=known.call if known.call is not None else told.call,
+        arguments=known.arguments or told.arguments,
+    )

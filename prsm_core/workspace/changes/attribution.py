@@ -1,15 +1,15 @@
 """Whose a change is, decided from the calls that could have made it and from nothing else.
 
 A call could have made a change if it ran while the change came to be, and may write there: one that
-named its files writes those alone. That is certain; which of several did it is not, and then all
-are named. A person who edits while one call runs cannot be told from it, unless the call has named
-other files.
+named its files writes those alone. Whether it did make it is only known of what its edits explain.
+The rest is `possible`: a person may have written it while the call ran.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.changes import NAMED, OUTSIDE, POSSIBLE, REGION, SHARED, SOLE
 from prsm_core.workspace.changes.records import Attributed
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from prsm_core.workspace.changes.records import Found, WritingCall
 
-NAMED, SOLE, REGION, SHARED, OUTSIDE = "named", "sole", "region", "shared", "outside"
 NOBODY = ""  # as an author: a person, or another program
 
 
@@ -85,7 +84,7 @@ def authors(one: Attributed) -> tuple[str, ...]:
 
 
 def could_make(call: WritingCall, found: Found) -> bool:
-    """Return whether a call may have made a change."""
+    """Return whether a call may have made a change: by when it ran, and where it may write."""
     is_meanwhile = call.began <= found.until and (call.ended is None or call.ended >= found.since)
     return is_meanwhile and may_write(call, found.path)
 
@@ -105,25 +104,32 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
-    """Prefer who named the file: what a call says it writes is written by it.
+    """Believe what edits explain; of the rest name whoever could have made it.
 
-    Of several calls that could have made it that comes first which ran when it was written last by
-    the kernel's clock, or is nearest to that: it is likelier, and no more.
+    Of several calls that comes first which ran when the file was written last by the kernel's
+    clock, or is nearest to that, and one that named the file before one that named none.
     """
-    if not able:
+    if found.by:
+        how = NAMED if len({call.agent for call in found.by}) == 1 else SHARED
+        return Attributed(found=found, how=how, calls=found.by)
+    if all(_had_ended(call, found) for call in able):
         return Attributed(found=found, how=OUTSIDE)
-    named = [call for call in able if call.paths]
-    newest_first = [*(named or able)][::-1]
-    likely = tuple(sorted(newest_first, key=lambda call: _apart(call, found)))
-    if len({call.agent for call in likely}) > 1:
-        owners = tuple(call for call in likely if is_below(found.path, call.leased))
-        if named or len({call.agent for call in owners}) != 1:
-            return Attributed(found=found, how=SHARED, calls=likely)
+    if apart := tuple(call for call in able if call.is_apart):
+        return Attributed(found=found, how=SOLE, calls=apart)
+    newest_first = [*able][::-1]
+    likely = tuple(sorted(newest_first, key=lambda call: (_apart(call, found), not call.paths)))
+    owners = tuple(call for call in likely if is_below(found.path, call.leased))
+    if len({call.agent for call in owners}) == 1:
         return Attributed(found=found, how=REGION, calls=owners)
-    if named:
-        return Attributed(found=found, how=NAMED, calls=likely)
-    how = REGION if is_below(found.path, likely[0].leased) else SOLE
-    return Attributed(found=found, how=how, calls=likely)
+    return Attributed(found=found, how=POSSIBLE, calls=likely)
+
+
+def _had_ended(call: WritingCall, found: Found) -> bool:
+    """Return whether a file was written last, as the kernel says, when a call had ended.
+
+    That takes a change from calls, and gives none to those that ran then: anybody may have written.
+    """
+    return found.written_at is not None and call.span[1] < found.written_at
 
 
 def _apart(call: WritingCall, found: Found) -> float:

@@ -6,7 +6,13 @@ their owner counts up with whatever begins or ends: an order, which no clock can
 
 from __future__ import annotations
 
+from math import inf
+from typing import TYPE_CHECKING
+
 from prsm_core.domain.record import Record
+
+if TYPE_CHECKING:
+    from prsm_core.workspace.changes.splitting import Edit
 
 LINK, PROGRAM, FILE = "120000", "100755", "100644"
 FILE_BYTES = 100 * 2**20  # of one file whose content is kept
@@ -37,17 +43,28 @@ class Written(Record, frozen=True, kw_only=True):
 
 
 class Found(Record, frozen=True, gc=False, kw_only=True):
-    """One change of one path, that came to be after `since` and not after `until`."""
+    """One change of one path, that came to be after `since` and not after `until`.
+
+    Attributes:
+        path: The path.
+        root: The repository that it is in, from the top of the folder; "" is the folder's own.
+        before, after: What stood there, and what did then.
+        since, until: Moments.
+        added, removed: Lines; None: it is no text, or not kept.
+        written_at: When what stands there now was written last, Unix seconds.
+        by: Calls whose edits explain all of it, the newest first; none: no call does.
+    """
 
     path: str
-    root: str  # the repository that it is in, from the top of the folder; "" is the folder's own
+    root: str
     before: Entry | None
     after: Entry | None
     since: int
     until: int
-    added: int | None = None  # lines; None: it is no text, or not kept
+    added: int | None = None
     removed: int | None = None
-    written_at: float | None = None  # when what is there now was written last, Unix seconds
+    written_at: float | None = None
+    by: tuple[WritingCall, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -68,9 +85,11 @@ class WritingCall(Record, frozen=True, gc=False, kw_only=True):
         region: The folders that it may write; None: all.
         barred: Folders that it may not write: others have them for themselves.
         leased: Folders that its agent has for itself, and those below it.
+        is_apart: Whether it brings over what its agent did in a worktree of its own.
+        edits: What it said it does to files; none: it said nothing.
         began: When it began.
         ended: When it ended; None: it runs.
-        span: From when to when that was in Unix seconds, which only tells what is likelier.
+        span: From when to when that was, Unix seconds by the kernel's clock of files.
     """
 
     agent: str
@@ -80,9 +99,11 @@ class WritingCall(Record, frozen=True, gc=False, kw_only=True):
     region: tuple[str, ...] | None = None
     barred: tuple[str, ...] = ()
     leased: tuple[str, ...] = ()
+    is_apart: bool = False
+    edits: tuple[Edit, ...] = ()
     began: int
     ended: int | None = None
-    span: tuple[float, float] = (0.0, 0.0)
+    span: tuple[float, float] = (0.0, inf)
 
 
 class Attributed(Record, frozen=True, gc=False, kw_only=True):
@@ -90,7 +111,7 @@ class Attributed(Record, frozen=True, gc=False, kw_only=True):
 
     Attributes:
         found: The change.
-        how: named, sole, region, shared or outside.
+        how: named, sole, region, shared, possible or outside.
         calls: Those that may have made it, the likeliest first; none where it came from outside.
         beside: Who else is on the file, which makes a conflict: agents, or "" for outside.
     """

@@ -11,9 +11,11 @@ import hashlib
 import itertools
 import json
 import os
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from prsm_core.workspace.changes.explaining import explained
 from prsm_core.workspace.changes.forgetting import REFS, base_of, name_of
 from prsm_core.workspace.changes.looking import Known, RootLook
 from prsm_core.workspace.changes.records import FILE_BYTES, Entry, Found, Written
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from prsm_core.workspace.changes.records import WritingCall
     from prsm_core.workspace.shadow.worktree import Shadow
     from prsm_core.workspace.shadow.written import Acts, Content, Writing
 
@@ -232,9 +235,10 @@ class Tracker:
         ignored = look.ignored([path for path in paths if path not in root.known])
         began = self._tick()
         now = look.now([path for path in paths if path not in ignored], root.known)
-        ended = self._tick()
+        ended, looked_at = self._tick(), time.time()
         for path, known in now.items():
-            self._saw(root, path, _Moment(began, ended, known.entry, known.written_at))
+            written_at = _believed(known.written_at, looked_at)
+            self._saw(root, path, _Moment(began, ended, known.entry, written_at))
             root.known[path] = known
 
     def _saw(self, root: _Root, path: str, moment: _Moment) -> None:
@@ -248,18 +252,19 @@ class Tracker:
                 root.unsure.add(path)
         root.seen[path].append(moment)
 
-    def scan(self) -> Scan:
+    def scan(self, calls: Sequence[WritingCall] = ()) -> Scan:
         """Find what has changed since the last scan, and store it. Raises PrsmError, and OSError.
 
-        What cannot be stored, as on a full disk, is found by the next one. Where what was known is
-        lost, all of it is begun anew, which a note of the scan says.
+        What edits of the `calls` explain is told apart from the rest of what became of a file. What
+        cannot be stored, as on a full disk, is found by the next one. Where what was known is lost,
+        all of it is begun anew, which a note of the scan says.
         """
         with self.shadow.at_work():
             said = ""
             for _ in range(2):  # once may be by chance
                 try:
                     self._wholly(self._learn)
-                    return self._wholly(self._scan)
+                    return self._wholly(lambda: self._scan(calls))
                 except GitFailedError as error:
                     said = error.said
             self._wholly(self._begin)
@@ -276,7 +281,7 @@ class Tracker:
             self._roots, self._looked, self._learned = roots, looked, learned
             raise
 
-    def _scan(self) -> Scan:
+    def _scan(self, calls: Sequence[WritingCall]) -> Scan:
         scan, began = self._new_id(), self._tick()
         self._count += 1
         if self._count % _REFRESH_EVERY == 0:
@@ -291,7 +296,7 @@ class Tracker:
                 del self._roots[path]
                 notes.append(f"the repository {path} is gone; its files are not told one by one")
                 continue
-            new, tops = self._scan_root(self._roots[path], scan)
+            new, tops = self._scan_root(self._roots[path], scan, calls)
             found += new
             paths += self._more_roots(path, tops, notes)
         self._looked = began
@@ -313,12 +318,14 @@ class Tracker:
             new.append(name)
         return new
 
-    def _scan_root(self, root: _Root, scan: str) -> tuple[list[Found], list[str]]:
+    def _scan_root(
+        self, root: _Root, scan: str, calls: Sequence[WritingCall]
+    ) -> tuple[list[Found], list[str]]:
         look = root.look
         differing = look.differing(root.known)
         paths = dict.fromkeys((*differing.changed, *differing.others, *root.known))
         now = look.now(paths, root.known)
-        ended = self._tick()
+        ended, looked_at = self._tick(), time.time()
         strange = [path for path in differing.changed if path in now and path not in root.known]
         base = look.in_index([*strange, *root.unsure])
         found: list[Found] = []
@@ -330,10 +337,12 @@ class Tracker:
                 )
                 moments.insert(0, _Moment(self._looked, self._looked, was))
             if path in now:
-                moments.append(_Moment(ended, ended, now[path].entry, now[path].written_at))
+                written_at = _believed(now[path].written_at, looked_at)
+                moments.append(_Moment(ended, ended, now[path].entry, written_at))
                 root.known[path] = now[path]
             found += _segments(root, path, moments)
         root.unsure.clear()
+        found = explained(look.root.shadow, found, calls)
         return kept(look.root.shadow, f"{self._ref}/{scan}", found), differing.tops
 
     def settle(self, scan: Scan) -> None:
@@ -421,6 +430,11 @@ def _segments(root: _Root, path: str, moments: Sequence[_Moment]) -> list[Found]
         for old, new in itertools.pairwise(moments)
         if old.entry != new.entry and not new.is_ours
     ]
+
+
+def _believed(written_at: float | None, looked_at: float) -> float | None:
+    """Return when a file was written; None where its file system has a clock of its own."""
+    return None if written_at is None or written_at > looked_at else written_at
 
 
 def _told(known: Known) -> list[Any]:

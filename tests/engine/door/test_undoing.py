@@ -35,7 +35,12 @@ async def write(agent, team, name, text):
     """Write a file as a vendor's tool does, once it is allowed to."""
     path = team.workspace / name
     request = PermissionRequest(
-        agent_id=agent.id, tool="Write", paths=(str(path),), cwd=".", call_id=f"w-{name}-{text}"
+        agent_id=agent.id,
+        tool="Write",
+        arguments={"file_path": str(path), "content": text},
+        paths=(str(path),),
+        cwd=".",
+        call_id=f"w-{name}-{text}",
     )
     assert isinstance(await agent.host.authorize(request), Allow)
     await agent.start_tool(f"w-{name}-{text}", "Write", file_path=str(path))

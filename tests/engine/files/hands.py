@@ -69,9 +69,16 @@ class Hand:
         self.calls = count(1)
 
     async def write(self, name, text):
-        """Write a file by a tool that names it."""
-        async with self.call("Write", paths=(name,)) as _:
+        """Write a file by a tool that names it, and says what it will hold."""
+        given = {"file_path": name, "content": text}
+        async with self.call("Write", paths=(name,), arguments=given):
             put(self.folder / name, text)
+
+    async def edit(self, name, old, new):
+        """Replace a text in a file by a tool that names both."""
+        given = {"file_path": name, "old_string": old, "new_string": new}
+        async with self.call("Edit", paths=(name,), arguments=given):
+            put(self.folder / name, (self.folder / name).read_text().replace(old, new, 1))
 
     async def shell(self, work):
         """Do something by a command."""
@@ -79,16 +86,20 @@ class Hand:
             await work() if asyncio.iscoroutinefunction(work) else work()
         return call.id
 
-    def call(self, tool, **asked):
-        return _Call(self.agent, tool, f"{self.agent.name}-{next(self.calls)}", asked)
+    def call(self, tool, *, is_told_first=False, **asked):
+        id_ = f"{self.agent.name}-{next(self.calls)}"
+        return _Call(self.agent, tool, id_, asked, is_told_first=is_told_first)
 
 
 class _Call:
-    def __init__(self, agent, tool, id_, asked):
+    def __init__(self, agent, tool, id_, asked, *, is_told_first):
         self.agent, self.tool, self.id, self.asked = agent, tool, id_, asked
+        self.is_told_first = is_told_first
 
     async def __aenter__(self):
         agent = self.agent
+        if self.is_told_first:
+            await self._tell()
         request = PermissionRequest(
             agent_id=agent.id,
             tool=self.tool,
@@ -97,9 +108,13 @@ class _Call:
             **self.asked,
         )
         await agent.host.authorize(request)
-        command = {"command": self.asked["command"]} if "command" in self.asked else {}
-        await agent.start_tool(self.id, self.tool, **command)
+        if not self.is_told_first:
+            await self._tell()
         return self
+
+    async def _tell(self):
+        command = {"command": self.asked["command"]} if "command" in self.asked else {}
+        await self.agent.start_tool(self.id, self.tool, **command)
 
     async def __aexit__(self, *_):
         await self.agent.end_tool(self.id)

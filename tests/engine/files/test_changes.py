@@ -50,7 +50,9 @@ async def test_a_call_that_names_a_file_outside_of_the_folder_is_no_matter_of_gi
 
     async def master(agent):
         hand = Hand(agent, folder)
-        async with hand.call("Write", paths=("a", "../outside", str(tmp_path / "other"))):
+        paths = ("a", "../outside", str(tmp_path / "other"))
+        given = {"file_path": "a", "content": "another\n"}
+        async with hand.call("Write", paths=paths, arguments=given):
             put(folder / "a", "another\n")
             put(tmp_path / "outside", "x\n")
         await hand.write("../outside", "y\n")
@@ -80,8 +82,8 @@ async def test_what_calls_change_is_told_with_the_call_and_kept_once(opened, fol
         found = {row.change.path: row for row in await team.engine.changes.get().rows()}
     assert {path: (whose(row, team), row.change.kind) for path, row in found.items()} == {
         "a": (("named", ["master"], "master-1"), "modified"),
-        "made": (("sole", ["master"], "master-2"), "added"),
-        "dirty": (("sole", ["master"], "master-3"), "deleted"),
+        "made": (("possible", ["master"], "master-2"), "added"),
+        "dirty": (("possible", ["master"], "master-3"), "deleted"),
     }
     told = team.ledger.events("file_changed", "master")
     assert {event["path"]: (event["added"], event["removed"]) for event in told} == {
@@ -248,7 +250,7 @@ async def test_two_agents_on_one_file_are_a_conflict_that_both_hear_of(opened, f
     assert "- a: w1" in heard["w2"]
 
 
-async def test_what_several_may_have_done_is_shared_and_all_are_named(opened, folder):
+async def test_of_what_several_may_have_done_all_are_named(opened, folder):
     started = asyncio.Event()
 
     async def first(agent):
@@ -272,7 +274,7 @@ async def test_what_several_may_have_done_is_shared_and_all_are_named(opened, fo
     async with opened() as team:
         await team.run(master=master, w1=first, w2=second)
     [told] = found(team, "b")
-    assert told["how"] == "shared"
+    assert told["how"] == "possible"
     assert set(told["agents"]) == {team["w1"].agent_id, team["w2"].agent_id}
 
 
@@ -295,7 +297,7 @@ async def test_what_a_call_did_before_the_engine_died_is_its_own(opened, folder)
         assert (await go_on(again, master=mastered)).status == "completed"
     assert len(found(again, "a")) == 1
     [told] = found(again, "b")
-    assert (told["agent"], told["how"], told["call"]) == ("master", "sole", "master-2")
+    assert (told["agent"], told["how"], told["call"]) == ("master", "possible", "master-2")
 
 
 async def test_what_a_person_does_while_no_engine_runs_is_nobodys_change(opened, folder):
@@ -315,7 +317,7 @@ async def test_what_a_person_does_while_no_engine_runs_is_nobodys_change(opened,
         with contextlib.suppress(Exception):
             await run
     [told] = found(team, "b")
-    assert (told["agent"], told["how"]) == ("master", "sole")
+    assert (told["agent"], told["how"]) == ("master", "possible")
     assert team.ledger.events("notice") == [], "what finds it is not ended with the programs"
     put(folder / "b", "a person's\n")
     async with opened() as again:
@@ -396,7 +398,7 @@ async def test_what_nobody_saw_the_end_of_is_found_before_the_run_ends(opened, f
     async with opened() as team:
         await team.run(master=master)
     [told] = found(team, "b")
-    assert (told["agent"], told["how"]) == ("master", "sole")
+    assert (told["agent"], told["how"]) == ("master", "possible")
     assert team.ledger.events()[-1]["type"] == "run_finished"
 
 
@@ -447,6 +449,6 @@ async def test_what_a_person_restores_during_a_run_is_nobodys_change(opened, fol
         assert (await team.run(master=master)).status == "completed"
         found = [(row.change.path, *whose(row, team)) for row in await team.store.changes(SESSION)]
     assert found == [
-        ("made", "sole", ["master"], "master-1"),
-        ("b", "sole", ["master"], "master-2"),
+        ("made", "possible", ["master"], "master-1"),
+        ("b", "possible", ["master"], "master-2"),
     ]

@@ -67,7 +67,10 @@ class Town:
         chance, hand = random.Random(f"{self.seed}{agent.name}"), Hand(agent, self.folder)
         for _ in range(STEPS):
             paths = chance.sample(PATHS, chance.randint(1, 2))
-            if chance.random() < 0.5:
+            if chance.random() < 0.3:
+                await self.edit(chance, hand, paths[0])
+                continue
+            if chance.random() < 0.3:
                 call = hand.call("Write", paths=(paths[0],))
                 self.calls[call.id] = agent.name, paths[:1]
             else:
@@ -80,6 +83,26 @@ class Town:
                     self.scribble(chance, agent.name, path)
                 await pause(chance)
         await agent.complete()
+
+    async def edit(self, chance, hand, path):
+        """Write a line behind one of a file, by a tool that says so; or not, if that is gone."""
+        who, file = hand.agent.name, self.folder / path
+        lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+        old = chance.choice(lines) if lines else ""
+        new = f"{old}{who}:{next(self.marks)}\n"
+        given = {"file_path": path, "old_string": old, "new_string": new}
+        call = hand.call("Edit", paths=(path,), arguments=given)
+        self.calls[call.id] = who, [path]
+        async with call:
+            self.at_work.set()
+            await pause(chance)
+            text = file.read_text() if file.exists() else ""
+            if old in text and bool(text) == bool(old):
+                file.parent.mkdir(exist_ok=True)
+                beside = self.folder.parent / "beside"
+                beside.write_text(text.replace(old, new, 1))
+                beside.replace(file)
+            await pause(chance)
 
     async def be_a_person(self, team):
         """Write, accept and reject, whatever agents do."""
@@ -154,9 +177,11 @@ def check(town, rows, names, texts):
         authors = {names[one.agent] for one in change.authors}
         new = set(marks(after)) - set(marks(before))
         wrote = {who for who, _ in new} - {PERSON}
-        said_so = all(town.calls[one.call][1] is not None for one in change.authors)
-        if change.how == "outside" or not said_so:  # else it is theirs who have named the file
+        is_persons_last = change.how == "outside" and PERSON in {who for who, _ in new}
+        if not is_persons_last:  # behind the end of the call, as the kernel says
             assert wrote <= authors, (change, new)
+        if change.how in {"named", "sole"}:
+            assert PERSON not in {who for who, _ in new}, (change, new)
         if change.how == "outside":
             assert not authors
         for one in change.authors:

@@ -175,9 +175,9 @@ async def test_what_another_prsm_writes_while_files_are_held_is_of_no_agent(open
     told = {path: [one["how"] for one in found(team, path)] for path in ("a", "b", "c", "d")}
     assert told == {
         "a": ["named", "outside"],
-        "b": ["sole", "outside"],
+        "b": ["possible", "outside"],
         "c": ["outside"],
-        "d": ["sole"],
+        "d": ["possible"],
     }
     assert "- a: the user, or another program" in heard[0]
 
@@ -225,7 +225,7 @@ async def test_a_rejection_whose_engine_dies_at_its_commit_is_finished_and_is_no
         ("a", "named", "rejected"),
         ("b", "named", "pending"),
         ("a", "outside", "pending"),
-        ("other", "named", "pending"),
+        ("other", "possible", "pending"),  # what its call said is not kept over a death
     ]
     assert (rows[2].change.added, rows[2].change.removed) == (1, 1)
 
@@ -251,7 +251,7 @@ async def test_a_look_whose_engine_dies_at_its_commit_is_told_once(opened, folde
         rows = await again.engine.changes.get().rows()
     assert [(row.change.path, row.change.how) for row in rows] == [
         ("a", "named"),
-        ("b", "sole"),
+        ("b", "possible"),
         ("c", "named"),
     ]
     assert rows[1].change.author.call == "master-2"

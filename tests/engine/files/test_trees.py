@@ -106,7 +106,7 @@ async def test_children_in_worktrees_of_their_own_are_merged_into_the_parents_fi
     }
     assert {one["worktree"]["result"] for one in heard} == {"merged"}
     told = [(one["path"], one["agent"], one["how"]) for one in team.ledger.events("file_changed")]
-    assert sorted(told) == [("a", "w1", "region"), ("a", "w2", "region")]
+    assert sorted(told) == [("a", "w1", "sole"), ("a", "w2", "sole")]
     assert git(folder, "status", "--short") == "M a\n?? untracked"
 
 

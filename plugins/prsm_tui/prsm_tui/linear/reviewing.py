@@ -9,6 +9,7 @@ from prsm_tui.linear.desk import numbered
 from prsm_tui.linear.phrases import count
 from prsm_tui.model.comments import Comment, addressee, sending
 from prsm_tui.model.patches import ADDED, HUNK, REMOVED, SAME
+from prsm_tui.model.review import without_unsure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -126,8 +127,13 @@ class Reviewing:
         changes, acts = self._open(rest), self._desk.acts
         if not changes or acts is None:
             return
+        changes, left = without_unsure(changes) if rest == "all" else (changes, "")
+        if not changes:
+            self._desk.told("warning", f"{left}; give their numbers")
+            return
         ids = [one.id for one in changes]
-        self._desk.ask(f"take back {_counted(changes)}", lambda: acts.files.reject(ids))
+        what = f"take back {_counted(changes)}" + (f" ({left})" if left else "")
+        self._desk.ask(what, lambda: acts.files.reject(ids))
 
     def _open(self, rest: str) -> Sequence[Change]:
         """Return the changes that are meant and can be decided; else say why there are none."""
@@ -205,7 +211,7 @@ def _told(change: Change) -> str:
     size = "" if change.added is None else f", {count(change.added)} more, {count(removed)} less"
     beside = f"; conflict: {', '.join(change.beside)} changed it, too" if change.beside else ""
     why = f" since {change.why}" if change.why else ""
-    return f"{change.path}, {change.kind} by {change.who}{size}, {change.state}{why}{beside}"
+    return f"{change.path}, {change.kind} by {change.whose}{size}, {change.state}{why}{beside}"
 
 
 def _row(line: PatchLine) -> str:
@@ -217,5 +223,5 @@ def _row(line: PatchLine) -> str:
 
 def _counted(changes: Sequence[Change]) -> str:
     if len(changes) == 1:
-        return f"the change of {changes[0].path} by {changes[0].who}"
+        return f"the change of {changes[0].path} by {changes[0].whose}"
     return f"{len(changes)} changes of {len({one.path for one in changes})} files"

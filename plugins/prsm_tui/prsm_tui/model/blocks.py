@@ -99,6 +99,7 @@ class Changed(Block):
     added: int | None = None
     removed: int | None = None
     others: Sequence[str] = ()  # who else is on the file
+    is_unsure: bool = False  # a person may have changed it
 
 
 @dataclass(slots=True, kw_only=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WAYS = ("file", "agent", "turn")
 OPEN = frozenset({"pending", "unmerged"})  # states in which something can be decided
 OUTSIDE = "(outside)"  # a person, or another program
+UNSURE = frozenset({"possible", "region"})  # no call explains it: a person may have made it
 _MARKS = {"added": "+", "deleted": "-", "modified": "~"}
 
 
@@ -61,9 +62,20 @@ class Change:
         return _MARKS.get(self.kind, "?")
 
     @property
+    def is_unsure(self) -> bool:
+        """Whether a person may have made it, though agents may have."""
+        return self.how in UNSURE
+
+    @property
     def who(self) -> str:
         """Who may have made it."""
         return ", ".join(self.names) or OUTSIDE
+
+    @property
+    def whose(self) -> str:
+        """Who made it; with a `?` where a person may have."""
+        mark = "?" if self.is_unsure else ""
+        return ", ".join(f"{name}{mark}" for name in self.names) or OUTSIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +209,13 @@ def _name(told: Mapping[str, Any]) -> str:
     if told.get("agent") is None:
         return "somebody outside"
     return escape_exact(str(told.get("name") or str(told["agent"])[:8]))
+
+
+def without_unsure(changes: Sequence[Change]) -> tuple[Sequence[Change], str]:
+    """Return those changes that no person may have made, and in words how many stay."""
+    sure = [one for one in changes if not one.is_unsure]
+    left = len(changes) - len(sure)
+    return sure, f"stay, for you may have made them (?): {left}" if left else ""
 
 
 def size_of(changes: Iterable[Change]) -> str:

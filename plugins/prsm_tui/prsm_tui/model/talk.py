@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.kit import call_text, escape_exact, first_line
 from prsm_tui.model.blocks import Changed, Note, Plan
 from prsm_tui.model.calls import call_of, child_of
+from prsm_tui.model.review import UNSURE
 from prsm_tui.model.spoken import shown
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def file_changed(session: Session, event: Event) -> None:
             added=data.get("added"),
             removed=data.get("removed"),
             others=tuple(names),
+            is_unsure=data.get("how") in UNSURE,
         )
     )
 

@@ -51,10 +51,10 @@ def line_of(change: Change, width: int, path: int, *, is_indented: bool) -> str:
     lead = f"{'  ' if is_indented else ''}{conflict} {change.mark} "
     right = [f"{size_of([change]):>{_SIZE}}"]
     if width >= _PATH + _NAME + _STATE:
-        right.append(_padded(change.who, _NAME))
+        right.append(_padded(change.whose, _NAME))
     right.append(f"{change.state:<{_STATE}}")
     if width >= 2 * _PATH + _NAME:
-        right.append(f"{change.how:<7}")
+        right.append(f"{change.how:<8}")
         right.append(time.strftime("%H:%M:%S", time.localtime(change.at)))
     tail = "  ".join(right)
     room = max(8, min(path, width - cell_len(lead) - cell_len(tail) - 2))
@@ -90,7 +90,7 @@ def about(
     """
     why = f": {change.why}" if change.why else ""
     file = f"{change.path} " if names_file else ""
-    yield f"{file}by {change.who} ({change.how}) · {change.state}{why}"
+    yield f"{file}by {change.whose} ({change.how}) · {change.state}{why}"
     if change.beside:
         yield f"conflict: {', '.join(change.beside)} changed the file, too"
     if kept:
@@ -110,7 +110,7 @@ def why_of(change: Change, detail: Detail) -> str:
 def counted(changes: Sequence[Change]) -> str:
     """Return which changes these are, in words."""
     if len(changes) == 1:
-        return f"the change of {changes[0].path} by {changes[0].who}"
+        return f"the change of {changes[0].path} by {changes[0].whose}"
     files = len({one.path for one in changes})
     return f"{len(changes)} changes of {files} file{'' if files == 1 else 's'}"
 

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from prsm_tui.keys import CHANGES, DIFF
 from prsm_tui.model.comments import Comment, addressee, sending, subject_of
 from prsm_tui.model.patches import REMOVED
-from prsm_tui.model.review import WAYS, Change, Detail, Group, size_of
+from prsm_tui.model.review import WAYS, Change, Detail, Group, size_of, without_unsure
 from prsm_tui.screen.change_rows import (
     Row,
     about,
@@ -211,7 +211,12 @@ class Changes(Place):
         if not meant:
             self.say(self._none("there is nothing here to decide"))
             return
-        question = f"Take back {counted(meant)}? What came later in the same files stays."
+        meant, left = without_unsure(meant) if which == "all" else (meant, "")
+        if not meant:
+            self.say(f"{left}; take them back one by one")
+            return
+        what = f"Take back {counted(meant)}? What came later in the same files stays."
+        question = f"{what} {left}".rstrip()
         self.post_message(ChangesRejected([one.id for one in meant], question))
 
     def action_comment(self) -> None:

@@ -201,7 +201,7 @@ def _written(block: Call) -> str:
 
 def _changed(block: Changed) -> str:
     size = "" if block.added is None else f" (+{block.added} -{block.removed or 0})"
-    line = f"{block.kind} {block.path}{size}"
+    line = f"{block.kind} {block.path}{size}{' ?' if block.is_unsure else ''}"
     if block.others:
         line += f"\nconflict: {', '.join(block.others)} changed it, too"
     return line

@@ -59,6 +59,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "tool_call_finished": (
         *("call", "status", "result", "error", "duration_s", "exit_code", "turn"),
     ),
+    "receives_undone": ("turn", "calls"),
     "plan_updated": ("entries",),
     "message_routed": ("mid", "kind", "from", "to", "correlation_id"),
     "permission_requested": (
@@ -129,6 +130,7 @@ EVENT_MEANINGS: Mapping[str, str] = {
     " one of PRSM's own, if `orchestration`, tells of which `turn` it is",
     "tool_call_finished": "the call has ended: completed, failed or denied, or unknown where its"
     " turn is over and nobody told how it ended; one of PRSM's own tells its `turn`",
+    "receives_undone": "nobody read the answers of these `calls`: their messages are unread again",
     "plan_updated": "the agent's whole plan: of each entry its `text` and its `status`",
     "message_routed": "a message went from one agent to another",
     "permission_requested": "a person is asked, until `expires_at`, whether an agent may do this",

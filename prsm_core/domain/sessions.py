@@ -31,6 +31,7 @@ class CallState(Record, frozen=True, kw_only=True):
     consumed: tuple[str, ...] = ()  # ids of the messages that its answer used
     answered_at: int | None = None  # number of the event that told its end
     response: int = 0  # of the model in the turn: calls of one are answered together
+    is_undone: bool = False  # its answer was lost with its session, and counts as never given
 
 
 class TurnState(Record, frozen=True, kw_only=True):

@@ -352,7 +352,7 @@ class Assembly:
                 self.providers, self.enforcement, settings, self._workspaces.of, self.skills.prompt
             ),
             contexts=Contexts(self.context_parts()),
-            inbox=Inbox(self._roster, self.router, self._steps, self.peers),
+            inbox=Inbox(self._roster, self.router, self._steps, self.peers, self._idle),
             tools=lambda record: self.peers.begins(record, tools(record.descriptor)),
             is_external=self.providers.is_external,
             host=HostParts(permits=self._permits, family=kin, open_endpoint=config.open_endpoint),

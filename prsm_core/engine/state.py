@@ -230,15 +230,28 @@ class AgentRecord(Struct, eq=False):
         if question is not None:
             question.delivered = True
 
-    def take_reminder(self) -> OpenQuestion | None:
-        """Return, once, a question that must be shown again; None if there is none."""
-        while self.notes.reminders:
-            first, *left = self.notes.reminders
-            self.note(reminders=tuple(left))
-            question = self.questions.get(first)
+    def note_undelivered(self, message: RoutedMessage) -> None:
+        """Remember that no session that lives has been shown a question."""
+        question = self.questions.get(message.correlation_id or "")
+        if question is not None:
+            question.delivered = False
+
+    def next_reminder(self) -> OpenQuestion | None:
+        """Return a question that must be shown again; None if there is none.
+
+        It is owed until `was_reminded`: the step by which it is shown says so, and no other.
+        """
+        for about in self.notes.reminders:
+            question = self.questions.get(about)
             if question is not None:
                 return question
+        if self.notes.reminders:  # nobody waits for an answer to those any more
+            self.note(reminders=())
         return None
+
+    def was_reminded(self, about: str | None) -> None:
+        """Have the step that is built next say that a question is shown again by it."""
+        self.note(reminders=tuple(one for one in self.notes.reminders if one != about))
 
     def set_state(self, state: AgentState) -> None:
         """Note the new state; only `AgentSteps.move` calls this, after the machine."""

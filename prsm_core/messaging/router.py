@@ -154,6 +154,15 @@ class MessageRouter:
             drop(box.messages, message_id)
             drop(box.claimed, message_id)
 
+    def restore(self, agent_id: str, messages: Iterable[RoutedMessage]) -> None:
+        """Hold what the ledger has unread, in its order: some of it was consumed and is undone."""
+        box = self._boxes.get(agent_id)
+        if box is None:
+            return
+        there = {one.message_id: one for one in messages if one.incarnation >= box.incarnation}
+        box.messages = {**there, **box.messages}
+        box.wake()
+
     def unread(self, agent_id: str) -> tuple[RoutedMessage, ...]:
         """Return the unclaimed messages, oldest first."""
         box = self._boxes.get(agent_id)

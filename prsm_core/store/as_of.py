@@ -115,7 +115,11 @@ TOLD_OF = (
 # A vendor uses an id again in a later turn: what counts is the commit that holds the answer.
 CONSUMED = """
 SELECT m.message_id FROM lives AS a JOIN inbox AS m ON m.target = a.of_id
-WHERE a.agent_id = :agent AND m.ended = :answered AND m.consumed_by = :call ORDER BY m.position
+WHERE a.agent_id = :agent AND m.ended = :answered AND m.consumed_by = :call
+UNION ALL
+SELECT m.message_id FROM inbox_past AS p CROSS JOIN inbox AS m USING (message_id)
+JOIN lives AS a ON m.target = a.of_id
+WHERE p.ended = :answered AND p.consumed_by = :call AND a.agent_id = :agent
 """
 _LETTER = (
     "m.message_id, m.type, m.source, {target}, {life}, m.correlation_id, m.payload, m.created_at"
@@ -135,13 +139,14 @@ WHERE a.session_id = :session AND m.ended > :at AND m.began <= :at AND {_LATER} 
 UNION ALL
 SELECT {_THEN}, m.position FROM inbox_past AS p JOIN inbox AS m USING (message_id)
 WHERE p.until > :at AND p.until = {_LATER} AND m.session_id = :session AND m.began <= :at
+AND (p.ended IS NULL OR p.ended > :at)
 ORDER BY 9
 """
 # Of some correlation ids, questions and answers; the last column: when it was consumed. A fork has
 # the questions that are open, and shares the answers to all others.
 _ASKED = _LETTER.format(target="a.agent_id", life="coalesce(m_p.incarnation, m.incarnation)")
 ABOUT = (
-    f"SELECT {_ASKED}, m.ended FROM lives AS a JOIN inbox AS m ON m.target = a.of_id"
+    f"SELECT {_ASKED}, iif(m_p.until IS NULL, m.ended, m_p.ended) FROM lives AS a JOIN inbox AS m ON m.target = a.of_id"
     + _past("m", "inbox_past", "message_id")
     + " WHERE a.session_id = :session AND m.began <= min(:at, a.until)"
     " AND (m.type = 'answer' OR m.type = 'question' AND a.of_id = a.agent_id)"

@@ -46,6 +46,7 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "message_completed": ("role", "text"),
     "tool_call_started": ("call", "tool"),
     "tool_call_finished": ("call", "status"),
+    "receives_undone": ("turn",),
     "permission_requested": ("request",),
     "question_asked": ("request",),
     "permission_resolved": ("request",),

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from prsm_core.domain.rows import Values
 
 # The events that are taken.
-TOLD = ("turn_started", "message_completed", "tool_call_started", "tool_call_finished")
+TOLD = (
+    *("turn_started", "message_completed", "tool_call_started", "tool_call_finished"),
+    "receives_undone",
+)
 _COUNTS = TokenUsage.__struct_fields__
 
 
@@ -36,6 +39,7 @@ class ToldTurn:
         self._last_heard = 0
         self._has_begun = False
         self._responses: dict[tuple[str, bool], int] = {}  # of the model, by call
+        self._undone: set[tuple[str, bool]] = set()
         self._sure: set[tuple[str, bool]] = set()  # those whose end tells the turn, as their begin
 
     def take(self, seq: int, kind: str, at: float, data: Mapping[str, Any]) -> None:
@@ -53,6 +57,8 @@ class ToldTurn:
                 self._call_began(seq, at, data)
             case "tool_call_finished":
                 self._call_ended(seq, at, data)
+            case "receives_undone":
+                self._undone.update((call, True) for call in data.get("calls") or ())
 
     def answers(self) -> dict[str, int]:
         """Return the orchestration calls that have ended, and the number of the event of each."""
@@ -73,6 +79,7 @@ class ToldTurn:
                     call=call,
                     answered_at=self._answered.get(key),
                     response=self._responses.get(key, 0),
+                    is_undone=key in self._undone,
                 )
             )
         return TurnState(
@@ -106,6 +113,7 @@ class ToldTurn:
         self._last_heard = seq
         key = data["call"], bool(data.get("orchestration"))
         self._answered.pop(key, None)
+        self._undone.discard(key)
         self._began.pop(key, None)  # an id may come again: then the last one counts
         self._responses[key] = data.get("response") or 0  # older ledgers told none
         if data.get("turn") is not None:

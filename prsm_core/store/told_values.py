@@ -90,7 +90,7 @@ _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("tool", "tree", "trigger", "turn", "verdict", "via", "victim"), _text),
     **dict.fromkeys(("waiting_on", "why", "workspace", "worktree"), _text),
     **dict.fromkeys(("evidence_by", "evidence_gaps", "files", "options", "parts"), _TEXTS),
-    **dict.fromkeys(("agents", "beside", "paths", "region", "unquiet"), _TEXTS),
+    **dict.fromkeys(("agents", "beside", "calls", "paths", "region", "unquiet"), _TEXTS),
     **dict.fromkeys(("added", "at", "attempt", "bytes_skipped", "count", "depth"), _whole),
     **dict.fromkeys(("epoch", "exit_code", "incarnation", "kept", "message", "n"), _whole),
     **dict.fromkeys(("removed", "response", "tokens", "tokens_after", "tokens_before"), _whole),

@@ -146,6 +146,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         {"call": "c1", "status": "completed", "result": "ok", "error": None, "duration_s": 0.25}
         | {"exit_code": 0, "turn": None},
     ),
+    ("receives_undone", MASTER, {"turn": "t1", "calls": ["c1"]}),
     (
         "message_routed",
         WORKER,

@@ -5,7 +5,7 @@ agents     an agent's birth, states, lives and end
 forks      a session that goes on from another; few processes need it
 messages   sent and consumed
 turns      opened and closed
-calls      of orchestration tools: opened and closed, and what they have done
+calls      of orchestration tools: opened and closed, what they have done, and what is undone
 requests   to a person: opened and resolved; what a person granted
 snapshots  of the files that agents work on
 changes    of files: found, and decided about
@@ -24,7 +24,7 @@ from prsm_core.domain.writes.agents import (
     StateChanged,
     ThreadKept,
 )
-from prsm_core.domain.writes.calls import CallClosed, CallOpened, EffectNoted
+from prsm_core.domain.writes.calls import CallClosed, CallOpened, EffectNoted, ReceivesUndone
 from prsm_core.domain.writes.changes import ChangesDecided, FileChanged
 from prsm_core.domain.writes.messages import MessagesConsumed, MessageSent
 from prsm_core.domain.writes.requests import Granted, RequestOpened, RequestResolved
@@ -48,6 +48,7 @@ __all__ = [
     "MessageSent",
     "MessagesConsumed",
     "ModelSwitched",
+    "ReceivesUndone",
     "RequestOpened",
     "RequestResolved",
     "ResultClaimed",

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.rows import Given, Insert, Update
 from prsm_core.domain.steps import Write
 from prsm_core.domain.writes.agents import own_fence
-from prsm_core.domain.writes.messages import consumed
+from prsm_core.domain.writes.messages import consumed, unread
 from prsm_core.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from prsm_core.domain.rows import Ledger, Row
     from prsm_core.domain.steps import Step, Telling
@@ -102,6 +102,28 @@ class CallClosed(Write, frozen=True, kw_only=True):
             "turn": self.turn_id,
         }
         return step.telling("tool_call_finished", data)
+
+
+class ReceivesUndone(Write, frozen=True, kw_only=True):
+    """Calls whose answers were lost with their session: what they received is unread again.
+
+    They have done nothing else, so that they count as never made.
+    """
+
+    is_of_life = True
+
+    turn_id: str
+    received: Mapping[str, tuple[str, ...]]  # by call, the ids of the messages that it used
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the messages, unread by the agent's present life."""
+        yield from (
+            row for call, messages in self.received.items() for row in unread(step, messages, call)
+        )
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `receives_undone`."""
+        return step.telling("receives_undone", {"turn": self.turn_id, "calls": list(self.received)})
 
 
 class EffectNoted(Write, frozen=True, kw_only=True):

@@ -109,3 +109,23 @@ def consumed(step: Step, message_ids: Sequence[str], by: str) -> list[Row]:
         )
         for message_id in message_ids
     ]
+
+
+def unread(step: Step, message_ids: Sequence[str], by: str) -> list[Row]:
+    """Return messages that a call of the step's agent has used as unread by its present life."""
+
+    def refuse(message_id: str) -> StoreError:
+        return StoreError(
+            f"message {message_id} was not consumed by call {by} of agent {step.agent_id}",
+            code="not_consumed",
+        )
+
+    return [
+        Update(
+            "inbox",
+            {"message_id": message_id, "target": step.agent_id, "consumed_by": by},
+            {"consumed_by": None, "incarnation": step.incarnation},
+            refusal=lambda _, message_id=message_id: refuse(message_id),  # type: ignore[misc]
+        )
+        for message_id in message_ids
+    ]

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.writes import MessageSent
 from prsm_core.engine.turns.context import Prompt, render_messages, render_repeat
 from prsm_core.engine.turns.waits import any_message
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.ports import Steps, Wait
+    from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.messaging.router import MessageRouter
 
@@ -22,7 +28,15 @@ MESSAGES_IN_A_PROMPT = 100
 class Inbox:
     """Turns what agents have in their mailboxes, and what they owe, into prompts."""
 
-    def __init__(self, roster: Roster, router: MessageRouter, steps: Steps, peers: Peers) -> None:
+    def __init__(
+        self,
+        roster: Roster,
+        router: MessageRouter,
+        steps: Steps,
+        peers: Peers,
+        idle: IdleChildren,
+    ) -> None:
+        self._idle = idle
         self._roster = roster
         self._router = router
         self._steps = steps
@@ -48,8 +62,10 @@ class Inbox:
 
     def take_reminder(self, record: AgentRecord) -> Prompt | None:
         """Return, once, a question that must be shown again."""
-        question = record.take_reminder()
-        return None if question is None else self._repeat(question.message)
+        if (question := record.next_reminder()) is None:
+            return None
+        message = question.message
+        return replace(self._repeat(message), reminds=message.correlation_id)
 
     def take_unread(self, record: AgentRecord) -> Prompt | None:
         """Return unread messages as a prompt; those beyond the limit come with the next one."""
@@ -68,9 +84,32 @@ class Inbox:
         repeated = record.notes.repeated
         for about, question in record.questions.items():
             if question.delivered and about not in repeated:
-                record.note(repeated=(*record.open_among(repeated), about))
-                return self._repeat(question.message)
+                return replace(self._repeat(question.message), repeats=about)
         return None
+
+    def forget(self, record: AgentRecord, told: Mapping[str, Any]) -> None:
+        """Let what an answer has told, that is undone now, be told again."""
+        about = told.get("correlation_id")
+        if told.get("reminder") and about in record.questions:
+            others = tuple(one for one in record.notes.reminders if one != about)
+            record.note(reminders=(about, *others))
+        heard = dict(record.notes.heard)
+        for said in told.get("progress", ()):
+            child = said["from"]
+            heard[child] = min(heard.get(child, 0), self._roster.get(child).notes.reports - 1)
+            if child not in record.progress:
+                record.heard_of(child, {key: said[key] for key in said if key != "from"})
+        if heard != record.notes.heard:
+            record.note(heard=heard)
+
+    def restore(self, record: AgentRecord, messages: Sequence[RoutedMessage]) -> None:
+        """Hold again what an agent has not read, some of which it had read before."""
+        for message in messages:
+            if message.type is MessageType.QUESTION:
+                record.note_undelivered(message)
+            elif message.type is MessageType.TASK_RESULT and message.source is not None:
+                self._idle.hold(self._roster.get(message.source), unread=message.message_id)
+        self._router.restore(record.agent_id, messages)
 
     async def refuse_questions(self, record: AgentRecord) -> None:
         """Tell those whose question was delivered, repeated, and never answered."""

@@ -14,12 +14,13 @@ from prsm_core.engine.turns.context import room_of, session_request, window_of
 from prsm_core.errors import PrsmError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.ids import Ids
+    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import TurnState
     from prsm_core.domain.turns import AgentMessage
     from prsm_core.engine.context.remembered import Remembered
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
+    from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import AgentHost, Carried, ProviderSession
 
@@ -155,12 +157,19 @@ class Contexts:
             opener=opener,
         )
 
-    async def remember(self, record: AgentRecord) -> Remembered:
-        """Return an agent's conversation since it was last compacted, as the log has it."""
+    async def remember(self, record: AgentRecord, without: Collection[str] = ()) -> Remembered:
+        """Return an agent's conversation since it was last compacted, as the log has it.
+
+        Prompts of the ids `without` which it is wanted are left out.
+        """
         from prsm_core.engine.context.remembered import remember  # once a thread is lost
 
         events = await self._parts.conversations.told(record.agent_id)
-        return remember(events, self._parts.ids.ulid)
+        return remember(events, self._parts.ids.ulid, without)
+
+    async def unread(self, record: AgentRecord) -> Sequence[RoutedMessage]:
+        """Return what an agent has not read, as the ledger has it."""
+        return await self._parts.conversations.unread(record.agent_id)
 
     async def open_turn(self, record: AgentRecord) -> TurnState:
         """Return the turn that an agent has open, as the ledger has it."""
@@ -268,21 +277,24 @@ class ContextKeeper(Struct, eq=False):
         return self._contexts.compaction == "auto" and not self._gave_up
 
     async def history(
-        self, prompt: str | None, opener: Opener, *, is_open: bool
+        self, prompt: str | None, opener: Opener, *, open_turn: GoingOn | None
     ) -> tuple[AgentMessage, ...]:
         """Return what a session that opens now has to be told: what no vendor's thread holds.
 
-        It is compacted first if it is due. A turn that `is_open` goes on as it is.
+        It is compacted first if it is due. An `open_turn` goes on as it is, and what its model has
+        not answered is no history: it is its prompt.
 
         Raises CompactionFailedError where a model has refused the prompt as it was.
         """
         record, contexts = self._record, self._contexts
+        is_open = open_turn is not None
         if not is_open and self.is_full(prompt):
             await self._compact(opener)
         is_new = record.next_turn == 1 and record.descriptor.continues is None
         if record.resume_token is not None or is_new:
             return ()
-        remembered = await contexts.remember(record)
+        unheard = () if open_turn is None else open_turn.unheard
+        remembered = await contexts.remember(record, unheard)
         left = contexts.left_for_history(record, self._tools.tokens, prompt)
         is_long = left is not None and history_tokens(remembered.conversation.all) > left
         if is_long and not is_open and self._may_at_budget and remembered.messages:

@@ -194,7 +194,7 @@ class AgentSession:
             return None
         from prsm_core.engine.agents.left_turn import carried_of  # once one goes on
 
-        return await carried_of(self._left_turn, self.record, self._parts.opening)
+        return await carried_of(self._left_turn, self.record, self._parts)
 
     async def _opening(
         self, carried: Carried | None
@@ -227,12 +227,13 @@ class AgentSession:
 
     async def _remembering(self, prompt: Prompt) -> Prompt | None:
         """Return a prompt with what no vendor's thread holds; None once the agent has failed."""
-        is_open = self._left_turn is not None
-        if not is_open and await self._failover.take_chosen():
+        left = None if self._left_turn is None else self._left_turn.going_on
+        text = prompt.text if left is None else left.retold()
+        if left is None and await self._failover.take_chosen():
             self._keeper.begin_anew()
         while True:
             try:
-                told = await self._keeper.history(prompt.text, self, is_open=is_open)
+                told = await self._keeper.history(text, self, open_turn=left)
             except CompactionFailedError as failed:
                 if await self._recover(failed.error) is None:
                     return None
@@ -313,7 +314,8 @@ class AgentSession:
         if turn is None or not turn.is_parked:
             return await self._wait_on()
         state = await parts.contexts.open_turn(record)
-        turn.take_up(GoingOn(state, record.notes.went_on), NoSession(record.resume_token))
+        going_on = GoingOn(state, record.notes.went_on, is_parked=True)
+        turn.take_up(going_on, NoSession(record.resume_token))
         if record.state not in WAITING:
             await self.life.take_slot()
         return await self._settled(turn)

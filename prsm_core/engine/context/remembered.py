@@ -13,7 +13,7 @@ from prsm_core.engine.context.summary import stands_for
 from prsm_core.engine.journal.views import conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.turns import AgentMessage
@@ -37,8 +37,12 @@ class Remembered(Record, frozen=True):
         return self.conversation.messages
 
 
-def remember(events: Sequence[Event], new_id: Callable[[], str]) -> Remembered:
+def remember(
+    events: Sequence[Event], new_id: Callable[[], str], without: Collection[str] = ()
+) -> Remembered:
     """Return what the events of one agent tell of its conversation, oldest first.
+
+    Prompts `without` which it is wanted are left out by their ids: they are told otherwise.
 
     It begins with the agent, or with a life that was to know nothing of those before.
 
@@ -46,7 +50,12 @@ def remember(events: Sequence[Event], new_id: Callable[[], str]) -> Remembered:
     them, so that a copy of a session, whose events and turns have other names, reads the same.
     """
     events = _since_it_began(events)
-    entries = [e for e in conversation(events, numbered=True) if not e.get("again")]
+    left_out = _undone(events).union(e.seq for e in events if e.data.get("id") in without)
+    entries = [
+        entry
+        for entry in conversation(events, numbered=True)
+        if not entry.get("again") and entry["seq"] not in left_out
+    ]
     newest = next((e for e in reversed(events) if is_compaction(e)), None)
     told: Mapping[str, Any] = {} if newest is None else newest.data
     if newest is not None:
@@ -67,6 +76,20 @@ def remember(events: Sequence[Event], new_id: Callable[[], str]) -> Remembered:
 def _since_it_began(events: Sequence[Event]) -> Sequence[Event]:
     begins = (n for n in range(len(events) - 1, -1, -1) if events[n].type == "conversation_begun")
     return events[next(begins, 0) :]
+
+
+def _undone(events: Sequence[Event]) -> set[int | None]:
+    """Return the numbers of the events of calls that count as never made."""
+    undone, calls = set[int | None](), dict[str, list[int | None]]()
+    for event in events:
+        if event.type == "tool_call_started":
+            calls[event.data["call"]] = [event.seq]
+        elif event.type == "tool_call_finished":
+            calls.setdefault(event.data["call"], []).append(event.seq)
+        elif event.type == "receives_undone":
+            named = event.data.get("calls") or ()
+            undone.update(seq for call in named for seq in calls.get(call, ()))
+    return undone
 
 
 def is_compaction(event: Event) -> bool:

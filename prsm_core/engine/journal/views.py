@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.changes import ChangeRow, FileChange
     from prsm_core.domain.events import Event
+    from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import AgentNow
     from prsm_core.domain.steps import HumanRequest
     from prsm_core.engine.state import UsedByTurn
@@ -324,6 +325,11 @@ class ConversationStore:
         """Return an agent as a resume would take it over; see `Store.state`."""
         state = await self._store.state(self._session_id)
         return next(now for now in state.agents if now.agent.agent_id == agent_id)
+
+    async def unread(self, agent_id: str) -> list[RoutedMessage]:
+        """Return what the agent's present life has not read, in order of commit."""
+        letters = await self._store.inbox(self._session_id)
+        return [letter for letter in letters if letter.target == agent_id]
 
     def events(self, agent_id: str) -> AsyncIterator[Event]:
         """Yield an agent's events so far."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
 
 from prsm_core.domain.agents import AgentState
@@ -46,6 +46,14 @@ class IdleChildren:
         for message in messages if unread else ():
             if message in unread:
                 self._free_again(*unread.pop(message))
+
+    def hold(self, record: AgentRecord, *, unread: str) -> None:
+        """Have an ended child wait again until its parent has read its result."""
+        free = self._free.get(_fit_of(record.descriptor), [])
+        if any(one is record for _, _, one in free):
+            free[:] = [entry for entry in free if entry[2] is not record]
+            heapify(free)
+            self.ended(record, unread=unread)
 
     def forget_unread(self, parent_id: str) -> None:
         """Take note that a parent has a new life, whose mailbox is empty."""

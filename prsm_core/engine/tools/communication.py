@@ -13,10 +13,11 @@ from prsm_core.engine.turns.waits import MessageWaitOf, any_message
 from prsm_core.errors import MessageRoutingError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.ports import Steps
     from prsm_core.engine.state import AgentRecord, Roster
@@ -143,8 +144,9 @@ class Communication(Record, frozen=True, kw_only=True):
         if message is not None:
             told = describe_message(record, self.roster, message)
             return Reply({**told, "progress": _progress(record, self.roster)})
-        question = record.take_reminder()
+        question = record.next_reminder()
         if question is not None:
+            call.by_answer = _Reminds(record, question.message.correlation_id)
             again = describe_message(record, self.roster, question.message)
             return Reply({**again, "reminder": True, "progress": _progress(record, self.roster)})
         if record.is_alone:
@@ -156,6 +158,21 @@ class Communication(Record, frozen=True, kw_only=True):
         return Reply(
             {"type": "pending", "token": call.id, "progress": _progress(record, self.roster)}
         )
+
+
+class _Reminds(Record, frozen=True):
+    """That a question is shown again, noted by the step of the answer that shows it."""
+
+    record: AgentRecord
+    about: str | None
+
+    def writes(self) -> Sequence[Write]:
+        """Take note of it."""
+        self.record.was_reminded(self.about)
+        return ()
+
+    def take_back(self) -> None:
+        """Do nothing: no write is its own."""
 
 
 def _seconds(call: Call) -> float | None:

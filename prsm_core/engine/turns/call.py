@@ -221,6 +221,7 @@ class Call(Struct, eq=False):
     opened: bool = False
     is_again: bool = False  # an earlier engine has opened it
     effects: Mapping[str, Effect] = NOTHING  # that it had there, by name
+    has_acted: bool = False  # it has noted an effect here
     opening: Staged | None = None  # of a call that has begun: all that it does needs it
     closed: bool = False
     closed_at_ms: int = 0
@@ -327,6 +328,7 @@ class Call(Struct, eq=False):
         effect = Effect(
             turn_id=self.turn_id, call_id=self.id, name=name, ref=ref, data=data or None
         )
+        self.has_acted = True
         return EffectNoted(effect=effect)
 
     async def note(self, name: str, ref: str | None = None, **data: Any) -> None:

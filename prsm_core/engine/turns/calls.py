@@ -59,6 +59,7 @@ class TurnCalls(Struct, eq=False):
     _left: tuple[Call, ...] = ()  # those that were let go of
     _taken_up: asyncio.Event | None = None  # set once they may be made; None: none was
     _unbegun: tuple[Call, ...] = ()  # left open by an earlier session, and not yet made again
+    settled: tuple[Call, ...] = ()  # that were made again without a session
 
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
@@ -173,7 +174,7 @@ class TurnCalls(Struct, eq=False):
         would: an agent that waits mostly waits in one, and for long. Several have a task each.
         Those of a turn that ends first have no answer.
         """
-        calls = self._unbegun
+        self.settled = calls = self._unbegun
         if len(calls) == 1:
             self._unbegun = ()
             return {calls[0].id: await self._run(calls[0])}
@@ -392,7 +393,8 @@ class TurnCalls(Struct, eq=False):
         if call.by_answer is None or outcome.is_error:
             return outcome, ()
         try:
-            return outcome, call.by_answer.writes()
+            writes = call.by_answer.writes()
+            return outcome, (*writes, call.effect("done")) if writes else ()
         except OrchestrationError as error:
             call.give_back()
             return failure(error), ()

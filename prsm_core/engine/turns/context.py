@@ -65,6 +65,8 @@ class Prompt(Record, frozen=True, gc=False, kw_only=True):
     consumed: tuple[str, ...] = ()
     history: tuple[AgentMessage, ...] = ()  # what the vendor's thread does not hold
     again: bool = False  # it tells what the thread lacked when the turn went on
+    reminds: str | None = None  # the question that it shows again, since a knot hangs on it
+    repeats: str | None = None  # … since its turn has ended without an answer
 
 
 class Untold(Record, frozen=True, kw_only=True):

@@ -15,6 +15,10 @@ prompt that tells it: the next time that prompt is what may be lost, and nothing
 
 A call with an effect that the model makes again, for it does not know its answer, is given the
 stored one, once. A receive has none: its old answer would keep a new message back.
+
+Where the vendor's thread is lost, the next session is given the conversation as history, and acts
+on what it hears. What the model had not acted on must not end as history: receives are undone
+(`lost_receives`), so that their messages are unread again, and prompts are told again (`retold`).
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from prsm_core.domain.record import Record
 from prsm_core.domain.sparing import NOTHING
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason, TurnResult
@@ -42,13 +47,22 @@ if TYPE_CHECKING:
     from prsm_core.domain.notes import WentOn
     from prsm_core.domain.sessions import CallState, TurnEnd, TurnState
     from prsm_core.domain.turns import AgentToolCall, AssembledContext, ProviderEvent
+    from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.fold import TurnFold
 
 
+NONE: frozenset[str] = frozenset()
 LAG = 16  # responses that a vendor may go on before it has written the first of them down
 _HOLD_MESSAGES = frozenset({"ask_parent", "wait_for_message"})  # in their answers
 CUT_OFF = "cut off with its engine: it may have run"
 WITHHELD = "cut off with its engine while a person was asked whether it may run: it did not"
+
+
+class ReceivedAnswer(Record, frozen=True):
+    """What a receive was answered: the messages that it used, and its data."""
+
+    messages: tuple[str, ...]
+    data: Mapping[str, Any]
 
 
 class NoSession(ProviderSession):
@@ -65,11 +79,17 @@ class NoSession(ProviderSession):
 class GoingOn:
     """What is known of a turn that goes on."""
 
-    __slots__ = ("_sent", "_stored", "_went_on", "outcomes", "state")
+    __slots__ = ("_sent", "_stored", "_went_on", "is_parked", "outcomes", "state")
 
-    def __init__(self, state: TurnState, went_on: WentOn | None = None) -> None:
-        """Know the turn, and how far it was when it went on before, if it did."""
+    def __init__(
+        self, state: TurnState, went_on: WentOn | None = None, *, is_parked: bool = False
+    ) -> None:
+        """Know the turn, and how far it was when it went on before, if it did.
+
+        One that `is_parked` has lost its session to others that needed the process, and no engine.
+        """
         self.state = state
+        self.is_parked = is_parked
         is_same = went_on is not None and went_on.turn == state.turn_id
         self._went_on = went_on if is_same else None
         self.outcomes: Mapping[str, ToolOutcome] = NOTHING  # given since, by call
@@ -97,12 +117,13 @@ class GoingOn:
 
     @property
     def answered(self) -> Sequence[AgentToolCall]:
-        """The engine's own calls that have one."""
-        return [one.call for one in self._own if one.call.completed_at is not None]
+        """The engine's own calls that have one, those that were undone since among them."""
+        calls = [one.call for one in self.state.calls if one.call.orchestration]
+        return [call for call in calls if call.completed_at is not None]
 
     @property
     def _own(self) -> list[CallState]:
-        return [one for one in self.state.calls if one.call.orchestration]
+        return [one for one in self.state.calls if one.call.orchestration and not one.is_undone]
 
     @property
     def _lately(self) -> Iterator[tuple[CallState, bool]]:
@@ -112,6 +133,8 @@ class GoingOn:
         """
         last = {id(one) for one in self._last}
         for one in self.state.calls:
+            if one.is_undone:
+                continue
             is_heard = id(one) not in last
             if not is_heard or one.response > self._newest - LAG:
                 yield one, is_heard
@@ -143,7 +166,7 @@ class GoingOn:
         Those of one response are answered together. What the model says after them shows that it
         has their answers.
         """
-        calls = self.state.calls
+        calls = [one for one in self.state.calls if not one.is_undone]
         last = [one for one in calls if one.response == self._newest]
         ends = [one.answered_at for one in last]
         is_heard = all(end is not None and end < self.state.last_heard for end in ends)
@@ -179,6 +202,41 @@ class GoingOn:
         if given is None and call.id in self.state.withheld and not call.orchestration:
             return ToolOutcome(text=WITHHELD, is_error=True)
         return given
+
+    @property
+    def unheard(self) -> frozenset[str]:
+        """The ids of the prompts that the model has not answered: what is `retold` has them all."""
+        return frozenset(message.id for message in _unheard_in(self.state)) if self._sent else NONE
+
+    def retold(self) -> str | None:
+        """Return the prompts that the model has not answered, for a session without a thread."""
+        return "\n\n".join(message.content for message in self._sent) or None
+
+    def lost_receives(self, calls: Collection[Call]) -> Mapping[str, ReceivedAnswer]:
+        """Return what calls have received that nobody has acted on, by their ids.
+
+        They have done nothing else. `calls` are those that were answered since.
+        """
+        since = {call.id: call for call in calls}
+        lost = {}
+        for one in self._last:
+            outcome, call = self._outcome(one.call), since.get(one.call.id)
+            has_acted = bool(one.effects) or (call is not None and call.has_acted)
+            if outcome is None or has_acted or not one.call.orchestration:
+                continue
+            messages = one.consumed if call is None else call.consumed
+            data = outcome.data if isinstance(outcome.data, dict) else {}
+            if messages or data.get("reminder"):
+                lost[one.call.id] = ReceivedAnswer(messages, data)
+        return lost
+
+    def undo(self, calls: Collection[str]) -> None:
+        """Take note of receives that are undone: they count as never made."""
+        undone = (
+            replace(one, is_undone=True) if one.call.orchestration and one.call.id in calls else one
+            for one in self.state.calls
+        )
+        self.state = replace(self.state, calls=tuple(undone))
 
     def untold(self, carried: Carried, taken: Collection[str] | None) -> str | None:
         """Return what the model must be told, since the vendor's thread does not hold it.
@@ -248,14 +306,24 @@ def _sent_in(state: TurnState) -> tuple[AgentMessage, ...]:
     What an earlier going on has told `again` is all that the thread lacked by then: prompts
     before it are in it, or in the thread.
     """
-    newest = max((one.call.started_at for one in state.calls), default=-math.inf)
     sent: list[AgentMessage] = []
-    for message in state.messages:
-        if message.role == "assistant" or message.again:
+    for message in _unheard_in(state):
+        if message.again:
             sent.clear()
-        if message.role != "assistant" and message.created_at > newest:
-            sent.append(message)
+        sent.append(message)
     return tuple(sent)
+
+
+def _unheard_in(state: TurnState) -> tuple[AgentMessage, ...]:
+    """Return all that a turn's model was sent since it last said something."""
+    newest = max((one.call.started_at for one in state.calls), default=-math.inf)
+    unheard: list[AgentMessage] = []
+    for message in state.messages:
+        if message.role == "assistant":
+            unheard.clear()
+        elif message.created_at > newest:
+            unheard.append(message)
+    return tuple(unheard)
 
 
 def _held(carried: Carried, taken: Collection[str] | None) -> Collection[str]:

@@ -168,6 +168,11 @@ class TurnBeginning:
         record, fold = self._record, self._fold
         record.next_turn += 1
         record.head_turn_id, record.context_used = fold.turn_id, context.token_budget.used
+        # Noted with the turn itself: a prompt that was never sent has shown nothing.
+        if prompt.reminds is not None:
+            record.was_reminded(prompt.reminds)
+        if prompt.repeats is not None:
+            record.note(repeated=(*record.open_among(record.notes.repeated), prompt.repeats))
         descriptor = record.descriptor
         return TurnOpened(
             turn_id=fold.turn_id,

@@ -12,6 +12,7 @@ world        builds the engine and runs it     outcome    what came of it, and t
 processes    those that sessions hold, counted
 rules        what must hold                    watch      checks it while the run goes on
 knots        deadlocks by the definition       ledger     checks what the run left behind
+receives     what a lost session had received
 jobs         many seeds, in several processes  report     what is read of them
 letters      tools by which agents write to each other
 spending     whether budgets hold

@@ -83,6 +83,7 @@ class SimProvider(Provider):
         if society.shape.residents is not None:
             self.capabilities = replace(self.capabilities, own_process=True)
         self.behaviours: dict[str, Behaviour] = {}
+        self.on_open: Callable[[SessionRequest], None] = lambda request: None
         self.calls = 0
         self.lingering = 0  # sessions that do not let go just now
         self._working: set[SimSession] = set()
@@ -112,6 +113,7 @@ class SimProvider(Provider):
         if self.capabilities.own_process:
             process = await self.services.start_process(("sim",), name=request.name)
         session = SimSession(self, request, host)
+        self.on_open(request)
         self._begin_life(request, host)
         self._open[id(host)] = session  # a life has one host, and one session after the other
         try:

@@ -15,6 +15,7 @@ RULES = {
     "ends": "the run ends within its virtual time",
     "results": "each life of an agent ends once, with one result",
     "messages": "an accepted message is consumed at most once, in order, by whom it was sent to",
+    "receives": "what a lost session received, and no model acted on, is unread again",
     "mailboxes": "a waiting agent's mailbox is its inbox in the ledger",
     "wakeups": "nobody sleeps on while what it waits for is there",
     "victims": "a knot that is acted on is the definition's",

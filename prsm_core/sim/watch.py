@@ -18,6 +18,7 @@ from prsm_core.domain.writes import (
     CallOpened,
     MessagesConsumed,
     MessageSent,
+    ReceivesUndone,
     RunFinished,
     RunResumed,
     RunStarted,
@@ -26,6 +27,7 @@ from prsm_core.domain.writes import (
 )
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError
 from prsm_core.sim.knots import Beginnings, Observer, find_knot
+from prsm_core.sim.receives import received_unheard
 from prsm_core.sim.spending import Spending
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.steps import Step, Write
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.errors import PrsmError
+    from prsm_core.interfaces.provider import SessionRequest
     from prsm_core.sim.rules import Findings
     from prsm_core.sim.shape import Shape
     from prsm_core.sim.store import SimStore
@@ -60,6 +63,7 @@ class Facts:
     inboxes: defaultdict[Life, dict[str, RoutedMessage]] = field(
         default_factory=lambda: defaultdict(dict)
     )
+    letters: dict[str, RoutedMessage] = field(default_factory=dict)
     consumed: dict[str, str] = field(default_factory=dict)  # message -> step
     waits_for_one: set[str] = field(default_factory=set)  # calls that take one child's messages
     calls: int = 0
@@ -87,6 +91,7 @@ class Watch:
         self._observer: Observer | None = None
         self._seen = -1  # writes at the last look
         self._spending = Spending(findings, shape.budget)
+        self._reopened: set[str] = set()  # who had a session since the run went on
 
     def attach(self, engine: OrchestrationEngine, store: SimStore) -> None:
         """Watch an engine, and be asked before it acts on a knot."""
@@ -139,6 +144,7 @@ class Watch:
         )
         for sent in step.all(MessageSent):
             message = sent.message
+            facts.letters[message.message_id] = message
             facts.numbers[message.message_id] = len(facts.numbers)
             facts.inboxes[message.target, message.incarnation][message.message_id] = message
         for write in step.writes:
@@ -158,6 +164,8 @@ class Watch:
             case CallClosed():
                 call = f"{step.agent_id} {write.turn_id} {write.call_id}"
                 self._consume(step, write.consumed, call)
+            case ReceivesUndone():
+                self._undone(step, write)
             case AgentEnded():
                 self._ended(step, write)
             case MessagesConsumed():
@@ -229,6 +237,7 @@ class Watch:
             self._spending.begin()
         elif isinstance(write, RunResumed):
             facts.is_finished = False
+            self._reopened.clear()
 
     def _live_again(self, step: Step, write: AgentRestarted | AgentsResumed) -> None:
         if isinstance(write, AgentsResumed):
@@ -266,6 +275,27 @@ class Watch:
             )
             if message is not None and call not in facts.waits_for_one:
                 self._check_order(life, message)
+
+    def _undone(self, step: Step, write: ReceivesUndone) -> None:
+        facts, life = self.facts, (step.agent_id or "", step.incarnation)
+        for message_id in (id_ for ids in write.received.values() for id_ in ids):
+            was_read = facts.consumed.pop(message_id, None) is not None
+            self._findings.check("messages", was_read, f"{message_id} was unread already")
+            facts.inboxes[life][message_id] = facts.letters[message_id]
+
+    def opened(self, request: SessionRequest) -> None:
+        """Look at what an agent has received whose engine died, as its first session begins.
+
+        One that has a thread is told what that lacks; another one has a history of all that.
+        """
+        agent, store = request.agent_id, self._store
+        if store is None or agent in self._reopened:
+            return
+        self._reopened.add(agent)
+        if request.resume_token is None:
+            lost = received_unheard(store.ledger, agent)
+            name = self._name(agent)
+            self._findings.check("receives", not lost, f"{name} lost what {lost} had received")
 
     def _check_order(self, life: Life, message: RoutedMessage) -> None:
         """Of what one agent has sent, the older comes first, unless nobody needs it any more."""

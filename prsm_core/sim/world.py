@@ -272,6 +272,7 @@ class World:
             restarts=self._plan.agents // 3,
         )
         provider = SimProvider(society, self._faults, self._findings, services)
+        provider.on_open = self._watch.opened
         self._providers.append(provider)
         return provider
 

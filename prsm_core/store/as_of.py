@@ -114,12 +114,14 @@ TOLD_OF = (
 )
 # A vendor uses an id again in a later turn: what counts is the commit that holds the answer.
 CONSUMED = """
-SELECT m.message_id FROM lives AS a JOIN inbox AS m ON m.target = a.of_id
+SELECT message_id FROM (
+SELECT m.message_id, m.position FROM lives AS a JOIN inbox AS m ON m.target = a.of_id
 WHERE a.agent_id = :agent AND m.ended = :answered AND m.consumed_by = :call
 UNION ALL
-SELECT m.message_id FROM inbox_past AS p CROSS JOIN inbox AS m USING (message_id)
+SELECT m.message_id, m.position FROM inbox_past AS p CROSS JOIN inbox AS m USING (message_id)
 JOIN lives AS a ON m.target = a.of_id
 WHERE p.ended = :answered AND p.consumed_by = :call AND a.agent_id = :agent
+) ORDER BY position
 """
 _LETTER = (
     "m.message_id, m.type, m.source, {target}, {life}, m.correlation_id, m.payload, m.created_at"

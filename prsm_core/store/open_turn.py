@@ -80,6 +80,7 @@ class ToldTurn:
                     answered_at=self._answered.get(key),
                     response=self._responses.get(key, 0),
                     is_undone=key in self._undone,
+                    consumed=() if key in self._undone else known.consumed,
                 )
             )
         return TurnState(

@@ -71,6 +71,12 @@ BUGS = {
         "    if False:\n",
         frozenset({"incarnations"}),
     ),
+    "what a lost session has received stays read": Bug(
+        "engine/agents/left_turn.py",
+        "        if not turn.going_on.is_parked:\n",
+        "        if False:\n",
+        frozenset({"receives"}),
+    ),
     "a message for an ended life is delivered to the next one": Bug(
         "messaging/router.py",
         "        if box is None or message.incarnation < box.incarnation:\n",

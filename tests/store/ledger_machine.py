@@ -33,6 +33,7 @@ from prsm_core.domain.writes import (
     EffectNoted,
     MessagesConsumed,
     ModelSwitched,
+    ReceivesUndone,
     RequestOpened,
     ResultClaimed,
     RunFinished,
@@ -221,6 +222,16 @@ class Ledgers(RuleBasedStateMachine):
         mail = () if data.draw(MOSTLY) else self.some_mail(data, name)
         step = self.steps.close_call(turn, call, name, consumed=mail)
         self.commit(replace(step, incarnation=incarnation))
+
+    @precondition(lambda self: self.calls)
+    @rule(data=st.data())
+    def undo_receive(self, data):
+        name, turn, call = data.draw(st.sampled_from(self.calls))
+        letters = self.model.state.letters
+        used = tuple(id_ for id_, one in letters.items() if one.read_by == call)
+        mail = used if data.draw(MOSTLY) else self.some_mail(data, name)
+        undone = ReceivesUndone(turn_id=turn.turn_id, received={call: mail})
+        self.write(data, name, undone)
 
     @precondition(lambda self: self.turns)
     @rule(data=st.data())

@@ -37,6 +37,7 @@ OF_RUN = {
     *("FileChanged", "ChangesDecided"),
 }
 OF_THE_LIVING = {"AgentSpawned", "AgentEnded", "ResultClaimed", "TurnOpened", "CallOpened"}
+OF_THE_LIVING |= {"ReceivesUndone"}
 TO_THE_ENDED = {"task_result", "kill_signal"}
 
 FENCED = "FencedError fenced"
@@ -317,7 +318,19 @@ class _Act(FilesMeant, BirthsMeant):
         """Read messages."""
         self._read(write.messages)
 
-    def _read(self, ids: Iterable[str]) -> None:
+    def ReceivesUndone(self, write: Any) -> None:  # noqa: N802
+        """Have what some calls have used be unread again, by the present life."""
+        for call, ids in write.received.items():
+            for id_ in ids:
+                letter = self.state.letters.get(id_)
+                is_own = letter is not None and letter.target == self.step.agent_id
+                if letter is None or not is_own or letter.read_by != call:
+                    self.wrong.add("StoreError not_consumed")
+                else:
+                    letter.is_read, letter.read_by, letter.life = False, None, self.own.life
+        self.tell("receives_undone", turn=write.turn_id, calls=list(write.received))
+
+    def _read(self, ids: Iterable[str], by: str | None = None) -> None:
         """Read what was sent to this life of this agent and was not read before."""
         for id_ in ids:
             letter = self.state.letters.get(id_)
@@ -325,7 +338,7 @@ class _Act(FilesMeant, BirthsMeant):
             if letter is None or not is_own or letter.is_read or letter.life != self.own.life:
                 self.wrong.add("StoreError not_consumable")
             else:
-                letter.is_read = True
+                letter.is_read, letter.read_by = True, by
 
     def TurnOpened(self, write: Any) -> None:  # noqa: N802
         """Open the agent's next turn."""
@@ -377,7 +390,7 @@ class _Act(FilesMeant, BirthsMeant):
         has_failed = write.status == "failed"
         call.status, call.result, call.is_answered = write.status, write.result, True
         call.error = write.result if has_failed else None
-        self._read(write.consumed)
+        self._read(write.consumed, write.call_id)
         self.tell(
             "tool_call_finished",
             call=write.call_id,

@@ -92,6 +92,7 @@ class Letter:
     target: str
     life: int
     is_read: bool = False
+    read_by: str | None = None  # the call whose answer used it
 
 
 @dataclass

@@ -24,6 +24,7 @@ from prsm_core.domain.writes import (
     Granted,
     MessagesConsumed,
     ModelSwitched,
+    ReceivesUndone,
     RequestOpened,
     ResultClaimed,
     RunFinished,
@@ -64,6 +65,7 @@ class Walker:
     turn: TurnOpened | None = None
     open: list[str] = field(default_factory=list)  # calls of the turn
     used: set[str] = field(default_factory=set)  # their ids
+    received: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by those with an answer
     unread: list[str] = field(default_factory=list)
     noted: set[tuple[int, str, str]] = field(default_factory=set)  # turn, call, effect
 
@@ -90,6 +92,7 @@ class Walk:
             *(
                 self.close_call,
                 self.close_call,
+                self.undo_receive,
                 self.effect,
                 self.meter,
                 self.change,
@@ -143,7 +146,7 @@ class Walk:
             mail = tuple(of.unread[:1]) if self.chance.random() < 0.5 else ()
             of.unread = of.unread[len(mail) :]
             turn = self.steps.turn(of.name, of.turns, parent_turn_id=of.head, consumed=mail)
-            of.turn, of.open, of.used = turn, [], set()
+            of.turn, of.open, of.used, of.received = turn, [], set(), {}
             await self.act(of, turn)
         elif self.chance.random() < 0.2:
             turn = of.turn
@@ -244,7 +247,17 @@ class Walk:
         call = of.open.pop(self.chance.randrange(len(of.open)))
         mail = tuple(of.unread[: self.chance.choice([0, 1, 1, 2])])
         of.unread = of.unread[len(mail) :]
+        of.received[call] = mail
         await self.act(of, self.steps.answer(of.turn, call, consumed=mail))
+
+    async def undo_receive(self, of: Walker) -> None:
+        """Have what a call has received be unread again."""
+        if of.turn is None or of.is_over or not of.received:
+            return
+        call = self.chance.choice(sorted(of.received))
+        mail = of.received.pop(call)
+        of.unread = [*mail, *of.unread]
+        await self.act(of, ReceivesUndone(turn_id=of.turn.turn_id, received={call: mail}))
 
     async def meter(self, of: Walker) -> None:
         if of.turn is not None:

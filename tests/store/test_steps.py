@@ -27,6 +27,7 @@ from prsm_core.domain.writes import (
     Granted,
     MessagesConsumed,
     ModelSwitched,
+    ReceivesUndone,
     RequestOpened,
     ResultClaimed,
     RunFinished,
@@ -56,12 +57,15 @@ async def prepare(store: SqliteStore, team: Steps) -> TurnOpened:
     turn = team.turn("w1")
     sent = team.message("master", "w1", MessageType.ANSWER, message_id="answer")
     read = team.message("master", "w1", MessageType.ANSWER, message_id="read")
+    used = team.message("master", "w1", MessageType.ANSWER, message_id="used")
     request = team.request("w1", request_id="request")
     await store.commit(team.step("w1", turn))
     await store.commit(team.open_call(turn, team.call("c1"), "w1"))
     await store.commit(team.ask("w1", request))
-    await store.commit(team.step("master", *team.sent(sent, read)))
+    await store.commit(team.step("master", *team.sent(sent, read, used)))
     await store.commit(team.consume("w1", "read"))
+    await store.commit(team.open_call(turn, team.call("c0"), "w1"))
+    await store.commit(team.close_call(turn, "c0", "w1", consumed=("used",)))
     await store.commit(team.step(None, team.changed("f1", "w1")))
     return turn
 
@@ -106,6 +110,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "AgentNoted": AgentNoted(notes=Notes(failures=1, heard={"w9": 2})),
         "CallOpened": CallOpened(turn_id=turn.turn_id, call=team.call("c2")),
         "CallClosed": answer,
+        "ReceivesUndone": ReceivesUndone(turn_id=turn.turn_id, received={"c0": ("used",)}),
         "MessageSent": team.sent(team.message("w1", "w2"))[0],
         "EffectNoted": EffectNoted(effect=effect),
         "MessagesConsumed": MessagesConsumed(messages=("answer",)),

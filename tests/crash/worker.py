@@ -10,6 +10,7 @@ once:N    so may it for the N-th write alone
 back:S    the clock was set back by S seconds
 step:N    it dies before it changes a file for the N-th time: makes, removes, renames or opens one
 torn:N    it dies in the midst of a write, once the ledger's log is N bytes longer than before
+runs:N    it dies as soon as the N-th command of a script has run, before anything else happens
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.cli import main
+from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.store import SqliteStore, group
 
 if TYPE_CHECKING:
@@ -55,6 +58,8 @@ class Doom:
         self._wrap_call("commit")
         self._wrap_call("append")
         self._wrap_call("put_copy")
+        if self._kind == "runs":
+            self._wrap_start()
         if self._kind == "torn":  # which Python ignores, so that a write fails
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         inner = group._commit
@@ -83,6 +88,19 @@ class Doom:
             return done
 
         setattr(SqliteStore, name, counted)
+
+    def _wrap_start(self) -> None:
+        inner, started = ProcessLauncher.start, 0
+
+        async def start(launcher: ProcessLauncher, argv: Any, **options: Any) -> Any:
+            nonlocal started
+            started += options["name"] == "script command"
+            if started == self._number and options["name"] == "script command":
+                subprocess.run(argv, cwd=options["cwd"], check=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+            return await inner(launcher, argv, **options)
+
+        ProcessLauncher.start = start  # type: ignore[method-assign]
 
     def _count_step(self, event: str, given: tuple[Any, ...]) -> None:
         if _changes_a_file(event, given):

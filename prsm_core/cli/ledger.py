@@ -28,13 +28,19 @@ async def open_ledger(workspace: str) -> AsyncIterator[SqliteStore]:
         StoreError: there is none.
     """
     path = workspace_ledger(workspace)
-    if not path.exists():
+    try:
+        store = await SqliteStore.open(path, read_only=True)
+    except StoreError as error:
+        if error.code != "no_ledger":
+            raise
         hint = 'start a run with `prsm run "…"`, or choose a folder with --workspace'
         if gone := [folder async for folder in _gone(path)]:
             hint += f"; sessions are kept of folders that are gone, move one back to go on with \
 them: {', '.join(gone)}"
-        raise StoreError(f"nothing was run yet in {workspace}", hint=hint, code="no_ledger")
-    async with await SqliteStore.open(path, read_only=True) as store:
+        raise StoreError(
+            f"nothing was run yet in {workspace}", hint=hint, code="no_ledger"
+        ) from error
+    async with store:
         yield store
 
 

@@ -98,8 +98,14 @@ def ledgers(paths: Paths, *, only_its_own: bool) -> list[Path]:
 
 
 async def sessions_in(path: Path, state_dir: Path) -> list[Mapping[str, Any]]:
-    """Return the sessions of a ledger as Hub.sessions tells them."""
-    async with await SqliteStore.open(path, read_only=True) as store:
+    """Return the sessions of a ledger as Hub.sessions tells them; none of one not yet begun."""
+    try:
+        opened = await SqliteStore.open(path, read_only=True)
+    except StoreError as error:
+        if error.code == "no_ledger":
+            return []
+        raise
+    async with opened as store:
         rows = await asyncio.to_thread(session_rows, await store.sessions(), state_dir)
         return [{**row, "waits": await _waits(store, row, state_dir)} for row in rows]
 

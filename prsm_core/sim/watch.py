@@ -164,12 +164,10 @@ class Watch:
             case CallClosed():
                 call = f"{step.agent_id} {write.turn_id} {write.call_id}"
                 self._consume(step, write.consumed, call)
-            case ReceivesUndone():
-                self._undone(step, write)
             case AgentEnded():
                 self._ended(step, write)
-            case MessagesConsumed():
-                self._consume(step, write.messages)
+            case MessagesConsumed() | ReceivesUndone():
+                self._read_or_undone(step, write)
             case RunStarted() | RunFinished() | RunResumed():
                 self._began_or_ended(write)
             case AgentRestarted() | AgentsResumed():
@@ -276,7 +274,10 @@ class Watch:
             if message is not None and call not in facts.waits_for_one:
                 self._check_order(life, message)
 
-    def _undone(self, step: Step, write: ReceivesUndone) -> None:
+    def _read_or_undone(self, step: Step, write: MessagesConsumed | ReceivesUndone) -> None:
+        if isinstance(write, MessagesConsumed):
+            self._consume(step, write.messages)
+            return
         facts, life = self.facts, (step.agent_id or "", step.incarnation)
         for message_id in (id_ for ids in write.received.values() for id_ in ids):
             was_read = facts.consumed.pop(message_id, None) is not None

@@ -148,7 +148,8 @@ ORDER BY 9
 # the questions that are open, and shares the answers to all others.
 _ASKED = _LETTER.format(target="a.agent_id", life="coalesce(m_p.incarnation, m.incarnation)")
 ABOUT = (
-    f"SELECT {_ASKED}, iif(m_p.until IS NULL, m.ended, m_p.ended) FROM lives AS a JOIN inbox AS m ON m.target = a.of_id"
+    f"SELECT {_ASKED}, iif(m_p.until IS NULL, m.ended, m_p.ended)"
+    " FROM lives AS a JOIN inbox AS m ON m.target = a.of_id"
     + _past("m", "inbox_past", "message_id")
     + " WHERE a.session_id = :session AND m.began <= min(:at, a.until)"
     " AND (m.type = 'answer' OR m.type = 'question' AND a.of_id = a.agent_id)"

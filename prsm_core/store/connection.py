@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from prsm_core.errors import StoreError
 from prsm_core.store.known import BUSY_TIMEOUT_MS, WritingConnection
-from prsm_core.store.migrations import check_version, load_migrations, migrate, require_current
+from prsm_core.store.migrations import (
+    check_version,
+    load_migrations,
+    migrate,
+    no_ledger,
+    require_current,
+)
 
 if TYPE_CHECKING:
     import threading
@@ -165,14 +171,19 @@ def open_writer(path: Path, lock: LedgerLock) -> WritingConnection:
         return conn
 
 
+def has_begun(path: Path) -> bool:
+    """Return whether a ledger lies there: an empty file is none yet.
+
+    One that has no schema yet is found when it is opened: whoever reads a file by itself drops the
+    locks that its process holds on it.
+    """
+    return path.exists() and path.stat().st_size > 0
+
+
 def require_file(path: Path) -> None:
     """Raise StoreError unless the ledger exists."""
-    if not path.exists():
-        raise StoreError(
-            f"there is no ledger at {path}",
-            hint="A first run makes it; or set PRSM_HOME to where it is.",
-            code="no_ledger",
-        )
+    if not has_begun(path):
+        raise no_ledger(path)
 
 
 def open_reader(path: Path, lock: LedgerLock) -> sqlite3.Connection:

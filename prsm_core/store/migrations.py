@@ -20,6 +20,15 @@ APPLICATION_ID = 0x5052534D  # "PRSM", in the header of the file
 _SCRIPTS = ("schema.sql", *(f"version{number}.sql" for number in range(2, 10)))
 
 
+def no_ledger(path: object) -> StoreError:
+    """Return the error of a ledger that is not there, or was never begun."""
+    return StoreError(
+        f"there is no ledger at {path}",
+        hint="A first run makes it; or set PRSM_HOME to where it is.",
+        code="no_ledger",
+    )
+
+
 def load_migrations() -> Sequence[str]:
     """Return the SQL scripts; script n (from 0) leads from version n to n + 1."""
     beside = Path(__file__).with_name
@@ -50,14 +59,20 @@ def check_version(conn: sqlite3.Connection, newest: int) -> int:
 
 
 def migrate(conn: sqlite3.Connection, migrations: Sequence[str] | None = None) -> None:
-    """Bring the ledger to the newest version, each step in a transaction of its own."""
+    """Bring the ledger to the newest version, each step in a transaction of its own.
+
+    A new one gets its whole schema in one: there is none that lacks a part of it.
+    """
     scripts = load_migrations() if migrations is None else migrations
-    for version in range(check_version(conn, len(scripts)), len(scripts)):
+    version = check_version(conn, len(scripts))
+    while version < len(scripts):
+        steps = scripts[version : version + 1] if version else scripts
+        version += len(steps)
         try:
             conn.executescript(
-                f"BEGIN IMMEDIATE; {scripts[version]};"
+                f"BEGIN IMMEDIATE; {'; '.join(steps)};"
                 f"PRAGMA application_id = {APPLICATION_ID};"
-                f"PRAGMA user_version = {version + 1}; COMMIT;"
+                f"PRAGMA user_version = {version}; COMMIT;"
             )
         except BaseException:
             if conn.in_transaction:
@@ -66,9 +81,15 @@ def migrate(conn: sqlite3.Connection, migrations: Sequence[str] | None = None) -
 
 
 def require_current(conn: sqlite3.Connection) -> None:
-    """Raise StoreError unless the ledger has the newest version; it is opened for reading."""
+    """Raise StoreError unless the ledger has the newest version; it is opened for reading.
+
+    One that was never begun, as where its engine died in that, is none (code `no_ledger`).
+    """
     newest = len(load_migrations())
     version = check_version(conn, newest)
+    if not version:
+        (_, _, path) = conn.execute("PRAGMA database_list").fetchone()
+        raise no_ledger(path)
     if version < newest:
         raise StoreError(
             f"the ledger has version {version}, reading needs version {newest}",

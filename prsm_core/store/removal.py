@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from prsm_core.errors import StoreError
 from prsm_core.store.connection import (
     LedgerLock,
+    has_begun,
     open_reader,
     open_writer,
     require_file,
@@ -90,7 +91,7 @@ def own_snapshots(path: Path, session_id: str) -> frozenset[str]:
 
 def holds_session(path: Path, session_id: str) -> bool:
     """Return whether there is such a session; raises StoreError where that cannot be read."""
-    if not path.exists():
+    if not has_begun(path):
         return False
     try:
         with (
@@ -99,6 +100,10 @@ def holds_session(path: Path, session_id: str) -> bool:
         ):
             sql = "SELECT 1 FROM meta WHERE session_id = ?"
             return conn.execute(sql, (session_id,)).fetchone() is not None
+    except StoreError as error:
+        if error.code == "no_ledger":
+            return False
+        raise
     except (sqlite3.Error, OSError) as error:
         raise to_store_error(error, f"the ledger {path} cannot be read") from error
 

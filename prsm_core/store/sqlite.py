@@ -13,6 +13,7 @@ from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store, TakenNames
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
 from prsm_core.store.apply import Applied, apply_step, prepare
+from prsm_core.store.connection import has_begun
 from prsm_core.store.limits import StoreLimits
 from prsm_core.store.picture import Pictures
 from prsm_core.store.reader import Reader
@@ -260,7 +261,7 @@ class SqliteStore(Store):
                 _log.warning(text, self._path)
 
     def _lies_there(self) -> bool:
-        return self._path.exists()
+        return has_begun(self._path)
 
     async def _start(self, *, read_only: bool = False) -> _Threads:
         on_commit = self._tail.bump

@@ -139,3 +139,29 @@ def test_a_command_says_what_is_wrong_with_the_ledger_and_leaves_it(
         assert any(line.startswith("hint: ") for line in told), said
     if kind not in MAY_WORK:
         assert (ledger.read_bytes() if ledger.is_file() else None) == before
+
+
+def header_only(path):
+    """Leave what an engine leaves that dies before the schema is written."""
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("PRAGMA journal_mode = WAL")
+
+
+@pytest.mark.requirement("N24")
+@pytest.mark.parametrize("make", [lambda path: path.touch(), header_only])
+def test_a_ledger_that_was_never_begun_is_none_to_every_command(
+    prsm, ledger, workspace, monkeypatch, make
+):
+    """An engine died as it made it, or somebody emptied it: `: > ledger.db`."""
+    monkeypatch.chdir(workspace)
+    commands = [words for name in READ for words in READ[name]] + [("doctor",)]
+    asked = {words: prsm(*words) for words in commands}
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    make(ledger)
+    before = ledger.read_bytes()
+    for words, without in asked.items():
+        done = prsm(*words)
+        if words != ("doctor",):  # which tells of the disk, and of the folder
+            assert done == without, words
+        assert "damaged" not in done.out, words
+        assert ledger.read_bytes() == before, words

@@ -1,4 +1,4 @@
-"""A command that has begun is never begun again by itself: the ledger knows of it before it runs."""
+"""A command that has begun is not begun again: the ledger knows of it before it runs."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.store import SqliteStore, group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _HOME = os.environ["PRSM_HOME"]
 _CHANGES = {"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "sqlite3.connect"}
@@ -96,8 +96,7 @@ class Doom:
             nonlocal started
             started += options["name"] == "script command"
             if started == self._number and options["name"] == "script command":
-                subprocess.run(argv, cwd=options["cwd"], check=False)
-                os.kill(os.getpid(), signal.SIGKILL)
+                _run_and_die(argv, options["cwd"])
             return await inner(launcher, argv, **options)
 
         ProcessLauncher.start = start  # type: ignore[method-assign]
@@ -139,6 +138,11 @@ class Doom:
             return int(self._number)
         is_struck = self._kind in {"full", "once"} and self._writes == self._number
         return int(self._number * 997) % FRAME if is_struck else None
+
+
+def _run_and_die(argv: Sequence[str], cwd: str) -> None:
+    subprocess.run(argv, cwd=cwd, check=False)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _changes_a_file(event: str, given: tuple[Any, ...]) -> bool:

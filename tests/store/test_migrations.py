@@ -178,10 +178,44 @@ async def test_reading_a_missing_ledger_says_what_to_do(path: Path):
     assert list(path.parent.iterdir()) == []
 
 
-async def test_reading_an_older_ledger_asks_for_an_upgrade(empty: Path):
+async def test_reading_an_older_ledger_asks_for_an_upgrade(path: Path):
+    write(path, NEWEST_RELEASED)
+    write(path, "PRAGMA user_version = 1")
     with pytest.raises(StoreError) as caught:
-        await SqliteStore.open(empty, read_only=True)
+        await SqliteStore.open(path, read_only=True)
     assert caught.value.code == "older_ledger"
+
+
+def header_only(path: Path) -> None:
+    """Leave what an engine leaves that dies before the schema is written."""
+    write(path, "PRAGMA journal_mode = WAL")
+
+
+@pytest.mark.requirement("N24")
+@pytest.mark.parametrize("make", [Path.touch, header_only])
+async def test_a_ledger_that_was_never_begun_is_none(path: Path, make):
+    make(path)
+    before = content(path)
+    with pytest.raises(StoreError) as caught:
+        await SqliteStore.open(path, read_only=True)
+    assert caught.value.code == "no_ledger"
+    assert content(path) == before
+    async with await SqliteStore.open(path, late=True) as store:
+        assert not await store.sessions()
+        await store.commit(Steps().run_started())
+    assert query(path, "PRAGMA user_version") == [(NEWEST,)]
+
+
+@pytest.mark.requirement("N24")
+def test_a_new_ledger_gets_its_whole_schema_or_nothing(path: Path):
+    scripts = [*load_migrations(), "INSERT INTO nothing VALUES (1)"]
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as conn,
+        pytest.raises(sqlite3.OperationalError, match="nothing"),
+    ):
+        migrate(conn, scripts)
+    assert schema(path) == []
+    assert query(path, "PRAGMA user_version") == [(0,)]
 
 
 async def test_a_reader_cannot_write(path: Path, store: SqliteStore, team: Steps):

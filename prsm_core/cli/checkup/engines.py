@@ -11,6 +11,7 @@ from prsm_core.engine.processes.bundles import find_boxes
 from prsm_core.engine.processes.orphans import find_orphans
 from prsm_core.engine.processes.table import is_alive
 from prsm_core.errors import ControlError, StoreError
+from prsm_core.store.connection import has_begun
 from prsm_core.store.inspection import inspect_ledger
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ SHOWN = 5  # names or numbers in one line
 
 def check_ledger(path: Path) -> Iterator[Finding]:
     """Look whether the repository's ledger can be read and is intact."""
-    if not path.exists():
-        yield ok("ledger", f"there is none yet; the first run makes {path}")
-        return
     try:
-        report = inspect_ledger(path)
+        report = inspect_ledger(path) if has_begun(path) else None
     except StoreError as error:
         yield broken("ledger", error.message, error.hint or _set_aside(path))
+        return
+    if report is None or (report.version == 0 and not report.problems and not report.unchecked):
+        yield ok("ledger", f"there is none yet; the first run makes {path}")
         return
     yield from _judge(path, report)
 

@@ -44,5 +44,5 @@ def test_a_command_whose_engine_dies_as_it_runs_is_told_and_not_run_again(tmp_pa
     assert sorted(after) == sorted(set(after))
     assert set(ran) <= set(after)
     cut = "SELECT count(*) FROM events WHERE type = 'tool_call_finished' AND data LIKE '%cut off%'"
-    assert home.query(cut)[0][0] >= 1
+    assert home.query(cut) != [(0,)]
     check_sound(home)

@@ -99,7 +99,7 @@ class Doom:
                 _run_and_die(argv, options["cwd"])
             return await inner(launcher, argv, **options)
 
-        ProcessLauncher.start = start  # type: ignore[method-assign]
+        setattr(ProcessLauncher, "start", start)  # noqa: B010 - with other types
 
     def _count_step(self, event: str, given: tuple[Any, ...]) -> None:
         if _changes_a_file(event, given):

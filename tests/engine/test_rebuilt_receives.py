@@ -5,6 +5,8 @@ The next session is given the conversation as history, and acts on what it hears
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from prsm_core.domain.messages import MessageType
@@ -19,6 +21,9 @@ from prsm_core.errors import StoreError
 from prsm_core.interfaces.frontend import RunOptions
 from tests.engine.deaths import DIED, die, go_on, run_to_death
 from tests.engine.harness import SESSION
+
+if TYPE_CHECKING:
+    from prsm_core.domain.steps import Step
 
 pytestmark = pytest.mark.requirement("F2")
 
@@ -163,7 +168,7 @@ async def test_that_a_question_was_shown_again_is_noted_by_the_step_that_shows_i
         await team.engine.journal.flush()
         await answers(agent, await agent.call("wait_for_message"))
 
-    steps = []
+    steps: list[Step] = []
     async with opened() as team:
         dies_once(team, steps.append)  # which is never true
         await team.run("do it", master=forgets, a=asks)

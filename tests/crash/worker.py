@@ -10,6 +10,9 @@ once:N    so may it for the N-th write alone
 back:S    the clock was set back by S seconds
 step:N    it dies before it changes a file for the N-th time: makes, removes, renames or opens one
 torn:N    it dies in the midst of a write, once the ledger's log is N bytes longer than before
+asked:N   it dies once N questions of agents are durable
+heard:N   it dies once N answers are durable that used a message
+undone:N  it dies once it has undone receives N times
 runs:N    it dies as soon as the N-th command of a script has run, before anything else happens
 """
 
@@ -26,15 +29,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.cli import main
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.writes import CallClosed, MessageSent, ReceivesUndone
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.store import SqliteStore, group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _HOME = os.environ["PRSM_HOME"]
 _CHANGES = {"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "sqlite3.connect"}
 FRAME = 4096 + 24  # of a page in SQLite's log: a limit below cuts the write itself off
+
+
+def _asks(step: Any) -> bool:
+    return any(one.message.type is MessageType.QUESTION for one in step.all(MessageSent))
+
+
+def _hears(step: Any) -> bool:
+    return any(one.consumed for one in step.all(CallClosed))
+
+
+def _undoes(step: Any) -> bool:
+    return step.find(ReceivesUndone) is not None
+
+
+_MOMENTS: Mapping[str, Callable[[Any], bool]] = {
+    "asked": _asks,
+    "heard": _hears,
+    "undone": _undoes,
+}
 
 
 class Doom:
@@ -45,7 +69,7 @@ class Doom:
         self._number = float(number or 0)
         self._mark = mark
         self._began: float | None = None
-        self._commits = self._writes = 0
+        self._commits = self._writes = self._moments = 0
 
     def install(self) -> None:
         """Look at all that the store does from now on."""
@@ -83,7 +107,10 @@ class Doom:
             self._begin()
             self._commits += 1
             self._tell()
-            if self._kind == "kill" and self._commits == self._number:
+            happens = _MOMENTS.get(self._kind)
+            self._moments += happens is not None and name == "commit" and happens(given[0])
+            count = self._moments if happens else self._commits if self._kind == "kill" else None
+            if count == self._number:
                 os.kill(os.getpid(), signal.SIGKILL)
             return done
 

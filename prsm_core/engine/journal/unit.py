@@ -251,10 +251,16 @@ class Journal:
         return await self._background.finish(self._commit(places, step, before, then, needs))
 
     async def land(self, agent_id: str) -> None:
-        """Write what an agent has done so far, before it acts outside the engine."""
+        """Write what an agent has done so far, before it acts outside the engine.
+
+        Also what a flush has taken, in no line, and is still writing.
+        """
+        writing = self.spoken.writing
+        begun = writing.last
         if self._pending.has(agent_id) or self._lanes.is_taken(agent_id):
             work = self._land_in_line(self._lanes.enter(agent_id), self._pending.take(agent_id))
             await self._background.finish(work)
+        await writing.past(begun)
 
     async def flush(self) -> None:
         """Write every fact and act so far; return once all of it is in the ledger, and told.

@@ -59,7 +59,7 @@ def forked(state: SessionState, names: Mapping[str, str], at: float) -> SessionS
     """Return what a fork of a session, as it was read, begins with; `at` is now, in Unix seconds.
 
     No vendor's thread is its own: two sessions would go on with the same one. What ran is
-    interrupted, for no process runs it.
+    interrupted, for no process runs it. What was read is no message of the fork's.
     """
     own = renamed(state, names)
     here = Origin(session_id=state.session_id, position=state.position, seq=state.seq)
@@ -68,7 +68,7 @@ def forked(state: SessionState, names: Mapping[str, str], at: float) -> SessionS
         created_at=at,
         seq=state.seq + 1,  # it tells that it is a fork
         runs=tuple(_cut_off(run) for run in own.runs),
-        agents=tuple(replace(now, resume_token=None) for now in own.agents),
+        agents=tuple(map(_without_past, own.agents)),
         origins=(*state.origins, here),
         aliases={**{old: names.get(new, new) for old, new in state.aliases.items()}, **names},
     )
@@ -86,6 +86,13 @@ def decided(state: SessionState, now: Mapping[str, ChangeRow], *, with_files: bo
         return row if with_files and later.state != COMMITTED else later
 
     return replace(state, changes=tuple(map(fitting, state.changes)))
+
+
+def _without_past(now: AgentNow) -> AgentNow:
+    turn = now.open_turn
+    if turn is not None:
+        turn = replace(turn, calls=tuple(replace(one, consumed=()) for one in turn.calls))
+    return replace(now, resume_token=None, open_turn=turn)
 
 
 def _cut_off(run: RunNow) -> RunNow:

@@ -28,7 +28,7 @@ class CallState(Record, frozen=True, kw_only=True):
 
     call: AgentToolCall
     effects: tuple[Effect, ...] = ()  # in order of commit
-    consumed: tuple[str, ...] = ()  # ids of the messages that its answer used
+    consumed: tuple[str, ...] = ()  # ids of the agent's messages that its answer used
     answered_at: int | None = None  # number of the event that told its end
     response: int = 0  # of the model in the turn: calls of one are answered together
     is_undone: bool = False  # its answer was lost with its session, and counts as never given

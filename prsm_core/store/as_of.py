@@ -112,15 +112,15 @@ TOLD_OF = (
     " AND agent_id = :agent AND seq BETWEEN :first AND :last"
     f" AND type IN ({', '.join(repr(kind) for kind in TOLD)}) ORDER BY seq"
 )
-# A vendor uses an id again in a later turn: what counts is the commit that holds the answer.
+# A vendor uses an id again in a later turn: what counts is the commit that holds the answer. What
+# was read before a fork is no message of the fork's.
 CONSUMED = """
 SELECT message_id FROM (
-SELECT m.message_id, m.position FROM lives AS a JOIN inbox AS m ON m.target = a.of_id
-WHERE a.agent_id = :agent AND m.ended = :answered AND m.consumed_by = :call
+SELECT m.message_id, m.position FROM inbox AS m
+WHERE m.target = :agent AND m.ended = :answered AND m.consumed_by = :call
 UNION ALL
 SELECT m.message_id, m.position FROM inbox_past AS p CROSS JOIN inbox AS m USING (message_id)
-JOIN lives AS a ON m.target = a.of_id
-WHERE p.ended = :answered AND p.consumed_by = :call AND a.agent_id = :agent
+WHERE p.ended = :answered AND p.consumed_by = :call AND m.target = :agent
 ) ORDER BY position
 """
 _LETTER = (

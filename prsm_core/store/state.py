@@ -216,8 +216,7 @@ class _Reading:
             call_id, used = row["id"], ()
             if call_id in answers:
                 by = {"agent": turn["agent_id"], "call": call_id, "answered": answers[call_id]}
-                ids = (id_ for (id_,) in self._ask(as_of.CONSUMED, **by))
-                used = tuple(self._names.get(id_, id_) for id_ in ids)
+                used = tuple(id_ for (id_,) in self._ask(as_of.CONSUMED, **by))
             calls[call_id] = build_call(
                 {**row, **_decoded(row, "params")},
                 effects[call_id],

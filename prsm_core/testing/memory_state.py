@@ -178,13 +178,8 @@ class MemoryState:
         if answered is None:
             return []
         by = self._ledger.positions[self._session_id][answered - 1]
-        known = {one["old_id"]: one["new_id"] for one in self._own("aliases")}
-        return [
-            known.get(row["message_id"], row["message_id"])
-            for of, _ in lives_of(self._tables, agent_id)
-            for row in self._tables.find("inbox", {"target": of, "consumed_by": call_id})
-            if row["ended"] == by
-        ]
+        mine = {"target": agent_id, "consumed_by": call_id}
+        return [row["message_id"] for row in self._tables.find("inbox", mine) if row["ended"] == by]
 
     def _last_turn(self, turns: Iterable[Values]) -> TurnEnd | None:
         """Return how the turn of an agent's own that ended last did so; and if compacted since."""

@@ -36,6 +36,7 @@ lanes:
 """
 SAME = "is as it was before the agent began"
 UNTOUCHED = "was not changed since the agent began"
+UNCHECKED = "nothing has checked what it changed last"
 RUN = ("run", "work", "--provider", "script", "--mode", "bypass", "--on-ask", "allow")
 FEW = (6, 9, 12, 14)
 ALL = range(3, 24)
@@ -59,11 +60,13 @@ class Claims(Home):
         return self.prsm(*RUN, fault=fault)
 
     def gaps(self):
-        """Return by file what was told to be wrong with a claim of it."""
+        """Return by file what was told to be wrong with a claim of it; no check was run."""
         [(data,)] = self.query(EVIDENCE)
         told = json.loads(str(data))
         assert told["evidence"] == "claimed"
-        return {gap.split("'")[1]: gap.split("' ")[1] for gap in told["evidence_gaps"]}
+        *of_files, last = told["evidence_gaps"]
+        assert last == UNCHECKED
+        return {gap.split("'")[1]: gap.split("' ")[1] for gap in of_files}
 
 
 def check_claims(home, ended):

@@ -217,7 +217,8 @@ class _Act(FilesMeant, BirthsMeant):
             self.wrong.add("StoreError not_running")
         self.state.runs[self.step.run_id] = write.status
         said = {"status": write.status, "summary": write.summary, "error": write.error}
-        self.tell("run_finished", **said, **write.used)
+        ends = {"exit_code": write.exit_code, "problems": list(write.problems)}
+        self.tell("run_finished", **said, **write.used, **ends)
 
     def SessionNamed(self, write: Any) -> None:  # noqa: N802
         """Name the session, of which nothing is told."""

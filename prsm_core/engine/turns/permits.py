@@ -85,8 +85,7 @@ class Permits:
     ) -> Allow | Deny:
         """Decide a permission request; `sandboxed` is a command that keeps to all regions.
 
-        What is allowed and may write runs from then on, until it is told that it has ended. The
-        ledger has by then what was told of it: a start is durable before anything runs.
+        What is allowed and may write runs from then on, until it is told that it has ended.
         """
         turn = life.turn
         await self._journal.hold()
@@ -97,8 +96,6 @@ class Permits:
         turn.pause()
         try:
             verdict = await self._let_in(life, sanitize(request), sandboxed=sandboxed)
-            if isinstance(verdict, Allow):
-                await self._steps.land(life.record.agent_id)
         finally:
             turn.go_on()
         return Deny(_WHY_NOT["turn_ended"]) if await turn.hold() else verdict

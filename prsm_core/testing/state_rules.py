@@ -107,6 +107,7 @@ class StateRules:
             "summary": "s",
             "error": "no",
             "exit_code": None,
+            "problems": [],
         }
 
     async def test_a_run_that_was_cut_off_runs_again(self, store: Store, team: Steps) -> None:

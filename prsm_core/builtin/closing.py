@@ -173,8 +173,11 @@ class Changed:
         if outside:
             lines.append(f"files changed from outside, decided one by one: {len(outside)}")
         lines.append(escape_exact(f"  look: prsm changes list{where}"))
-        if found:
-            lines.append(escape_exact(f"  take them back: prsm changes reject{where} --all"))
+        reject = f"prsm changes reject{where} --all"
+        if any(one["how"] not in UNSURE for one in found):
+            lines.append(escape_exact(f"  take them back: {reject}"))
+        if any(one["how"] in UNSURE for one in found):
+            lines.append(escape_exact(f"  with those that may be yours: {reject} --possible"))
         return (*lines, *trees)
 
     def _counts(self, found: Sequence[Mapping[str, Any]]) -> Sequence[str]:

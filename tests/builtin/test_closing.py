@@ -41,3 +41,19 @@ def test_what_is_from_outside_is_counted_apart_and_no_command_takes_it_back(tmp_
     first, *rest = end.lines("s1", str(tmp_path))
     assert first == "changes that are pending: files: 1, +1 -0"
     assert [line for line in rest if line.endswith("--all")]
+
+
+@pytest.mark.parametrize(
+    ("hows", "proposed"),
+    [
+        (["named"], ["--all"]),
+        (["possible"], ["--all --possible"]),
+        (["region", "named", "outside"], ["--all", "--all --possible"]),
+    ],
+)
+def test_a_command_is_proposed_only_where_it_takes_something_back(tmp_path, hows, proposed):
+    end = Changed()
+    for number, how in enumerate(hows):
+        end.note(changed(f"c{number}", how))
+    found = [line for line in end.lines("s1", str(tmp_path)) if "reject" in line]
+    assert [line[line.index("--all") :] for line in found] == proposed

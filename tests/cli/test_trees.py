@@ -50,7 +50,7 @@ def ran(prsm, workspace, tmp_path):
     scenario.write_text(json.dumps({"lanes": {n: {"steps": steps} for n, steps in LANES.items()}}))
     given = ("--provider", "script", "--mode", "accept_edits", "--json")
     done = prsm("run", "go", *given, "--set", f"providers.script.scenario={scenario}")
-    assert done.code == 0, done.out
+    assert done.code == 5, done.err
     told = list(map(json.loads, done.out.splitlines()))
     assert [one["text"] for one in told if one["type"] == "notice"] == []
     return json.loads(done.out.splitlines()[0])["session"]

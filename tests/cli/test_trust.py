@@ -56,11 +56,18 @@ def test_rules_of_an_untrusted_workspace_to_deny_hold_even_where_all_is_allowed(
     assert [run.out for run in (denied, asked, free)] == ["denied\n", "denied\n", "allowed\n"]
 
 
-def test_a_gate_of_an_untrusted_workspace_does_not_run(prsm, prsm_process, write, workspace):
+def test_a_gate_of_an_untrusted_workspace_does_not_run(
+    prsm, prsm_process, write, workspace, tmp_path
+):
     file = write("config.yaml", "gates: {mark: {command: 'echo run >> gate'}}\n")
     mark = workspace / "gate"
-    (workspace / "made").touch()
-    outcomes(prsm, prsm_process, file, "finish made")
+    scenario = tmp_path / "scenario.json"
+    steps = [{"shell": "echo it >> made"}, {"say": "done"}]
+    scenario.write_text(json.dumps({"lanes": {"master": {"steps": steps}}}))
+    script = ("--provider", "script", "--set", f"providers.script.scenario={scenario}")
+    done = outcomes(prsm, prsm_process, file, "go", *script, "--mode", "bypass")
+    assert done == ["done"] * 4
+    assert (workspace / "made").read_text() == "it\n" * 4, "each run has changed a file"
     assert mark.read_text() == "run\nrun\n", "with --trust and once it was trusted"
 
 

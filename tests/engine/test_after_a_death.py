@@ -10,6 +10,7 @@ import pytest
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.turns import ErrorKind, StopReason
 from prsm_core.domain.writes import AgentEnded, AgentsResumed, ModelSwitched, TurnOpened
+from prsm_core.engine.evidence.evidence import UNCHECKED
 from prsm_core.errors import ProviderNotAvailableError, StoreError
 from prsm_core.store.codec import decode
 from prsm_core.testing.fake_clock import FakeClock
@@ -107,7 +108,7 @@ async def test_what_an_agent_made_before_a_death_is_its_own_work(opened):
 
     async def mastered(agent):
         answer = await agent.call("task_complete", summary="s", artifacts=["made.py"])
-        assert "evidence_gaps" not in answer
+        assert answer["evidence_gaps"] == [UNCHECKED], "the file is one that it has changed"
 
     async with opened(check=False, clock=FakeClock()) as team:
         await run_to_death(team, master=master)

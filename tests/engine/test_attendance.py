@@ -37,8 +37,8 @@ async def test_a_permission_that_nobody_is_there_for_is_refused_and_the_reason_s
         await agent.complete()
 
     async with may_be_left() as team:
-        await team.run("do it", master=master)
-        assert team.engine.requests.refused
+        result = await team.run("do it", master=master)
+    assert (result.exit_code, [one.kind for one in result.problems]) == (4, ["refused"])
     [resolved] = team.ledger.events("permission_resolved")
     assert (resolved["verdict"], resolved["by"]) == ("deny", "unattended")
 

@@ -184,13 +184,13 @@ WRONG = [
     *gives("provider event", "whose usage is", text=UsageReported(TokenUsage(input_tokens="5"))),  # type: ignore[arg-type]
     *gives("provider event", "whose cost_usd is", text=_usage(cost_usd="1 $")),
     *gives("provider event", "whose provenance is", word=_usage(provenance="guess")),
-    *gives("provider event", "whose stop_reason is", word=TurnEnded("end_turn")),  # type: ignore[arg-type]
+    *gives("provider event", "whose stop_reason is", word=TurnEnded("ended")),  # type: ignore[arg-type]
     *gives(
         "provider event",
         "whose error is",
         text=TurnEnded(StopReason.ERROR, "it broke"),  # type: ignore[arg-type]
         number=TurnEnded(StopReason.ERROR, AgentError(kind=ErrorKind.UNKNOWN, message=5)),  # type: ignore[arg-type]
-        kind=TurnEnded(StopReason.ERROR, AgentError(kind="unknown", message="it broke")),  # type: ignore[arg-type]
+        kind=TurnEnded(StopReason.ERROR, AgentError(kind="odd", message="it broke")),  # type: ignore[arg-type]
     ),
     *gives("provider session", "which is no ProviderSession", none=None, text="a session"),
     *gives("provider stream", "asynchronous generator", none=None, many=[TextDelta("hi")]),

@@ -62,12 +62,15 @@ def test_a_gate_of_an_untrusted_workspace_does_not_run(
     file = write("config.yaml", "gates: {mark: {command: 'echo run >> gate'}}\n")
     mark = workspace / "gate"
     scenario = tmp_path / "scenario.json"
-    steps = [{"shell": "echo it >> made"}, {"say": "done"}]
-    scenario.write_text(json.dumps({"lanes": {"master": {"steps": steps}}}))
+    edits = [{"edit": {"path": "made", "content": text}} for text in ("one\n", "two\n")]
+    spawn = {"tool": "spawn_child", "arguments": {"prompt": "make it", "name": "w1", "wait": True}}
+    lanes = {"master": [{"call": spawn}, {"say": "done"}], "w1": [*edits, {"say": "made"}]}
+    steps = {name: {"steps": given} for name, given in lanes.items()}
+    scenario.write_text(json.dumps({"lanes": steps}))
     script = ("--provider", "script", "--set", f"providers.script.scenario={scenario}")
-    done = outcomes(prsm, prsm_process, file, "go", *script, "--mode", "bypass")
+    done = outcomes(prsm, prsm_process, file, "go", *script, "--mode", "accept_edits")
     assert done == ["done"] * 4
-    assert (workspace / "made").read_text() == "it\n" * 4, "each run has changed a file"
+    assert (workspace / "made").read_text() == "two\n"
     assert mark.read_text() == "run\nrun\n", "with --trust and once it was trusted"
 
 

@@ -64,11 +64,12 @@ class _Folder(click.Path):
         return path
 
 
-def _swept(_ctx: click.Context, _param: click.Parameter, folder: str) -> str:
+def _swept(ctx: click.Context, _param: click.Parameter, folder: str) -> str:
     """Remove what an act that was killed has left beside files of the folder."""
-    from prsm_core.cli.places import sweep_strays  # not for --help
+    if not ctx.resilient_parsing:  # a shell that completes a line runs no command
+        from prsm_core.cli.places import sweep_strays  # not for --help
 
-    sweep_strays(folder)
+        sweep_strays(folder)
     return folder
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.config import ledger_path, resolve_paths
+from prsm_core.errors import PrsmError
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow.whereabouts import SHADOWS, STRAY, place_of
 
@@ -30,14 +32,16 @@ def sweep_strays(workspace: str) -> None:
     """Remove what an act that was killed has left beside files of the working tree.
 
     Nothing is told: it was never the person's, and the act itself is finished by its next command.
+    Where the state cannot be read nothing is removed; a command that needs it says what is wrong.
     """
-    state = workspace_paths(workspace).state
-    if (state / SHADOWS).is_dir():
-        place = place_of(repo_identity(Path(workspace)), state)
-        if any(place.glob(f"roots/*/{STRAY}")):
-            from prsm_core.workspace.shadow.strays import sweep  # few acts are killed
+    with suppress(PrsmError, OSError):
+        state = workspace_paths(workspace).state
+        if (state / SHADOWS).is_dir():
+            place = place_of(repo_identity(Path(workspace)), state)
+            if any(place.glob(f"roots/*/{STRAY}")):
+                from prsm_core.workspace.shadow.strays import sweep  # few acts are killed
 
-            sweep(place)
+                sweep(place)
 
 
 def workspace_ledger(workspace: str) -> Path:

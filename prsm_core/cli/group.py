@@ -54,7 +54,7 @@ COMMANDS = {
     "reject": ("prsm_core.cli.changes.commands:reject", "Take changes back, each alone."),
     "undo": (
         "prsm_core.cli.undo:undo",
-        "Take back a restore, a prompt, a turn's changes, or one change.",
+        "Take back the last act, a prompt, a turn, or what an ID names.",
     ),
     "export": ("prsm_core.cli.export:export", "Write a session to a file."),
     "prompt": ("prsm_core.cli.prompt:prompt", "Tell something to an agent of a running session."),

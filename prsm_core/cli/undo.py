@@ -7,9 +7,7 @@ import click
 from prsm_core.cli.options import json_option, workspace_option
 
 
-@click.command(
-    short_help="Take back the last act, a prompt, a turn's changes, or what an ID names."
-)
+@click.command(short_help="Take back the last act, a prompt, a turn, or what an ID names.")
 @click.argument("wanted", metavar="[ID]", required=False)
 @click.option(
     "--prompt",

@@ -35,11 +35,12 @@ class Lines:
         return self._line
 
 
-async def lines_of_spawns(agent, count):
+async def lines_of_spawns(agent, cwd):
     lines = Lines()
-    for _ in range(count):
+    for _ in range(WINDOW):
         with lines.counting():
-            await agent.call("spawn_child", prompt="work")
+            child = await agent.call("spawn_child", prompt="work", cwd=cwd)
+        assert not child["reused"], "giving a child another task takes another way"
     return lines.ran
 
 
@@ -49,14 +50,15 @@ async def test_a_spawn_looks_at_no_more_where_there_are_many_siblings(as_master,
 
     async def spawned(agent, count):
         for _ in range(count):
-            await agent.call("spawn_child", prompt="work", **({"cwd": "other"} if read else {}))
+            await agent.call("spawn_child", prompt="work", cwd="other" if read else "one")
             if read:
                 await agent.collect()
 
     async def script(agent, team):
-        (team.workspace / "other").mkdir()
+        for folder in ("other", "one", "two"):
+            (team.workspace / folder).mkdir()
         await spawned(agent, FEW)
-        few = await lines_of_spawns(agent, WINDOW)
+        few = await lines_of_spawns(agent, "one")
         if read:
             await agent.collect(WINDOW)
         fresh = MANY - FEW - WINDOW
@@ -66,7 +68,7 @@ async def test_a_spawn_looks_at_no_more_where_there_are_many_siblings(as_master,
             await agent.collect(fresh)
         else:
             await spawned(agent, fresh)
-        many = await lines_of_spawns(agent, WINDOW)
+        many = await lines_of_spawns(agent, "two" if read else "one")
         assert many < 1.2 * few
         await agent.collect(WINDOW if read else MANY + WINDOW)
 

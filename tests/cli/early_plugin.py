@@ -120,7 +120,8 @@ class LateFrontend(Frontend):
             raise ValueError("there is no screen")
 
     async def run(self, app):
-        return 0
+        run = await app.start_run(app.options.task)
+        return (await run.result()).exit_code
 
 
 @hookimpl

@@ -134,6 +134,7 @@ def test_a_full_disk_is_told_as_what_kept_the_session(prsm, session, monkeypatch
     done = prsm("sessions", "delete", session.session, "--yes")
     assert done.code == 1
     assert "nothing was deleted: " in done.err
-    assert "cannot be written: No space left on device\nhint: check the disk" in done.err
+    assert "cannot be written: No space left on device" in done.err
+    assert "\nhint: look which file system is full" in done.err
     assert not list((state / DELETIONS).iterdir())
     assert prsm("sessions", "show", session.session).code == 0

@@ -9,6 +9,7 @@ import pytest
 
 from prsm_core.cli.attaching import KILLED
 from prsm_core.cli.control import state_dir
+from prsm_core.domain.account import FAILED, INTERRUPTED
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.errors import ControlError
 
@@ -54,15 +55,15 @@ def attached(start_prsm):
 
 @pytest.mark.requirement("D7")
 @pytest.mark.parametrize(
-    ("number", "code", "last", "told"),
+    ("number", "code", "last", "told", "exit_code"),
     [
-        (signal.SIGKILL, "no_answer", SAID_OR_KEPT, f"the session has ended{KILLED}"),
-        (signal.SIGTERM, None, {"run_finished"}, "the session has ended"),
+        (signal.SIGKILL, "no_answer", SAID_OR_KEPT, f"the session has ended{KILLED}", FAILED),
+        (signal.SIGTERM, None, {"run_finished"}, "the session has ended", INTERRUPTED),
     ],
     ids=["killed", "told to end"],
 )
 async def test_an_owner_that_ends_ends_each_of_five_followers_with_its_reason(
-    session, start_prsm, workspace, number, code, last, told
+    session, start_prsm, workspace, number, code, last, told, exit_code
 ):
     owner, name = session
     terminals = [await asyncio.to_thread(attached, start_prsm) for _ in range(2)]
@@ -79,7 +80,7 @@ async def test_an_owner_that_ends_ends_each_of_five_followers_with_its_reason(
             assert why == code
         for terminal in terminals:
             _, shown = await asyncio.to_thread(terminal.communicate, timeout=DEADLINE)
-            assert terminal.returncode == 0
+            assert terminal.returncode == exit_code
             assert shown.decode().splitlines()[-1] == f"prsm: {told}"
             ended = "the run has ended: interrupted" in shown.decode()
             assert ended == (number is signal.SIGTERM)

@@ -185,6 +185,7 @@ def test_an_undo_of_an_undo_that_was_cut_off_is_finished_by_the_next_command(tol
     state, data = tmp_path / "home" / "state", tmp_path / "home" / "data"
     shadow = Shadows(state=state, data=data).open(DirectGit(), told.workspace)
     last = shadow.acts.last()
+    assert last is not None
 
     async def owed():
         async with await SqliteStore.open(workspace_ledger(str(told.workspace))) as store:

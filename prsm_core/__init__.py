@@ -23,6 +23,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # importing typing would cost more than everything else here
 
 if TYPE_CHECKING:
+    from prsm_core.domain.account import Problem
     from prsm_core.domain.agents import (
         AgentDescriptor,
         AgentResult,
@@ -269,6 +270,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "PlanEntry",
     "PlanUpdated",
     "PluginError",
+    "Problem",
     "Process",
     "ProcessError",
     "Provenance",
@@ -358,6 +360,7 @@ _HOMES = {
         *("ProcessError", "ProviderNotAvailableError", "PrsmError", "RunAbortedError"),
         *("SessionOwnedError", "StoreError", "ToolCallTimeoutError", "ToolInputError"),
     ),
+    "prsm_core.domain.account": ("Problem",),
     "prsm_core.domain.agents": (
         "AgentDescriptor",
         "AgentResult",

@@ -9,6 +9,7 @@ going_back  where a conversation goes as files go back
 starting    what a run begins with: its model, its master
 ports       what the parts need of those above them
 state       what is held of each agent beside the ledger
+account     what the events of a run say against its result
 outcome     how a run ends, also by an embedder's signal
 time_limit  how long it may take, over all its engines
 agents/     the registry of agents, their sessions, deadlocks, a person's prompts

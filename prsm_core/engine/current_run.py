@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from prsm_core.domain.account import Account
 from prsm_core.domain.writes import RunFinished
+from prsm_core.engine.account import Account
 from prsm_core.engine.outcome import INTERRUPTED, outcome_of
 from prsm_core.errors import ConfigError
 from prsm_core.kit.clocks import first_of

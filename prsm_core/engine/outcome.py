@@ -18,9 +18,9 @@ from prsm_core.interfaces.frontend import RunResult
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from prsm_core.domain.account import Account
     from prsm_core.domain.sessions import RunNow
     from prsm_core.domain.turns import AbortSignal
+    from prsm_core.engine.account import Account
     from prsm_core.engine.state import AgentRecord
     from prsm_core.kit.background import Background
 

@@ -35,6 +35,7 @@ Leases = tuple[tuple[str, str], ...]  # a folder, and the name of the agent that
 PROMPTING = frozenset(
     {MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT, MessageType.PEER}
 )
+NEVER = -1  # the number of an event before all others
 _NOBODY: Mapping[str, AgentRecord] = MappingProxyType({})
 
 if TYPE_CHECKING:

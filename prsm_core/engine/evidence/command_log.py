@@ -13,6 +13,7 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import EDIT_TOOLS
 from prsm_core.engine.evidence.checks import End, plain, read_command, red
+from prsm_core.engine.state import NEVER
 from prsm_core.permissions.polling import only_reads
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.evidence.checks import Check, ReadCommand
 
 MAX_COMMANDS = 50  # of one claim
-NEVER = -1  # comes before every event
 OPEN = 1 << 62  # comes after every event
 
 _ENDED = frozenset(state.value for state in AgentState if state.is_terminal)
@@ -117,6 +117,11 @@ class CommandLog:
     def red(self) -> list[str]:
         """Return the checks of the project that failed when they last ran."""
         return red(one for shell in self._in_order() for one in _checks(shell))
+
+    def unproven(self) -> list[str]:
+        """Return what is wrong with the named commands, and with the checks that are red."""
+        red_ones = [f"`{command}` {End.FAILED}" for command in self.red()]
+        return list(dict.fromkeys([*self.gaps(), *red_ones]))
 
     def last_edit(self, rows: Iterable[ChangeRow] | None) -> int:
         """Return the number by which the last edit was over, NEVER where there was none.

@@ -14,9 +14,7 @@ from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.engine.evidence.baseline import blobs_before, is_in_repository
-from prsm_core.engine.evidence.checks import End
-from prsm_core.engine.evidence.command_log import NEVER
-from prsm_core.engine.state import Evidence, Level
+from prsm_core.engine.state import NEVER, Evidence, Level
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.quotation import quote
 
@@ -106,8 +104,7 @@ class Proof(Struct, eq=False):
     ) -> Evidence:
         log = found.log
         file_gaps = await self._file_gaps(artifacts)
-        unproven = log.gaps()
-        unproven += [gap for one in log.red() if (gap := f"`{one}` {End.FAILED}") not in unproven]
+        unproven = log.unproven()
         gaps = [*file_gaps, *unproven]
         has_changed = found.has_changed or (bool(artifacts) and not file_gaps)
         verdicts = await self._gates(found.edited) if has_changed else []
@@ -176,13 +173,15 @@ class Proof(Struct, eq=False):
     async def _command_log(self, commands: Sequence[str]) -> CommandLog:
         """Read the calls of the agent and all below it in the ledger, which is up to date.
 
-        The open call has brought it there for the agent; others may do more meanwhile.
+        The open call has brought it there for the agent; others may do more meanwhile. What came
+        before the agent's present life is not read: it would grow with each task of a child.
         """
         from prsm_core.engine.evidence.command_log import CommandLog
 
         log = CommandLog(self._from.journal.redact(list(commands)))
+        born = await self._from.conversations.born(self._record.agent_id)
         for record, who in self._from.roster.family(self._record):
-            async for event in self._from.conversations.events(record.agent_id):
+            async for event in self._from.conversations.events(record.agent_id, born):
                 log.read(event, who, record.descriptor.cwd)
         return log
 

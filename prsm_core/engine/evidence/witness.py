@@ -12,9 +12,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from prsm_core.domain.agents import AgentState
 from prsm_core.domain.changes import text_path
 from prsm_core.domain.record import Record
+from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.errors import StoreError
 from prsm_core.workspace.artifacts import Blob
 from prsm_core.workspace.changes.forgetting import base_of
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
     from prsm_core.workspace.shadow.worktree import Shadow
 
-_BEGINNINGS = ("agent_spawned", "agent_state_changed")
-_ENDED = frozenset(state.value for state in AgentState if state.is_terminal)
-_AT_A_TIME = 64  # events
 _UNJUDGED = "what agents claim about files in {} is judged by git and the clock alone"
 _UNKNOWN = frozenset({"unknown_position", "no_state"})
 _PROGRAM = "100755"
@@ -86,6 +83,7 @@ class Witness:
         self._store = store
         self._roster = roster
         self._session = session
+        self._conversations = ConversationStore(store, session)
         self._workspace = Path(workspace)
 
     async def changes(self, record: AgentRecord) -> Sequence[ChangeRow]:
@@ -95,7 +93,7 @@ class Witness:
         own = [row for row in rows if _may_be_of(row, family)]
         if not own:
             return ()
-        since = await self._found_since(await self._born(record.agent_id))
+        since = await self._found_since(await self._conversations.born(record.agent_id))
         return [row for row in own if row.change.id in since]
 
     async def of(self, record: AgentRecord, paths: Sequence[str]) -> Mapping[str, Seen]:
@@ -103,7 +101,7 @@ class Witness:
 
         Those of which nothing is known, such as what git ignores, are left out.
         """
-        born = await self._born(record.agent_id)
+        born = await self._conversations.born(record.agent_id)
         rows = await self._watch.get().rows()
         since = await self._found_since(born)
         tree = await self._tree_before(born)
@@ -114,20 +112,6 @@ class Witness:
             return self._look(shadow, cwd, paths, rows, since, family, tree)
 
         return await self._keeper.attempt(self._workspace, look, _UNJUDGED) or {}
-
-    async def _born(self, agent: str) -> int:
-        """Return the event that the agent's present life began with."""
-        before: int | None = None
-        while True:
-            found = await self._store.last_events(
-                self._session, agent, kinds=_BEGINNINGS, limit=_AT_A_TIME, before=before
-            )
-            for event in reversed(found):
-                if event.type == "agent_spawned" or event.data.get("from") in _ENDED:
-                    return event.seq or 0
-            if not found:
-                return 0
-            before = found[0].seq
 
     async def _found_since(self, born: int) -> set[str]:
         events = self._store.events(self._session, after=born)

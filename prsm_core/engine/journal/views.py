@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.agents import AgentState
 from prsm_core.domain.changes import REJECTED
 from prsm_core.domain.usage import Spent, total
 from prsm_core.errors import MessageRoutingError, ToolInputError
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 DETAILS = ("full", "summary")
 TALK = ("message_completed", "tool_call_started", "tool_call_finished")  # what entries are made of
 _NAMED = ("seq", "kind", "at", "tool")  # of a call, in a summary
+_BEGINNINGS = ("agent_spawned", "agent_state_changed")  # a life begins with one of them
+_ENDED = frozenset(state.value for state in AgentState if state.is_terminal)
+_AT_A_TIME = 64  # events
 _ASKED = ("tool", "command", "paths", "reason", "question", "options")
 
 
@@ -331,9 +335,26 @@ class ConversationStore:
         letters = await self._store.inbox(self._session_id)
         return [letter for letter in letters if letter.target == agent_id]
 
-    def events(self, agent_id: str) -> AsyncIterator[Event]:
-        """Yield an agent's events so far."""
-        return self._store.events(self._session_id, agent=agent_id)
+    def events(self, agent_id: str, after: int = 0) -> AsyncIterator[Event]:
+        """Yield an agent's events so far, those that come after the event `after`."""
+        return self._store.events(self._session_id, after, agent=agent_id)
+
+    async def born(self, agent_id: str) -> int:
+        """Return the number of the event that the agent's present life began with.
+
+        It is looked for from the end, so that lives before that one cost nothing.
+        """
+        before, limit = None, 1
+        while True:
+            found = await self._store.last_events(
+                self._session_id, agent_id, kinds=_BEGINNINGS, limit=limit, before=before
+            )
+            for event in reversed(found):
+                if event.type == "agent_spawned" or event.data.get("from") in _ENDED:
+                    return event.seq or 0
+            if not found:
+                return 0
+            before, limit = found[0].seq, min(2 * limit, _AT_A_TIME)
 
     async def told(self, agent_id: str) -> list[Event]:
         """Return what an agent's conversation is made of: its events, behind those it continues.

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.domain.account import Account, code_of
+from prsm_core.domain.account import code_of
 from prsm_core.domain.events import Event
+from prsm_core.engine.account import Account
 
 pytestmark = pytest.mark.requirement("U28")
 

@@ -101,6 +101,21 @@ def program(variable):
     return path
 
 
+def configure(section, rules, lanes):
+    """Write the configuration of a master that is played, and of the provider that is tried."""
+    master = {"scenario": {"lanes": lanes}}
+    # A vendor's own list does not name the model that is played.
+    known = {} if section["kind"] == "script" else {"models": ["scripted-1"]}
+    settings = {
+        "defaults": {"provider": "script"},
+        "providers": {"script": master, "tried": {**known, **section}},
+        "permissions": rules,
+    }
+    config = Path(os.environ["PRSM_HOME"]) / "config.yaml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text(yaml.safe_dump(settings))
+
+
 async def play(
     workspace,
     section,
@@ -121,17 +136,7 @@ async def play(
     event before anything is answered.
     """
     left, lanes = answers and list(answers), lanes or {"master": {"steps": master_of(worker)}}
-    master = {"scenario": {"lanes": lanes}}
-    # A vendor's own list does not name the model that is played.
-    known = {} if section["kind"] == "script" else {"models": ["scripted-1"]}
-    settings = {
-        "defaults": {"provider": "script"},
-        "providers": {"script": master, "tried": {**known, **section}},
-        "permissions": rules,
-    }
-    config = Path(os.environ["PRSM_HOME"]) / "config.yaml"
-    config.parent.mkdir(exist_ok=True)
-    config.write_text(yaml.safe_dump(settings))
+    configure(section, rules, lanes)
     setup = load_setup(Launch(), str(workspace))
     options = RunOptions(task=TASK, workspace=str(workspace), **chosen)
     events = []

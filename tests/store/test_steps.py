@@ -85,7 +85,6 @@ def _of_session(team: Steps) -> dict[str, Write]:
 
 def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
     """Return a step with a write of the kind that says everything such a write can say."""
-    answer = team.answer(turn, "c1", status="failed", result="no", consumed=("answer",))
     calls = (team.call("c1", sequence=1), team.call("v1", orchestration=False))
     closing = team.result(tool_calls=calls, permissions_used=("Bash",))
     result = AgentResult(agent_id=team.agent("w1"), success=True, summary="done")
@@ -109,7 +108,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "ThreadKept": ThreadKept(thread="thread"),
         "AgentNoted": AgentNoted(notes=Notes(failures=1, heard={"w9": 2})),
         "CallOpened": CallOpened(turn_id=turn.turn_id, call=team.call("c2")),
-        "CallClosed": answer,
+        "CallClosed": team.answer(turn, "c1", status="failed", result="no", consumed=("answer",)),
         "ReceivesUndone": ReceivesUndone(turn_id=turn.turn_id, received={"c0": ("used",)}),
         "MessageSent": team.sent(team.message("w1", "w2"))[0],
         "EffectNoted": EffectNoted(effect=effect),

@@ -113,7 +113,7 @@ def check_rejection(ran, first, each):
     ends, step = [], first
     while True:
         ran.put_back()
-        was_killed = ran.killed_at(step, "changes", "reject", "--all", "--yes")
+        was_killed = ran.killed_at(step, "changes", "reject", "--all", "--possible", "--yes")
         ran.check_no_strays()
         states, files = ran.states(), every_byte(ran.workspace)
         ends.append(next(iter(states.values())))
@@ -166,7 +166,7 @@ def test_killed_at_every_step_an_acceptance_is_whole(ran):
 
 def check_undo(ran, first, each):
     """An undo of a rejection: it is done in files and ledger, or in neither."""
-    assert ran.prsm("changes", "reject", "--all", "--yes").code == 0
+    assert ran.prsm("changes", "reject", "--all", "--possible", "--yes").code == 0
     ran.keep()
     ends, step = [], first
     while True:

@@ -54,9 +54,9 @@ async def take(folder):
         while "basket.py by fixer (named)" not in eyes.text:  # two agents wrote at one time
             await eyes.press("down")
         show(
-            "What was changed, after F3. A `?` behind an agent marks what you may have made: a command "
-            "ran, and no\ncall explains the change. `X` leaves such changes and says how many; `x` takes "
-            "one back."
+            "What was changed, after F3. A `?` behind an agent marks what you may have made: a"
+            " command ran, and no\ncall explains the change. `X` leaves such changes and says how"
+            " many; `x` takes one back."
         )
         await eyes.press("enter")
         await eyes.sees("@@")

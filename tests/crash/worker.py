@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.cli import main
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.writes import CallClosed, MessageSent, ReceivesUndone
-from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.store import SqliteStore, group
 
 if TYPE_CHECKING:
@@ -117,6 +116,9 @@ class Doom:
         setattr(SqliteStore, name, counted)
 
     def _wrap_start(self) -> None:
+        # Not before `install`: the engine's clock takes `time.time` as its module is imported.
+        from prsm_core.engine.processes.launcher import ProcessLauncher
+
         inner, started = ProcessLauncher.start, 0
 
         async def start(launcher: ProcessLauncher, argv: Any, **options: Any) -> Any:

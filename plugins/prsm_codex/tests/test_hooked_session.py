@@ -260,7 +260,7 @@ async def test_who_wants_the_hook_does_not_get_an_old_codex(tmp_path):
 
 @pytest.mark.parametrize("has_shell", [True, False])
 async def test_what_the_sandbox_stops_is_refused_and_nobody_is_asked(tmp_path, has_shell):
-    host = RecordingHost(**({"run_bash": completes} if has_shell else {}))
+    host = RecordingHost(run_bash=completes) if has_shell else RecordingHost()
     async with open_session(tmp_path, host, settings=HOOKED) as (session, codex):
         turn = start(session)
         await codex.sent("turn/start")
@@ -270,7 +270,7 @@ async def test_what_the_sandbox_stops_is_refused_and_nobody_is_asked(tmp_path, h
         codex.complete()
         events = await turn
     way = "run_bash" if has_shell else "enforcement: approval"
-    assert all("write /opt/x" in text and way in text for text in told)
+    assert all("write /opt/x" in str(text) and way in str(text) for text in told)
     assert host.requests == []
     assert [end.status for end in only(ToolCallFinished, events)] == ["denied", "denied"]
     noted = [one for one in only(Notice, events) if "touch /opt/x" in one.text]
@@ -285,7 +285,7 @@ async def test_an_agent_that_may_not_edit_is_told_of_no_setting(tmp_path):
         told = await session.refusal_of(payload(command="touch here.txt"))
         codex.complete()
         events = await turn
-    assert "may not change files" in told
+    assert "may not change files" in str(told)
     assert [one for one in only(Notice, events) if "here.txt" in one.text] == []
 
 

@@ -108,8 +108,7 @@ async def test_the_sandbox_cannot_be_left_by_asking_and_nobody_is_asked(codex, o
 async def test_what_writes_the_repository_is_refused_at_once_with_the_way_that_works(
     codex, repository, command, has_shell
 ):
-    tools = {"run_bash": done} if has_shell else {"note": done}
-    host = RecordingHost(**tools)
+    host = RecordingHost(run_bash=done) if has_shell else RecordingHost(note=done)
     shell = {"call": call("exec_command", "git", cmd=command)}
     async with codex(shell, shell, DONE) as live, live.session(host) as session:
         events = await run_turn(session, "hi")
@@ -156,7 +155,7 @@ async def test_a_command_that_the_sandbox_stops_is_told_with_its_output(
     codes = [ends[by_command[one]].exit_code for one in commands]
     assert codes == [128, 1, 1, 0, 1]
     for one in commands[:3]:
-        assert "Read-only file system" in ends[by_command[one]].result
+        assert "Read-only file system" in str(ends[by_command[one]].result)
 
 
 @pytest.mark.parametrize("workdir", ["sub", "./sub/../sub/", "/usr"])

@@ -188,7 +188,8 @@ def test_a_terminal_that_takes_nothing_keeps_no_process(started, linear):
 
 
 def test_a_screen_of_which_a_part_was_dropped_is_drawn_again():
-    taken, told = [], []
+    taken: list[bool] = []
+    told: list[str] = []
 
     class Stalling(io.StringIO):
         def write(self, text):

@@ -3,7 +3,7 @@
 area of the specification      files here
 lifecycle                      test_lifecycle
 orchestrator                   test_plan, test_plugin, test_runs, test_nested, test_provider,
-                               test_worktrees, test_notes
+                               test_worktrees, test_notes, test_settings
 router                         test_router, test_owners, test_requests, test_reads,
                                test_reads_in_runs
 extension protocol             test_extension, test_editor, test_feeds

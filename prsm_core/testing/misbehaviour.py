@@ -116,7 +116,7 @@ ENDURED = (
     Misbehaviour(fault="says_it_in_disorder"),
     Misbehaviour(fault="mad_usage"),
     Misbehaviour(fault="transient_error"),
-    Misbehaviour(fault="ignores_term", rush=5),
+    Misbehaviour(fault="ignores_term"),
     Misbehaviour(fault="version_is_noise"),
 )
 # It wastes what the machine has.

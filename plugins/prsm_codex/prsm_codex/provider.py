@@ -173,10 +173,12 @@ class CodexProvider(Provider):
 
     async def aclose(self) -> None:
         """End the app-server and what else runs; see Provider."""
-        for session in tuple(self._one_shots):
-            await session.close()
-        await self._end_server()
-        await self._gate.aclose()
+        try:
+            for session in tuple(self._one_shots):
+                await session.close()
+            await self._end_server()
+        finally:  # what ends too late is cancelled, and leaves no socket
+            await self._gate.aclose()
 
     async def _end_server(self) -> None:
         async with self._starting:

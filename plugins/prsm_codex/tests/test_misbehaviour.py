@@ -76,6 +76,12 @@ class TestMisbehaviour(MisbehaviourContract):
     def asking_nobody(self, folder):
         return self.settings(self.command(folder, UNASKED.fault))
 
+    async def test_a_server_that_ends_later_than_its_close_may_take_leaves_no_socket(
+        self, tmp_path
+    ):
+        """Its grace before a kill is 2 s, and the whole close has half a second."""
+        await self.play(tmp_path, Misbehaviour(fault="ignores_term", rush=20))
+
     async def test_a_server_that_dies_under_two_agents_takes_neither_with_it(self, tmp_path):
         row = Misbehaviour(fault="dies_under_two", tries=2, rush=5)
         prompts = {"mate": "Wait.", "odd": "Go on. [[dies]]"}

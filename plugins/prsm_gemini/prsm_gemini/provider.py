@@ -143,11 +143,13 @@ class GeminiProvider(Provider):
 
     async def aclose(self) -> None:
         """End every process; see Provider."""
-        if self._acp is not None:
-            await self._acp.aclose()
-        for session in tuple(self._sessions):
-            await session.interrupt()
-        await self._gate.aclose()
+        try:
+            if self._acp is not None:
+                await self._acp.aclose()
+            for session in tuple(self._sessions):
+                await session.interrupt()
+        finally:  # what ends too late is cancelled, and leaves no socket
+            await self._gate.aclose()
 
     def _logged_in(self) -> bool:
         """Whether a key or a login is there; neither is read."""

@@ -25,6 +25,7 @@ TYPE_CHECKING = False  # importing typing would cost more than everything else h
 if TYPE_CHECKING:
     from prsm_core.domain.account import Problem
     from prsm_core.domain.agents import (
+        UNCHECKED,
         AgentDescriptor,
         AgentResult,
         AgentRole,
@@ -323,6 +324,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "TurnEnded",
     "TurnResult",
     "TurnState",
+    "UNCHECKED",
     "UsageReported",
     "Verdict",
     "VersionRange",
@@ -362,6 +364,7 @@ _HOMES = {
     ),
     "prsm_core.domain.account": ("Problem",),
     "prsm_core.domain.agents": (
+        "UNCHECKED",
         "AgentDescriptor",
         "AgentResult",
         "AgentRole",

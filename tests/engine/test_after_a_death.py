@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from prsm_core.domain.agents import AgentState
+from prsm_core.domain.agents import UNCHECKED, AgentState
 from prsm_core.domain.turns import ErrorKind, StopReason
 from prsm_core.domain.writes import AgentEnded, AgentsResumed, ModelSwitched, TurnOpened
-from prsm_core.engine.evidence.evidence import UNCHECKED
 from prsm_core.errors import ProviderNotAvailableError, StoreError
 from prsm_core.store.codec import decode
 from prsm_core.testing.fake_clock import FakeClock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prsm_core import UNCHECKED
 from prsm_core.kit import names_file
 from prsm_regions.signatures import (
     AgentSelect,
@@ -67,13 +68,17 @@ def shown_region(subtask: Draft) -> str:
 
 
 def judge(given: ProgressEval) -> Evaluation:
-    """Return how a subtask ended: a claim that something contradicts is partial."""
+    """Return how a subtask ended: a claim that something contradicts is partial.
+
+    That nothing has checked it contradicts nothing.
+    """
     if not given.success:
         return Evaluation(state="failed", reason=given.error or given.summary or "it failed")
+    against = tuple(gap for gap in given.gaps if gap != UNCHECKED)
     reasons = [
         _listed("it wrote beside its region, which was not taken over", given.outside),
         _listed("it does not merge with what is there", given.conflicts),
-        _listed("what it claims could not be confirmed", given.gaps),
+        _listed("what it claims could not be confirmed", against),
         _listed("it still asks for", given.asks),
     ]
     why = "; ".join(reason for reason in reasons if reason)

@@ -21,6 +21,8 @@ from prsm_regions.signatures import (
     read_answer,
 )
 
+from prsm_core import UNCHECKED
+
 SUBTASK = Draft(name="ui", description="the page", region="ui", checks=("pytest ui",))
 GIVEN = (
     TaskDecompose(intent="build auth", tree="ui/", models=("codex",)),
@@ -67,6 +69,8 @@ def test_a_prompt_says_where_the_region_ends_and_holds_what_it_is_given():
     [
         ({}, "completed"),
         ({"gaps": ("tests were not run",)}, "partial"),
+        ({"gaps": (UNCHECKED,)}, "completed"),
+        ({"gaps": (UNCHECKED, "tests were not run")}, "partial"),
         ({"outside": ("core/x.py",)}, "partial"),
         ({"conflicts": ("ui/x.py",)}, "partial"),
         ({"asks": ("AuthValidator",)}, "partial"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from prsm_core.domain.agents import UNCHECKED
 from prsm_core.domain.record import Record
 from prsm_core.engine.evidence.baseline import blobs_before, is_in_repository
 from prsm_core.engine.state import NEVER, Evidence, Level
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.interfaces.clock import Clock
     from prsm_core.workspace.artifacts import Artifact
-
-
-UNCHECKED = "nothing has checked what it changed last"
 
 
 class Sources(Record, frozen=True, kw_only=True):

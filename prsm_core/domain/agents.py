@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 NO_LABELS: Mapping[str, str] = {}
-# The gap of a result that nothing speaks against, and nothing for.
 UNCHECKED = "nothing has checked what it changed last"
+"""The gap of a result that nothing speaks against, and nothing for."""
 
 
 class AgentState(StrEnum):

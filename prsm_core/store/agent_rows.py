@@ -81,6 +81,7 @@ _CERTAINTY = (
     Provenance.REPORTED,
     Provenance.ESTIMATED,
 )
+_LAST_EVENTS = 1000  # far more than are said within the 20 ms that a fact may be kept
 _NO_SERVERS: Mapping[str, McpServer] = {}
 _COUNTS = (
     "input_tokens",
@@ -103,18 +104,20 @@ def read_agents(conn: sqlite3.Connection, session_id: str) -> list[AgentRow]:
 def read_taken(conn: sqlite3.Connection, session_id: str) -> list[TakenNames]:
     """Return the names of the session's agents, and when its last event was.
 
-    The names are read from their index. Of a fork without an event of its own that is when the
-    last one was that it shares.
+    Events are numbered as they are committed. What an agent merely said is committed a little
+    later than it was said, so the newest time is looked for among many of the last ones. Of a
+    fork without an event of its own they are those that it shares.
     """
     names = conn.execute("SELECT name FROM agents WHERE session_id = ?", (session_id,))
     last = (
         conn.execute(
-            "SELECT ts FROM events WHERE session_id = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
-            (part.session_id, part.last),
-        ).fetchone()
+            "SELECT max(ts) FROM (SELECT ts FROM events WHERE session_id = ? AND seq <= ?"
+            " ORDER BY seq DESC LIMIT ?)",
+            (part.session_id, part.last, _LAST_EVENTS),
+        ).fetchone()[0]
         for part in reversed(stretches(conn, session_id))
     )
-    (at,) = next(filter(None, last), (0.0,))
+    at = next((ts for ts in last if ts is not None), 0.0)
     return [TakenNames(names=frozenset(name for (name,) in names), last_event_at=at)]
 
 

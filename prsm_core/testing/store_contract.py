@@ -114,9 +114,11 @@ class StoreContract(StateRules, MomentRules, ForkRules, ChangeRules, LabelRules,
         other = Steps("s2")
         await store.commit(other.run_started())
         await store.commit(other.spawn("master"))
-        last = [event async for event in store.events("s1")][-1]
+        said = replace(team.event("master", "said before"), ts=1.0)
+        await store.append([said])
+        last = max([event.ts async for event in store.events("s1")])
         taken = await store.taken("s1")
-        assert taken == TakenNames(names=frozenset({"master", "w1"}), last_event_at=last.ts)
+        assert taken == TakenNames(names=frozenset({"master", "w1"}), last_event_at=last)
         assert (await store.taken("s2")).names == {"master"}
         assert not (await store.taken("none")).names
 

@@ -106,13 +106,12 @@ def test_why_a_file_or_a_line_of_it_is_as_it_is(prsm, ran, workspace):
 def test_the_end_of_a_run_tells_what_is_pending_and_the_command_that_takes_it_back(
     prsm, ran, workspace
 ):
-    [command] = [line for line in ran.err.splitlines() if "prsm changes reject" in line]
+    sure, all_ = [line for line in ran.err.splitlines() if "prsm changes reject" in line]
     assert "changes that are pending: files: 3, +2 -0, maybe yours (?): 2" in ran.err
-    args = command.partition("prsm ")[2].split()
-    assert prsm(*args, "--yes").code == 0
+    assert prsm(*sure.partition("prsm ")[2].split(), "--yes").code == 0
     assert (workspace / "a").read_text() == "one\n"
     assert set(listed(prsm)) == {"b", "run"}, "no call explains what a command did"
-    assert prsm(*args, "--yes", "--possible").code == 0
+    assert prsm(*all_.partition("prsm ")[2].split(), "--yes").code == 0
     assert not (workspace / "b").exists()
     assert listed(prsm) == {}
     assert {one["state"] for one in listed(prsm, "--all").values()} == {"rejected"}

@@ -357,7 +357,11 @@ async def test_a_hostile_agent_gets_nowhere(hostile, mode, enforcement):
     said = hostile.prsm.run("events", "--json").stdout
     events = lines(said)
     what, how = answers(events), ends(events)
-    assert {text: what.get(text) for text in bare} == dict.fromkeys(bare, ("deny", "user"))
+    # Under the tool hook nobody is asked for what Codex's sandbox stops anyway: it writes `.git`.
+    stopped = ("git add ", "git checkout ") if enforcement == "pre_tool" else ()
+    assert {text: what.get(text) for text in bare} == {
+        text: None if text.startswith(stopped) else ("deny", "user") for text in bare
+    }
     assert [how[text] for text in bare] == [["denied"]] * len(bare)
     assert [how[text] for text in sealed] == [["completed"]] * len(sealed)
     assert what[PENDING] == ("once", "user")

@@ -255,7 +255,7 @@ class PermissionBroker:
         return None if command is None else self._policy.denied(command)
 
     def _unseen(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
-        """3: what is kept from all agents is, whoever would allow it."""
+        """3: Deny what no agent may see. No rule can allow it."""
         trespass = self._trespass(request, context)
         return Deny(trespass.reason) if trespass is not None and trespass.is_unseen else None
 

@@ -65,7 +65,7 @@ class _Modes:
 
 
 class _UntoldError(Exception):
-    """Nothing is told of any command."""
+    """The exit code says nothing about any command."""
 
 
 @lru_cache(maxsize=512)

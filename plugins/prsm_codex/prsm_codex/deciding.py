@@ -111,7 +111,7 @@ class ToolDecider:
         return escalates(arguments_of(item))
 
     async def _cannot(self, turn: CodexTurn, wanted: PermissionRequest, needed: str) -> str:
-        """Return what the model is told of a call that Codex's sandbox stops, and of another way.
+        """Return the refusal of a call that Codex's sandbox stops. It names another way.
 
         Without one a person is told which setting gives it, once.
         """

@@ -255,7 +255,7 @@ async def test_one_that_is_silent_is_started_again_and_a_heartbeat_is_a_sign_of_
     assert end(events).stop_reason is StopReason.END_TURN
     assert "it gave no sign of life for 60 s" in scene.prompts[1]
     assert len(scene.starts) == 2
-    # The engine counts silence, too: it is told of each heartbeat, though the program says nothing.
+    # The engine counts silence, too. Each heartbeat reaches it though the program says nothing.
     assert [piece.text for piece in only(TextDelta, events)].count("") == 2
 
 

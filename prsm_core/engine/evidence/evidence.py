@@ -53,7 +53,7 @@ class Sources(Record, frozen=True, kw_only=True):
 
 
 class _Found(Record, frozen=True, kw_only=True):
-    """What is known of what an agent did: its calls, and when the last edit was over."""
+    """An agent's calls, and the end of its last edit."""
 
     log: CommandLog
     edited: int  # the number of an event

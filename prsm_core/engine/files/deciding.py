@@ -211,7 +211,7 @@ def told_act(act: Act) -> Mapping[str, Any]:
 
 
 def brought_back_text(rows: Collection[Decision]) -> str:
-    """Return what an agent is told of its changes that a person brought back, or took again."""
+    """Return the message for an agent whose rejected changes the user has restored."""
     lines = [
         f"- {one.path}: {'is there again' if one.state == PENDING else 'taken back again'}"
         for one in rows

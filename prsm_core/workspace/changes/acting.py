@@ -112,7 +112,7 @@ class Acting:
             self._shadow.notes.append(f"an act that was cut off is finished: {act.kind} {act.id}")
 
     def begin(self, act: Act, operations: Sequence[Operation]) -> Acted:
-        """Do it, for whoever has the lock; what is to be overwritten is kept first.
+        """Carry out the act. Keep what it overwrites first. The caller holds the lock.
 
         Raises GitFailedError and OSError where that cannot be, and then nothing has changed.
         """

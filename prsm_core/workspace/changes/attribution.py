@@ -104,7 +104,7 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
-    """Believe what edits explain; of the rest name whoever could have made it.
+    """Name the author that edits explain, else all agents that may have made it.
 
     Of several calls that comes first which ran when the file was written last by the kernel's
     clock, or is nearest to that, and one that named the file before one that named none.

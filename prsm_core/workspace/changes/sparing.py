@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 class Known(Record, frozen=True, kw_only=True):
-    """What is known of who has changed files since a snapshot.
+    """Who has changed which files since a snapshot.
 
     Attributes:
         steps: The changes of each file, from the top of the folder, oldest first.

@@ -113,7 +113,7 @@ class Act(Record, frozen=True, kw_only=True):
 
 
 class ActLog:
-    """The acts of a folder, a file each, for whoever has its lock; reading needs none."""
+    """Keeps the acts of a folder, one file each. Writing needs the folder's lock."""
 
     def __init__(self, place: Path) -> None:
         self._folder = place / "acts"

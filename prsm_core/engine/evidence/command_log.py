@@ -32,17 +32,22 @@ _SHELLS = {False: "Bash", True: "run_bash"}  # the vendor's, and PRSM's own
 
 
 class _Run(Record, frozen=True):
-    """A run of a command that was named: when it began, who ran it, and how it ended."""
+    """A run of a command that was named: when it was let in, who ran it, and how it ended."""
 
-    began: int
+    let_in: int
     who: str  # "" is the agent itself
     end: End
 
 
 class _Shell(Record, frozen=True, kw_only=True):
-    """A call of a shell: the numbers of its first and last event, and how it ended."""
+    """A call of a shell: the numbers of its first and last event, and how it ended.
+
+    Attributes:
+        let_in: The event by which it was allowed, if somebody was asked: it ran only after that.
+    """
 
     began: int
+    let_in: int
     ended: int
     who: str
     read: ReadCommand
@@ -68,6 +73,7 @@ class CommandLog:
         self._left_out = len(commands) - MAX_COMMANDS
         self._open: dict[tuple[str, str], tuple[int, bool]] = {}  # by whom and call
         self._shells: dict[tuple[str, str, int], _Shell] = {}
+        self._asked: dict[str, tuple[str, str]] = {}  # by whom and for which call, by request
         self._edits: list[int] = []  # numbers by which files may be others
         self._spans: dict[tuple[str | None, str], tuple[int, int, str]] = {}  # by agent and call
         self._since = NEVER  # the agent itself has lived since then
@@ -86,11 +92,16 @@ class CommandLog:
             self._started(event.agent, data, seq, who, folder)
         elif event.type == "tool_call_finished":
             self._finished(event.agent, data, seq, who)
+        elif event.type == "permission_requested" and "call" in data:
+            self._asked[data["request"]] = who, data["call"]
+        elif event.type == "permission_resolved":
+            self._let_in(self._asked.pop(data["request"], None), seq)
         elif event.type == "worktree_merged" and who and data.get("files"):
             if data["result"] in {"merged", "partial"}:
                 self._edits.append(seq)
         elif event.type == "agent_state_changed" and data.get("from") in _ENDED and not who:
             self._open.clear()  # another life has begun
+            self._asked.clear()
             self._shells.clear()
             self._spans.clear()
             self._edits.clear()
@@ -145,10 +156,10 @@ class CommandLog:
     def has_checked_since(self, edit: int) -> bool:
         """Return whether a check, or a named command, began after an edit and succeeded."""
         for shell in self._shells.values():
-            if shell.began > edit and any(end is End.SUCCEEDED for _, _, end in _checks(shell)):
+            if shell.let_in > edit and any(end is End.SUCCEEDED for _, _, end in _checks(shell)):
                 return True
         runs = (run for _, run in self._found() if run is not None)
-        return any(run.began > edit and run.end is End.SUCCEEDED for run in runs)
+        return any(run.let_in > edit and run.end is End.SUCCEEDED for run in runs)
 
     def _edit_of(self, call: str, began: int, ended: int, who: str) -> int:
         """Return when a call was over with writing; what a check writes itself is no edit."""
@@ -169,7 +180,7 @@ class CommandLog:
             for command in self._wanted:
                 end = shell.read.end_of(command, shell.end)
                 if end is not None:
-                    last[command] = _Run(shell.began, shell.who, end)
+                    last[command] = _Run(shell.let_in, shell.who, end)
         return [(command, last.get(one)) for one, command in self._wanted.items()]
 
     def _started(self, agent: str | None, data: Any, seq: int, who: str, folder: str) -> None:
@@ -184,12 +195,22 @@ class CommandLog:
             where = arguments.get("cwd")
             self._shells[who, call, seq] = _Shell(
                 began=seq,
+                let_in=seq,
                 ended=OPEN,
                 who=who,
                 read=read_command(command),
                 folder=f"{folder}/{where}" if isinstance(where, str) else folder,
                 end=End.FAILED,  # until it has ended well
             )
+
+    def _let_in(self, asked: tuple[str, str] | None, seq: int) -> None:
+        """Take that a call was answered for, which ran after that only."""
+        begun = None if asked is None else self._open.get(asked)
+        if asked is None or begun is None:
+            return
+        key = (*asked, begun[0])
+        if key in self._shells:
+            self._shells[key] = replace(self._shells[key], let_in=seq)
 
     def _finished(self, agent: str | None, data: Any, seq: int, who: str) -> None:
         call, status = data["call"], data.get("status")

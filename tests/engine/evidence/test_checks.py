@@ -66,6 +66,19 @@ def test_a_check_behind_the_last_edit_counts_and_one_before_it_does_not():
     assert Deeds().edit().shell("pytest").edit().shell("pytest").is_checked
 
 
+@pytest.mark.parametrize("named", [(), ("pytest",)])
+def test_a_check_that_waited_for_permission_ran_after_what_was_edited_meanwhile(named):
+    deeds = Deeds(*named)
+    deeds.event("tool_call_started", call="check", tool="Bash", arguments={"command": "pytest"})
+    deeds.event("permission_requested", call="check", request="r")
+    deeds.edit("w1")
+    assert not deeds.is_checked
+    deeds.event("permission_resolved", request="r", verdict="once")
+    deeds.event("tool_call_finished", call="check", status="completed", exit_code=0)
+    assert deeds.is_checked
+    assert not deeds.edit("w1").is_checked
+
+
 def test_a_command_that_changes_files_is_an_edit_wherever_it_was_found():
     assert not Deeds().shell("pytest").shell("make gen", changes=True).is_checked
     assert Deeds().shell("pytest").shell("ls").is_checked

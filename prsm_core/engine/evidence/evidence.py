@@ -58,6 +58,7 @@ class _Found(Record, frozen=True, kw_only=True):
     log: CommandLog
     edited: int  # the number of an event
     has_changed: bool
+    is_watched: bool  # what changed is measured, so that naming a file changes nothing
 
 
 class Proof(Struct, eq=False):
@@ -95,7 +96,8 @@ class Proof(Struct, eq=False):
         rows = await self._rows()
         edited = log.last_edit(rows)
         has_changed = edited > NEVER or bool(rows) or await self._from.in_worktree(self._record)
-        return _Found(log=log, edited=edited, has_changed=has_changed)
+        is_watched = rows is not None
+        return _Found(log=log, edited=edited, has_changed=has_changed, is_watched=is_watched)
 
     async def _judge(
         self, found: _Found, artifacts: Sequence[str], *, may_refuse: bool
@@ -104,7 +106,8 @@ class Proof(Struct, eq=False):
         file_gaps = await self._file_gaps(artifacts)
         unproven = log.unproven()
         gaps = [*file_gaps, *unproven]
-        has_changed = found.has_changed or (bool(artifacts) and not file_gaps)
+        is_believed = bool(artifacts) and not (file_gaps or found.is_watched)
+        has_changed = found.has_changed or is_believed
         verdicts = await self._gates(found.edited) if has_changed else []
         await self._tell(verdicts)
         required = [verdict for verdict in verdicts if verdict.is_required]

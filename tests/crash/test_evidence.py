@@ -39,7 +39,7 @@ UNTOUCHED = "was not changed since the agent began"
 UNCHECKED = "nothing has checked what it changed last"
 RUN = ("run", "work", "--provider", "script", "--mode", "bypass", "--on-ask", "allow")
 FEW = (6, 9, 12, 14)
-ALL = range(3, 24)
+ALL = range(3, 27)
 EVIDENCE = (
     "SELECT data FROM events WHERE type = 'agent_state_changed' AND json_extract(data, '$.to')"
     " = 'completed' AND agent_id IN (SELECT agent_id FROM agents WHERE name = 'w')"

@@ -72,7 +72,7 @@ def _text(told: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def _of_patch(lines: Sequence[str]) -> Iterator[Edit]:
-    """Yield what each part of a patch does: of one as Codex writes it, or of a unified diff."""
+    """Yield what each part of a patch does; `*** Update File:` and unified diffs are read."""
     place = 0
     while place < len(lines):
         head = _FILE.fullmatch(lines[place].rstrip())

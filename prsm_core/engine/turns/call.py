@@ -441,7 +441,7 @@ class Call(Struct, eq=False):
             outcome = replace(outcome, images=images)
         self.closed = True
         self.outcome = outcome
-        self.closed_at_ms = at_ms = self.calls.parts.now_ms()
+        self.closed_at_ms = at_ms = max(self.calls.parts.now_ms(), self.started_at_ms)
         return CallClosed(
             turn_id=self.turn_id,
             call_id=self.id,
@@ -493,7 +493,7 @@ class Call(Struct, eq=False):
         return Told(kind="tool_call_finished", data=data)
 
     def _seconds(self) -> float:
-        return (self.calls.parts.now_ms() - self.started_at_ms) / 1000
+        return max(0, self.calls.parts.now_ms() - self.started_at_ms) / 1000
 
 
 def turn_over() -> ToolOutcome:

@@ -116,8 +116,8 @@ class TurnCalls(Struct, eq=False):
             if again is not None:
                 return _given(again)
         call.id = self.unique_id(call.id)
-        call.sequence, call.response = self.turn.fold.next_call_number(), self.turn.fold.responses
-        call.started_at_ms = self.parts.now_ms()
+        call.sequence, call.started_at_ms = self.turn.fold.call_begins()
+        call.response = self.turn.fold.responses
         return None
 
     async def _held(self) -> ToolOutcome:

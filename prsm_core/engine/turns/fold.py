@@ -68,6 +68,8 @@ class TurnFold(Struct, eq=False):
     responses: int = 0  # of the model that are whole
     _partial: Sequence[str] = ()
     _call_count: int = 0
+    _said_at: int = 0  # the last message was made
+    _called_at: int = 0  # the last call began
 
     @property
     def partial_text(self) -> str:
@@ -79,13 +81,18 @@ class TurnFold(Struct, eq=False):
     def add_message(
         self, role: str, text: str, thinking: str | None = None, *, again: bool = False
     ) -> AgentMessage:
-        """Append a message of the turn."""
+        """Append a message of the turn.
+
+        It is later than the calls before it, also in the same millisecond: by their times the
+        ledger knows which message made a call.
+        """
+        self._said_at = max(self.now_ms(), self._called_at + 1)
         message = AgentMessage(
             id=self.new_id(),
             role=role,
             content=text,
             sequence=len(self.messages) + 1,
-            created_at=self.now_ms(),
+            created_at=self._said_at,
             thinking=thinking,
             again=again,
         )
@@ -175,10 +182,11 @@ class TurnFold(Struct, eq=False):
         """How many tool calls, the vendor's and ours, have begun."""
         return self._call_count
 
-    def next_call_number(self) -> int:
-        """Return the next sequence number of a tool call, the vendor's or ours."""
+    def call_begins(self) -> tuple[int, int]:
+        """Return number and time, in Unix ms, of a call that begins now, the vendor's or ours."""
         self._call_count += 1
-        return self._call_count
+        self._called_at = max(self.now_ms(), self._said_at)
+        return self._call_count, self._called_at
 
     def count_calls(self, begun: int) -> None:
         """Take note that so many calls, the vendor's and ours, have begun before."""
@@ -195,7 +203,7 @@ class TurnFold(Struct, eq=False):
     def end_calls(self, how: Callable[[AgentToolCall], tuple[str, str]]) -> list[AgentToolCall]:
         """End the vendor's calls that nobody saw the end of, and return them."""
         ended = [
-            replace(call, status=status, error=error, completed_at=self.now_ms())
+            replace(call, status=status, error=error, completed_at=self._ends(call))
             for call in self.open_calls()
             for status, error in [how(call)]
         ]
@@ -259,13 +267,14 @@ class TurnFold(Struct, eq=False):
     def _new_call(
         self, call_id: str, tool: str, arguments: Mapping[str, Any], status: str
     ) -> AgentToolCall:
+        sequence, started_at = self.call_begins()
         return AgentToolCall(
             id=call_id,
             tool_name=tool,
             params=arguments,
             status=status,
-            started_at=self.now_ms(),
-            sequence=self.next_call_number(),
+            started_at=started_at,
+            sequence=sequence,
         )
 
     def _call_finished(self, event: ToolCallFinished) -> None:
@@ -277,9 +286,12 @@ class TurnFold(Struct, eq=False):
             status=_CALL_STATUS.get(event.status, "failed"),
             result=None if event.result is None else cut_result(event.result),
             error=event.error or ("denied" if event.status == "denied" else None),
-            completed_at=self.now_ms(),
+            completed_at=self._ends(call),
         )
         self.take_call(ended)
+
+    def _ends(self, call: AgentToolCall) -> int:
+        return max(self.now_ms(), call.started_at)
 
     def _usage(self, report: UsageReported) -> None:
         self.usage = self.usage + report.usage

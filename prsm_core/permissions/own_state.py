@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
@@ -18,7 +19,6 @@ from prsm_core.permissions.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.sink import EventSinkSpec
@@ -41,16 +41,15 @@ class OwnState(Record, frozen=True):
         kept: The folders of PRSM's own files.
         handed: What of these is meant for agents.
         unseen: Folders that no agent may see.
+        roots: All folders that are not for agents.
+        above: The folders that one of these lies in.
     """
 
     kept: tuple[str, ...]
     handed: re.Pattern[str]
-    unseen: tuple[str, ...] = ()
-
-    @property
-    def roots(self) -> tuple[str, ...]:
-        """All folders that are not for agents."""
-        return (*self.unseen, *self.kept)
+    unseen: tuple[str, ...]
+    roots: tuple[str, ...]
+    above: frozenset[str]
 
     def why_not(self, path: str) -> Trespass | None:
         """Return why an absolute, normalized path is not for agents; None if it may be."""
@@ -79,7 +78,7 @@ class OwnState(Record, frozen=True):
             parts = path.split("/")
             roots = (root.split("/") for root in self.roots)
             return any(len(parts) < len(root) and _may_match(parts, root) for root in roots)
-        return any(is_within(root, path) and root != path for root in self.roots)
+        return path in self.above
 
     def why_not_pattern(self, pattern: str) -> Trespass | None:
         """Return why what an absolute, normalized pattern may stand for is not for agents."""
@@ -127,10 +126,13 @@ def _built(
     # A login of its own is beside the folder of its provider: `NAME@1`.
     patterns = [str(state / "providers" / "*" / each) for each in handed]
     patterns += [str(state / each) for each in _HANDED]
+    own, hidden = _both(map(str, kept)), _both(unseen)
     return OwnState(
-        kept=_both(map(str, kept)),
+        kept=own,
         handed=re.compile("|".join(map(_pattern, _both((str(trees), *patterns))))),
-        unseen=_both(unseen),
+        unseen=hidden,
+        roots=(*hidden, *own),
+        above=frozenset(str(folder) for root in (*hidden, *own) for folder in Path(root).parents),
     )
 
 

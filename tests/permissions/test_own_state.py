@@ -242,6 +242,8 @@ async def test_what_lies_beside_it_is_as_it_was(usual):
 async def test_a_search_through_a_folder_above_it_asks(usual):
     assert await usual.uses("Grep", usual.home) is Ask
     assert await usual.uses("Grep", "/") is Ask
+    assert await usual.uses("Grep", f"/{usual.home}") is Ask
+    assert await usual.uses("Grep", "///") is Ask
     assert await usual.uses("Glob", usual.work, pattern=f"{usual.home}/.prsm/**") is Ask
     assert await usual.uses("Glob", usual.home, pattern=".prsm/*/x") is Ask
     assert await usual.uses("Glob", usual.work, pattern="**/*.py") is Allow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -299,6 +300,55 @@ def test_a_new_file_is_prepared_where_git_does_not_look(tmp_path, monkeypatch, e
         assert strays == []
         assert (".git" in new.parts) is (elsewhere == "git")
         assert scene.git("status", "--porcelain", "-uall").split() == ["??", "d/a"]
+
+
+@pytest.fixture
+def far(tmp_path):
+    """A folder on another file system than PRSM's state, and than the other folders of a test."""
+    memory = Path("/dev/shm")  # noqa: S108 - a file system of its own
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip(f"{memory} is not there, or on the same file system")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("git_lies", ["in it", "elsewhere"])
+def test_a_folder_on_another_file_system_is_acted_on_as_any(tmp_path, far, git_lies):
+    scene = Tracked(tmp_path, repository=False)
+    scene.folder = far
+    own = [] if git_lies == "in it" else ["--separate-git-dir", str(tmp_path / "git")]
+    scene.git("init", "-q", *own)
+    asked = changed(scene)
+    before = every_byte(far)
+    first = scene.rejecter().reject("s", asked).acted
+    after = every_byte(far)
+    assert before != after
+    undone = scene.rejecter().undo(first.act)
+    assert (every_byte(far), undone.stays) == (before, ())
+    scene.rejecter().undo(undone.act)
+    assert every_byte(far) == after
+    assert not [name for name in names(scene) if ".prsm-" in name]
+
+
+def test_what_lies_in_a_submodule_is_taken_back_and_brought_back(tmp_path):
+    scene, library = Tracked(tmp_path), tmp_path / "library"
+    library.mkdir()
+    scene.git("init", "-q", at=library)
+    (library / "code").write_text("1\n")
+    scene.commit(at=library)
+    scene.git(
+        "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "sub"
+    )
+    scene.commit()
+    tracker = scene.begin()
+    scene.write("sub/code", "2\n")
+    scene.write("sub/new", "made\n")
+    asked = wanted(found_by(tracker).found)
+    before = every_byte(scene.folder)
+    first = scene.rejecter().reject("s", asked).acted
+    assert scene.git("status", "--porcelain", at=scene.folder / "sub") == ""
+    undone = scene.rejecter().undo(first.act)
+    assert (every_byte(scene.folder), undone.stays) == (before, ())
 
 
 def names(scene):

@@ -69,6 +69,18 @@ async def test_an_allowed_command_stays_in_the_sandbox(codex, tmp_path, outside)
     assert told.count("Read-only file system") == 2
 
 
+async def run_in_thread(live, host, *, is_resumed):
+    """Run a turn in a new thread, or in one that another program of Codex has begun."""
+    fields = {}
+    if is_resumed:
+        async with live.session() as session:
+            await run_turn(session, "hi")
+        fields = {"resume_token": session.resume_token}
+        await live.provider.aclose()
+    async with live.session(host, **fields) as session:
+        return await run_turn(session, "go")
+
+
 ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "please"}
 
 
@@ -87,14 +99,7 @@ async def test_the_sandbox_cannot_be_left_by_asking_and_nobody_is_asked(codex, o
     shell = {"call": call("exec_command", "make", cmd=f"D={outside}; echo hi > $D", **ESCALATED)}
     first = ({"say": "one"},) if is_resumed else ()
     async with codex(*first, shell, DONE) as live:
-        fields = {}
-        if is_resumed:
-            async with live.session() as session:
-                await run_turn(session, "hi")
-            fields = {"resume_token": session.resume_token}
-            await live.provider.aclose()
-        async with live.session(host, **fields) as session:
-            events = await run_turn(session, "go")
+        events = await run_in_thread(live, host, is_resumed=is_resumed)
         (told,) = live.outputs("make")
     assert not outside.exists()
     assert "leave its sandbox" in told
@@ -138,14 +143,7 @@ async def test_a_command_that_the_sandbox_stops_is_told_with_its_output(
     shells = [{"call": call("exec_command", f"c{n}", cmd=one)} for n, one in enumerate(commands)]
     first = ({"say": "one"},) if is_resumed else ()
     async with codex(*first, *shells, DONE) as live:
-        fields = {}
-        if is_resumed:
-            async with live.session() as session:
-                await run_turn(session, "hi")
-            fields = {"resume_token": session.resume_token}
-            await live.provider.aclose()
-        async with live.session(host, **fields) as session:
-            events = await run_turn(session, "go")
+        events = await run_in_thread(live, host, is_resumed=is_resumed)
     started, finished = only(ToolCallStarted, events), only(ToolCallFinished, events)
     assert [asked.command for asked in host.requests] == commands
     assert sorted(one.arguments["command"] for one in started) == sorted(commands)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.machine import MACHINE, SPECIAL
 from prsm_core.permissions.safe.options import Syntax, parse
-from prsm_core.permissions.safe.printers import awk_prints, sed_prints
+from prsm_core.permissions.safe.printers import awk_prints, gawk_prints, jq_prints, sed_prints
 from prsm_core.permissions.safe.reach import (
     diff_reach,
     fd_reach,
@@ -331,45 +331,6 @@ def _bracket(arguments: Sequence[Word], place: Place) -> bool:
 
 
 _FIND_NUMBER = re.compile(r"[-+]?\d+[a-zA-Z]?")
-_JQ_ARGUMENTS = frozenset({"--arg", "--argjson"})
-_JQ = Syntax(
-    flags="rcsneSaMCj",
-    long=word_set(
-        "raw-output compact-output slurp null-input exit-status sort-keys tab join-output"
-    ),
-    texts=1,
-)
-# The names of fields stand behind a dot.
-_JQ_REACHES_OUT = re.compile(
-    r"(?<![\w.])(?:env|import|include|input|debug|stderr|modulemeta|get_search_list)|\$__|\$ENV"
-)
-
-
-def _jq(arguments: Sequence[Word], place: Place) -> bool:
-    """Judge jq, which takes options behind operands, too.
-
-    What it makes of `--`, and of what stands behind it, differs between its versions.
-    """
-    rest = list(reversed(arguments))
-    left: list[Word] = []
-    while rest:
-        word = rest.pop()
-        if word.text == "--":
-            return False
-        if word.text in _JQ_ARGUMENTS:
-            if len(rest) < 2 or not (rest.pop().known and rest.pop().known):
-                return False
-        elif word.text == "--indent":
-            if not rest or not rest.pop().text.isdigit():
-                return False
-        else:
-            left.append(word)
-    parsed = parse(left, _JQ, place)
-    if parsed is None or not parsed.operands or not parsed.operands[0].known:
-        return False
-    return not _JQ_REACHES_OUT.search(parsed.operands[0].text)
-
-
 _FIND_ALONE = word_set(
     "-empty -ls -true -false -readable -writable -executable -not ! -o -or -a -and -print -print0"
     " -prune ( ) -depth -mount -xdev -daystart -quit -nouser -nogroup -noleaf"
@@ -437,8 +398,9 @@ READ_ONLY: Mapping[str, Check] = {
     "[[": _double_bracket,
     "sed": sed_prints,
     "gsed": sed_prints,
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk_prints),
-    "jq": _jq,
+    **dict.fromkeys(("awk", "mawk", "nawk"), awk_prints),
+    "gawk": gawk_prints,
+    "jq": jq_prints,
     "find": _find,
     "date": _date,
     "command": _command,

@@ -11,12 +11,14 @@ from __future__ import annotations
 WIDE = r"[^\x00-\xa0\ud800-\udfff](?![@\[\\\]^`{|}~])"
 
 
-def regex_body(end: str) -> str:
-    """Return a pattern for the inside of a regular expression up to a delimiter.
+def regex_body(end: str, *, classes: bool = False) -> str:
+    """Return a pattern for a part of a regular expression up to a delimiter.
 
-    `end` matches the delimiter, which may stand inside only behind a backslash.
+    `end` matches the delimiter, which may stand inside only behind a backslash. With `classes`
+    brackets may hold classes and letters behind a backslash; all but the oldest end them alike.
     """
     character = rf"(?!{end})[\t -Z\]^-~]"
     escape = r"\\(?:[!-/:-@\[-^`{-~]|[0-9BSWbfnrstvwx])"
-    bracket = rf"\[\^?(?:(?!{end})[\t -Z_-~])(?:(?!{end})[\t -Z^-~])*+\]"
+    more = r"|\[:[a-z]+:\]|\\[A-Za-z]" if classes else ""
+    bracket = rf"\[\^?(?:(?!{end})[\t -Z_-~]{more})(?:(?!{end})[\t -Z^-~]{more})*+\]"
     return rf"(?:{character}|{WIDE}|{escape}|{bracket})"

@@ -1,4 +1,4 @@
-"""Tells whether a program of awk only prints, whichever awk reads it.
+"""Tells whether a program of awk only prints, or may run others, whichever awk reads it.
 
 The grammar is positive and small. It leaves out what mawk, gawk, busybox and the one true awk read
 differently: a slash that may divide or begin a pattern, functions, and odd brackets. Such programs
@@ -24,6 +24,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _REGEX = re.compile(rf"/{regex_body('/')}++/")
+_REGEX_WITH_CLASSES = re.compile(rf"/{regex_body('/', classes=True)}++/")
 _STATEMENTS = word_set("BEGIN END if else while for do break continue next exit delete in nextfile")
 _PRINTS = word_set("print printf")
 _KEYWORDS = _STATEMENTS | _PRINTS
@@ -44,6 +45,9 @@ _CALLED = re.compile(r"\(")
 _CALLED_APART = re.compile(r"[ \t]*\(")
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _ENDLESS = re.compile(r"while\s*\(\s*!?\s*[0-9\"]|for\s*\([^;]*;\s*(?:[0-9\"][^;]*)?;")
+POWER = re.compile(
+    r"system|getline|close|ENVIRON|PROCINFO|SYMTAB|@|(?<!\|)\|(?!\|)|print.*>", re.DOTALL
+)
 # What a sandbox of gawk leaves: the environment, other files of code, and loops without an end.
 _LEFT_BY_SANDBOX = re.compile(
     r"ENVIRON|PROCINFO|SYMTAB|FUNCTAB|ARGV|@|\b(?:while|for|do|func|function)\b"
@@ -54,7 +58,19 @@ def only_prints(program: str) -> bool:
     """Return whether a program does no more than print, for every awk."""
     if len(program) > _MAX_PROGRAM or _ENDLESS.search(program):
         return False
-    return _Reader(program).prints()
+    return _Reader(program, _REGEX).prints()
+
+
+def may_run(program: str) -> bool:
+    """Return whether a program may run others, write files or show the environment.
+
+    Every word that could make it do so counts, wherever it stands, unless the program surely
+    only prints.
+    """
+    if POWER.search(program) is None:
+        return False
+    is_short = len(program) <= _MAX_PROGRAM
+    return not (is_short and _Reader(program, _REGEX_WITH_CLASSES).prints())
 
 
 def only_prints_in_sandbox(program: str) -> bool:
@@ -65,8 +81,9 @@ def only_prints_in_sandbox(program: str) -> bool:
 class _Reader:
     """Reads a program token by token, as long as each is one that all awks agree on."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, regex: re.Pattern[str]) -> None:
         self._program = program
+        self._regex = regex
         self._at = 0
         self._open: list[str] = []
         # The kind of the last token, or the operator itself.
@@ -126,7 +143,7 @@ class _Reader:
 
     def _slash(self) -> bool:
         if self._before in _BEFORE_REGEX:
-            match = _REGEX.match(self._program, self._at - 1)
+            match = self._regex.match(self._program, self._at - 1)
             self._at = -1 if match is None else match.end()
             self._before = "regex"
             return match is not None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from prsm_core.shell import sed
+from prsm_core.shell import awk, sed
 from prsm_core.shell.inline import bare_name, inline_code
 from prsm_core.shell.nested import (
     INPUT_FILE,
@@ -19,7 +19,6 @@ from prsm_core.shell.nested import (
 from prsm_core.shell.runners import told
 from prsm_core.shell.words import UNKNOWN, Word, word_set
 from prsm_core.shell.wrappers import (
-    AWK_RUNS,
     CALLS,
     EVALUATES,
     FINDERS,
@@ -101,8 +100,9 @@ def _note_interpreter(name: str, runs: re.Pattern[str], command: Command, nested
         nested.opaque += [text for text in command.texts[1:] if "|" in {text[:1], text[-1:]}]
     else:
         codes = [word.text for word in words[1:]]
-        reads = runs is not AWK_RUNS
-    if any(map(runs.search, codes)):
+        reads = runs is not awk.POWER
+    may_run = awk.may_run if runs is awk.POWER else runs.search
+    if any(map(may_run, codes)):
         # It may get from any argument what it runs.
         nested.opaque.append(" ".join(command.texts[1:]))
     nested.reads_input = nested.interprets = reads

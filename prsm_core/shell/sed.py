@@ -84,7 +84,7 @@ def _statement(bracket: str) -> re.Pattern[str]:
           | [qQlL]\s*[0-9]*
           | [btT:]\s*[\w.-]*
           | [aic](?:\\\n|\s|\\)?[^\n]*
-          | \#[^\n]*
+          | (?<![^\s;{{])\#[^\n]*
           | $
         )[ \t]*(?=[;}}\n{{#]|$|[a-zA-Z=])""",
         re.VERBOSE | re.DOTALL,

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prsm_core.shell import awk
 from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
@@ -167,12 +168,6 @@ EVALUATES = word_set(
 SUBSTITUTES = re.compile(r"`|\$[({\[]")
 # Programs that take what they do from their arguments, in a language of their own; versions of
 # them have longer names. By what in such a text may start a program.
-# What is printed to is behind all that is printed; too much of that counts as printed to a file.
-AWK_RUNS = re.compile(
-    r"system\s*\(|getline|\|\s*[\"&(]|ENVIRON|@\s*(?:load|include)|@\s*\w+\s*\(|\bclose\("
-    r"|print(?:\"(?:[^\"\\]|\\.){0,200}+\"|[^;}>|\"]){0,200}+[^;}]",
-    re.DOTALL,
-)
 _QUERY_RUNS = re.compile(
     r"\\!|\.(?:shell|system|excel)|\bsystem\b|\bpager\b|\bprogram\b|load_extension"
     r"|(?<!\|)\|(?!\|)",
@@ -185,7 +180,7 @@ CALLS = re.compile(
     re.IGNORECASE,
 )
 INTERPRETERS: Mapping[str, re.Pattern[str]] = {
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), AWK_RUNS),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk.POWER),
     **dict.fromkeys(("sqlite3", "psql", "mysql"), _QUERY_RUNS),
     **dict.fromkeys(
         word_set(

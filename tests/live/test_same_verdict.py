@@ -41,6 +41,8 @@ class Fate:
 
 DENIED, COMPLETED = ("denied",), ("completed",)
 TASK = "Have them tried."
+# Every awk that is installed runs what may be taken for the text of a string.
+HIDDEN = """awk '/[]/"]/ || 1 {system("touch hidden.txt")} #"' kept"""
 REPEATED = "mktemp again.XXXXXX > /dev/null"
 FATES = {
     "ls kept": Fate(COMPLETED),
@@ -49,6 +51,7 @@ FATES = {
     "ls kept; time ! A=1 tee time.txt < kept": Fate(DENIED, made=("time.txt", 0)),
     "bash -c 'ls kept | tee bash.txt'": Fate(DENIED, made=("bash.txt", 0)),
     "touch refused.txt": Fate(DENIED, answers=("deny",), made=("refused.txt", 0)),
+    HIDDEN: Fate(DENIED, answers=("deny",), made=("hidden.txt", 0)),
     "touch granted.txt": Fate(COMPLETED, answers=("once",), made=("granted.txt", 1)),
     REPEATED: Fate(COMPLETED * 3 + DENIED, made=("again.*", 3)),
 }

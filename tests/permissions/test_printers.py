@@ -46,9 +46,9 @@ PROGRAMS = {
     ),
 }  # fmt: skip
 IMPLEMENTATIONS = [
-    *(("awk", name) for name in ("mawk", "gawk", "original-awk", "busybox awk", "goawk")),
-    *(("sed", name) for name in ("sed", "busybox sed")),
-    *(("jq", name) for name in ("jq -n", "gojq -n", "jaq -n")),
+    *(("awk", name) for name in ("mawk", "gawk", "original-awk", "busybox awk")),
+    *(("sed", name) for name in ("sed", "busybox sed", "toybox sed")),
+    ("jq", "jq -n"),
 ]
 PRINTS = {"awk": awk.only_prints, "sed": sed.only_edits, "jq": jq.only_shows_input}
 BOUNDARY = re.compile(r"[][\"/\\#|;{}()\n$ ,]")

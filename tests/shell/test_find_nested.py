@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prsm_core.shell import read_script
+from prsm_core.shell import awk, read_script
 from prsm_core.shell.sed import may_run
 
 
@@ -61,6 +61,7 @@ def test_so_many_commands_that_none_may_be_missed_are_searched_as_text():
     [
         "s/a/b/", "s|a|b|g", "s/e w/x/", "1,5p", "$d", "/a/,/b/d", "1!G;h;$!d", "y/ab/cd/",
         "s/a\\/b/c/;p", "{s/a/b/;p}", "a some text", "b end; :end", "",
+        "s/[[:space:]]*world/x/", "s/[ \\t]*$//;s/^[^a-z]+e/x/", "p # a note",
     ],
 )  # fmt: skip
 def test_a_script_of_sed_that_edits_text_is_known_to_do_no_more(script):
@@ -72,7 +73,31 @@ def test_a_script_of_sed_that_edits_text_is_known_to_do_no_more(script):
     [
         "1e id", "e", "w out", "1w x", "s/a/b/e", "s/a/b/ge", "s/a/b/w x", "p;w x", "{p;e id}",
         "s/a/b/\nw x", "r .env", "s/a", "z" * 3_000, "\\,x,e id",
+        "/[]/p;#]/w out", "s/[]/;w out;s/]/x/", "s/[[:alpha:]/x/;e id;s/]/x/", ":a;$!ba# w out",
     ],
 )  # fmt: skip
 def test_a_script_of_sed_that_may_do_more_is_found(script):
     assert may_run(script)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "{print $1}", "/system/ {print}", "/a|b/ {print ($1 > 2)}", "/^[[:space:]]*(a|b)/ {print}",
+        "function f(x) {return x + 1} {print f(2)}", '{print "a > b | c"}', "BEGIN {while (1) x++}",
+    ],
+)  # fmt: skip
+def test_a_program_of_awk_that_runs_nothing_is_known(program):
+    assert not awk.may_run(program)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        """/[]/"]/ || 1 {system("id")} #\"""", 'BEGIN {system\\\n("id")}', '{print /"/ | c ";"}',
+        "{print > $1}", '{print(1) > "x"}', '"id" | getline', "{print ENVIRON[1]}", "{@f(1)}",
+        "x" * 3_000 + "|", "function f(x) {print x} /a|b/ {f(1)}",
+    ],
+)  # fmt: skip
+def test_a_program_of_awk_that_may_run_others_is_found(program):
+    assert awk.may_run(program)

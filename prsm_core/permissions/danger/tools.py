@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.danger.services import SERVICES
-from prsm_core.shell import sed
+from prsm_core.shell import awk, jq, sed
 from prsm_core.shell.runners import script_of
-from prsm_core.shell.wrappers import AWK_RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +79,7 @@ def _sed(command: Command) -> str | None:
 
 
 def _awk(command: Command) -> str | None:
-    if any(AWK_RUNS.search(text) for text in command.texts[1:]):
+    if any(map(awk.may_run, command.texts[1:])):
         return "a script of awk can run programs or write files"
     is_loading = any(map(_AWK_LOADS.fullmatch, command.texts[1:]))
     return "runs a script whose text is not known" if is_loading else None
@@ -249,8 +248,13 @@ def _hostname(command: Command) -> str | None:
     return "sets the name of the machine" if sets else None
 
 
+# The names of fields stand behind a dot.
+_JQ_SHOWS = re.compile(r"(?<![\w.])env\b|\bENV\b")
+
+
 def _jq(command: Command) -> str | None:
-    shows = any(re.search(r"\benv\b|\$ENV", text) for text in command.texts[1:])
+    texts = command.texts[1:]
+    shows = any(_JQ_SHOWS.search(text) and not jq.only_shows_input(text) for text in texts)
     return "prints the environment" if shows else None
 
 

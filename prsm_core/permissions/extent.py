@@ -87,6 +87,7 @@ _MANY_TARGETS = word_set(
     "make gmake just task rake ant gradle gradlew mvn mvnw sbt invoke inv doit lein rebar3"
 )
 _LEADS_OUT = re.compile(r"(?:\.\.(?:/|$)|/|~)")
+_INNER = re.compile(r"(?<!:)[:,](?!//)")
 _ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*[:+?]?=")
 
 
@@ -123,10 +124,11 @@ def _letters(text: str) -> str:
 
 def _parts(text: str) -> tuple[str, ...]:
     """Return what in a word may be a path: the whole, a value, one that a letter stands before."""
-    if not text.startswith("-"):
-        return (text,)
-    _, equals, value = text.partition("=")
-    return (value,) if equals else (text[2:],)
+    if text.startswith("-"):
+        _, equals, value = text.partition("=")
+        text = value if equals else text[2:]
+    # What a format is written to stands behind a colon: `text:/tmp/x`.
+    return (text, *_INNER.split(text)[1:])
 
 
 def _leads_out(text: str, word: Word, place: Place) -> bool:

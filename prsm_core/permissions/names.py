@@ -100,8 +100,8 @@ def protected_names() -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def protected_part(path: str) -> str | None:
-    """Return the part of a path that nobody writes without asking."""
-    for part in path.casefold().split("/"):
+    """Return the part of a path (or of an argument that holds one) that nobody writes unasked."""
+    for part in _SEPARATOR.split(path.casefold()):
         if part in _PROTECTED:
             return part
     return secret_part(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from prsm_core.shell.data_shells import DATA_SHELLS
 from prsm_core.shell.inline import bare_name
 from prsm_core.shell.words import word_set
 from prsm_core.shell.wrappers import FINDERS, INTERPRETERS, LOOSE, SHELLS, WRAPPERS
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from prsm_core.shell import Command
 
 _NAMES_ANEW = word_set("ln cp mv install rsync link gln gcp gmv")
-_RUNS_OTHERS = frozenset().union(SHELLS, WRAPPERS, LOOSE, FINDERS, INTERPRETERS)
+_RUNS_OTHERS = frozenset().union(SHELLS, WRAPPERS, LOOSE, FINDERS, INTERPRETERS, DATA_SHELLS)
 _ENTERS = word_set("cd pushd")
 _SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/usr/local/sbin/")
 

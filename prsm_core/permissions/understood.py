@@ -9,6 +9,7 @@ from prsm_core.permissions.danger.programs import by_name
 from prsm_core.permissions.danger.tools import TOOLS
 from prsm_core.permissions.safe.checks import CHECKERS
 from prsm_core.permissions.safe.tools import READ_ONLY
+from prsm_core.shell.data_shells import DATA_SHELLS
 from prsm_core.shell.inline import bare_name
 from prsm_core.shell.runners import RUNNERS, may_be_code
 from prsm_core.shell.words import word_set
@@ -39,7 +40,7 @@ _OTHERS = word_set(
 )
 _UNDERSTOOD = frozenset().union(
     READ_ONLY, TOOLS, CHECKERS, SPEAKERS, WRITERS, WRAPPERS, SHELLS, LOOSE, LOOSE_AFTER, FINDERS,
-    INTERPRETERS, EVALUATES, READERS, GNU_NAMES, RUNNERS, _OTHERS,
+    INTERPRETERS, EVALUATES, READERS, GNU_NAMES, RUNNERS, DATA_SHELLS, _OTHERS,
     {"git", "eval", "trap", "hash", "exec"},
 )  # fmt: skip
 

@@ -15,6 +15,7 @@ program_arguments  … found: in the arguments of other programs
 wrappers           tables of what runs other programs
 runners            a table of what programs run; its rows: runner_rows, language_rows
 inline             code given to interpreters
+data_shells        what shells of data bases do beside queries
 sed                scripts of sed
 may_contain        whether a text that cannot be read may contain words
 tree, structure    the structure of a text; a syntax tree as such a structure

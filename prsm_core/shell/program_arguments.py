@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from prsm_core.shell import awk, sed
+from prsm_core.shell.data_shells import DATA_SHELLS, acts_of
 from prsm_core.shell.inline import bare_name, inline_code
 from prsm_core.shell.nested import (
     INPUT_FILE,
@@ -64,6 +65,8 @@ def note_program_arguments(name: str, command: Command, nested: Nested) -> None:
             note_own_word(word.text, nested)
     if name in EVALUATES:
         nested.codes += [word.text for word in words[1:] if SUBSTITUTES.search(word.text)]
+    if name in DATA_SHELLS:
+        _note_data_shell(name, command, nested)
     runs = INTERPRETERS.get(bare_name(name)) or INTERPRETERS.get(name)
     if runs is not None:
         _note_interpreter(name, runs, command, nested)
@@ -108,6 +111,14 @@ def _note_interpreter(name: str, runs: re.Pattern[str], command: Command, nested
     nested.reads_input = nested.interprets = reads
     if len(words) > 3 and words[1].text == "-m":
         nested.commands.append(nested_command(command, words[2:]))
+
+
+def _note_data_shell(name: str, command: Command, nested: Nested) -> None:
+    nested.reads_input = nested.interprets = True
+    for act in acts_of(name, command.words[1:], command.feeds):
+        nested.opaque.append(act.text)
+        if act.command:
+            nested.codes.append(act.command)
 
 
 def _note_running_options(name: str, words: Sequence[Word], nested: Nested) -> None:

@@ -7,12 +7,14 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from prsm_core.shell.data_shells import DATA_SHELLS, acts_of
 from prsm_core.shell.find_nested import find_nested
 from prsm_core.shell.grammar import MAX_SECONDS, MAX_TEXT, RefusedError
 from prsm_core.shell.inline import bare_name
 from prsm_core.shell.plain import read_plain
 from prsm_core.shell.reader import read_tree
 from prsm_core.shell.script import Command, Reading, Script
+from prsm_core.shell.words import Word
 from prsm_core.shell.wrappers import CALLS, EVALUATED, EVALUATES, INTERPRETERS
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ MAX_PLAIN = 20_000  # characters; a longer text is not plain
 MAX_COMMANDS = 1_000
 MAX_WORDS = 4_000  # of all commands together: each wrapper repeats those of what it runs
 _ECHO_OPTION = re.compile(r"-[neE]+")
+_RUN_FILES = DATA_SHELLS | {"make", "gmake", "sed", "gsed"}  # beside interpreters
 _TELLERS = frozenset({"echo", "printf", "cat", "tee"})
 
 
@@ -163,6 +166,9 @@ class _Survey:
             for command in self._commands
             if command.piped and command.name in _TELLERS
         ]
+        shells = {command.name for command in self._curious} & DATA_SHELLS
+        words = [Word(text) for text in texts] if shells else ()
+        self._opaque += [act.text for name in shells for act in acts_of(name, (), words)]
         self._opaque += [text for text in texts if CALLS.search(text)]
 
     def _note_substituted(self) -> None:
@@ -206,7 +212,7 @@ def _reads_unknown(command: Command) -> bool:
 
 def _runs_files(name: str) -> bool:
     """Return whether a program may take the text of a file for a program."""
-    return bare_name(name) in INTERPRETERS or name in {"make", "gmake", "sed", "gsed"}
+    return bare_name(name) in INTERPRETERS or name in _RUN_FILES
 
 
 def _together(readings: Sequence[Reading]) -> Reading:

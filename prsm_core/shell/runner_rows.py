@@ -137,29 +137,24 @@ busybox toybox
 """
 
 SERVICES = r"""
-sqlite3 sqlite litecli
+sqlite3 sqlite sqlcipher litecli
     code -init --init
-    word [\s\S]*(?:^|[\n;])\s*\.(?:shell|system|load|excel|import|output|once|read)\b[\s\S]*
-    word [\s\S]*load_extension[\s\S]*
+    word -A.*
 duckdb
     code -init --init -unsigned
-    word [\s\S]*(?:^|[\n;])\s*\.(?:shell|system|sh|load|excel|import|output|once|read)\b[\s\S]*
-    word [\s\S]*\b(?:install|load|attach|shellfs|read_text|read_blob)\b[\s\S]*
-psql pgcli
-    word [\s\S]*\\(?:!|copy|ir?|o|g|w|set|setenv)(?![A-Za-z])[\s\S]*|[\s\S]*\bprogram\b[\s\S]*
+    word [\s\S]*\b(?:install|load|attach|shellfs)\b[\s\S]*
 mysql mariadb mycli
     code --init-command --plugin-dir --defaults-file --defaults-extra-file
     runs --pager
-    word [\s\S]*(?:\\!|(?:^|[\n;])\s*(?:system|source|pager|tee)\b|load_file|outfile)[\s\S]*
+mysqlsh
+    code -e --execute -f --file --py --js --pym
 mongo mongosh
     code --eval
 redis-cli valkey-cli
     code --eval
     verbs eval EVAL evalsha script SCRIPT module MODULE debug DEBUG function FUNCTION fcall
-clickhouse clickhouse-client clickhouse-local
-    word [\s\S]*\bexecutable\s*\([\s\S]*
-sqlplus sqlcl sqlcmd isql usql
-    word @.*|[\s\S]*(?:\bhost\b|!!|xp_cmdshell|\\!)[\s\S]*
+sqlplus sqlcl
+    word @.*
 docker podman nerdctl ctr finch lima buildah
     code --hooks-dir --runtime --init-path
     runs --health-cmd --credential-helper

@@ -168,11 +168,6 @@ EVALUATES = word_set(
 SUBSTITUTES = re.compile(r"`|\$[({\[]")
 # Programs that take what they do from their arguments, in a language of their own; versions of
 # them have longer names. By what in such a text may start a program.
-_QUERY_RUNS = re.compile(
-    r"\\!|\.(?:shell|system|excel)|\bsystem\b|\bpager\b|\bprogram\b|load_extension"
-    r"|(?<!\|)\|(?!\|)",
-    re.IGNORECASE,
-)
 CALLS = re.compile(
     r"system|exec|spawn|popen|passthru|process|\bcall\b|\brun\b|shell|eval|import|`|!|\bqx\b|%x"
     r"|cmd|\bcommand\b|\bpipe\b|readpipe|\bproc_|\bterm|jobstart|job_start|open_port"
@@ -181,7 +176,6 @@ CALLS = re.compile(
 )
 INTERPRETERS: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk.POWER),
-    **dict.fromkeys(("sqlite3", "psql", "mysql"), _QUERY_RUNS),
     **dict.fromkeys(
         word_set(
             "python pypy node deno bun perl ruby php lua tclsh wish osascript Rscript julia groovy"

@@ -6,6 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
+from prsm_core.shell.data_shells import DATA_SHELLS, acts_of
 from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _DATA_LOSS = re.compile(
     r"\b(?:drop|truncate|delete|alter|grant|revoke|flushall|flushdb|shutdown|eval|copy|load_file"
     r"|load_extension|dropDatabase|remove|deleteMany|deleteOne|config\s+set|into\s+outfile)\b"
-    r"|\\!|\.(?:shell|system|import|output|once|restore|save|read)\b",
+    r"|\\!",
     re.IGNORECASE,
 )
 _HOST_MOUNT = re.compile(r"(?:-v|--volume|--mount)?=?(?:/|~|\$|\.\.|type=bind).*")
@@ -165,6 +166,8 @@ def _container(command: Command) -> str | None:
 
 
 def _data_base(command: Command) -> str | None:
+    if any(acts_of(command.name, command.words[1:], command.feeds)):
+        return "the shell of a data base runs a program, or reads or writes a file"
     if any(_DATA_LOSS.search(text) for text in command.texts[1:]):
         return "changes or deletes data"
     if any(not word.exact or _DATA_LOSS.search(word.text) for word in command.feeds):
@@ -204,10 +207,7 @@ def _gh(command: Command) -> str | None:
 SERVICES: Mapping[str, Callable[[Command], str | None]] = {
     **dict.fromkeys(_WORDS, _by_words),
     **dict.fromkeys(
-        word_set(
-            "psql mysql mariadb sqlite3 sqlite mongo mongosh cqlsh sqlcmd duckdb pgcli mycli"
-            " litecli"
-        ),
+        DATA_SHELLS | {"mongo", "mongosh", "mysqlsh"},
         _data_base,
     ),
     **dict.fromkeys(

@@ -3,7 +3,7 @@
 tools         programs that only look
 git           subcommands of git that only look
 repository    what git would start by a repository's configuration: gitconfig, gitkeys, gitindex
-checks        the project's own checks; `classes` which there are
+checks        the project's own checks; `classes` which there are; `formats` what they may print
 versions      whose version is told by nothing else
 machine       looks at bytes, sums and the machine
 printers      scripts of sed and awk

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.classes import MORE_CHECKS, MORE_NEEDED, PACKAGED
+from prsm_core.permissions.safe.formats import are_harmless
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.safe.versions import VERSIONED, is_its_own, prints_version
 from prsm_core.permissions.within import is_within
@@ -34,12 +35,11 @@ _PYTEST = Syntax(
     ),
     free=frozenset({"-k", "-m"}),
 )
-# What a plugin or a report may be: none, and one that is only printed.
+# What a plugin may be: none.
 _PYTEST_NO_PLUGIN = re.compile(r"no:[a-z]+")
 _PYTEST_WARNING = re.compile(
     r"(?:error|ignore|default|always|once|module)(?::{1,2}(?:[A-Z][A-Za-z]*Warning)?)?"
 )
-_PYTEST_REPORT = re.compile(r"--cov-report=(?!term(?:-missing)?(?::skip-covered)?$).*|--cov-report")
 _UNITTEST = Syntax(
     flags="vqfbc", valued="spk", long=word_set("verbose quiet failfast buffer locals")
 )
@@ -84,7 +84,9 @@ _CHECKS: Mapping[tuple[str, ...], Syntax] = {
             " max-complexity= exclude= doctests"
         ),
     ),
-    ("eslint",): Syntax(long=word_set("ext= max-warnings= quiet no-color color")),
+    ("eslint",): Syntax(
+        valued="f", long=word_set("ext= max-warnings= quiet no-color color format=")
+    ),
     ("tsc",): Syntax(long=word_set("noEmit strict skipLibCheck pretty"), max_operands=0),
     **{words: rules for words, (_, rules) in MORE_CHECKS.items()},
 }
@@ -166,7 +168,7 @@ def is_project_check(words: Sequence[Word], place: Place) -> bool:
     if texts[:2] == ("cargo", "fmt"):
         words = [word for word in words if word.text != "--"]
     elif texts[1:2] in _CARGO_CHECKS and texts[0] == "cargo":
-        return _cargo(words[2:], place)
+        return _cargo(texts, words[2:], place)
     if texts[0] == "make":
         return _make(texts[1:])
     if texts[:2] in {("go", "test"), ("go", "vet")}:
@@ -265,9 +267,8 @@ def _by_table(words: Sequence[Word], texts: tuple[str, ...], place: Place) -> bo
             rest = rest[1:]
         if rules is _PYTEST:
             rest = _without_warnings(rest)
-            if any(_PYTEST_REPORT.fullmatch(word.text) for word in rest):
-                return False
-        return parse(rest, rules, place) is not None
+        parsed = parse(rest, rules, place)
+        return parsed is not None and are_harmless(texts, parsed.values)
     return False
 
 
@@ -343,9 +344,9 @@ def _make(arguments: Sequence[str]) -> bool:
     return bool(targets) and _MAKE_TARGETS.issuperset(targets)
 
 
-def _cargo(arguments: Sequence[Word], place: Place) -> bool:
+def _cargo(texts: Sequence[str], arguments: Sequence[Word], place: Place) -> bool:
     parsed = parse(arguments, _CARGO, place)
-    if parsed is None:
+    if parsed is None or not are_harmless(texts, parsed.values):
         return False
     # What stands behind -- goes to the test program or to the compiler.
     options = [word.text for word in parsed.operands if word.text.startswith("-")]

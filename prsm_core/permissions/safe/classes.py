@@ -1,7 +1,8 @@
 """The classes of checks that a trusted workspace runs unasked, and the command lines of each.
 
 Each runs code or configuration of the workspace. An option that names another program, plugin,
-configuration, project or output, or that edits files, is in none of these tables.
+configuration, project or output, or that edits files, is in none of these tables. What may stand
+behind one that names a format or a reporter is in `formats`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _PYLINT = Syntax(
     valued="jdef",
     long=word_set("errors-only disable= enable= score= reports= output-format= jobs= recursive="),
 )
+_RSPEC = Syntax(flags="db", valued="etf", long=word_set("fail-fast format= tag= example= dry-run"))
 _ISORT = Syntax(flags="cqv", long=word_set("check check-only diff quiet verbose profile="))
 _PRETTIER = Syntax(
     flags="cl",
@@ -70,7 +72,9 @@ MORE_CHECKS: Mapping[tuple[str, ...], tuple[str, Syntax]] = {
     ("mocha",): (
         "tests",
         Syntax(
-            flags="bR", valued="gft", long=word_set("bail grep= recursive exit timeout= dry-run")
+            flags="b",
+            valued="gftR",
+            long=word_set("bail grep= recursive exit timeout= dry-run reporter="),
         ),
     ),
     ("ctest",): (
@@ -107,14 +111,8 @@ MORE_CHECKS: Mapping[tuple[str, ...], tuple[str, Syntax]] = {
         "tests",
         Syntax(long=word_set("filter= parallel list-tests skip="), max_operands=0),
     ),
-    ("rspec",): (
-        "tests",
-        Syntax(flags="fdb", valued="et", long=word_set("fail-fast format= tag= example= dry-run")),
-    ),
-    ("bundle", "exec", "rspec"): (
-        "tests",
-        Syntax(valued="et", long=word_set("fail-fast tag= example= dry-run")),
-    ),
+    ("rspec",): ("tests", _RSPEC),
+    ("bundle", "exec", "rspec"): ("tests", _RSPEC),
     ("cargo", "nextest", "run"): (
         "tests",
         Syntax(

@@ -5,7 +5,8 @@ widen what an agent may do.
 
 programs   by the program alone               tools     by what some programs are told
 git        by what git is told                code      code given to interpreters and shells
-places     secret and protected places        setting   variables that make programs run others
+git_places by where git writes                places    secret and protected places
+fetching   by where code comes from           setting   variables that make programs run others
 services   package managers, containers, data bases
 """
 
@@ -15,7 +16,9 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.danger.code import code_danger
+from prsm_core.permissions.danger.fetching import fetch_danger
 from prsm_core.permissions.danger.git import git_danger
+from prsm_core.permissions.danger.git_places import git_place_danger
 from prsm_core.permissions.danger.places import place_danger
 from prsm_core.permissions.danger.programs import program_danger
 from prsm_core.permissions.danger.setting import setting_danger
@@ -66,6 +69,9 @@ def command_danger(command: Command, place: Place | None) -> str | None:
     if reason is None:
         check = git_danger if name == "git" else TOOLS.get(ungnu(name))
         reason = check(command) if check is not None else None
+    if name == "git":
+        reason = reason or git_place_danger(command, place)
+    reason = reason or fetch_danger(command)
     return reason or code_danger(command) or place_danger(command, place)
 
 

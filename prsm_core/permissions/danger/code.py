@@ -78,6 +78,6 @@ def _interpreted(command: Command) -> str | None:
         return "runs code that comes in"
     if operand is not None and command.name in {"deno", "bun"} and operand.text in {"eval", "x"}:
         return "runs code given in the command"
-    if operand is not None and "://" in " ".join(command.texts):
+    if operand is not None and "://" in operand.text:
         return "runs code from the network"
     return None

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _ORDINARY = word_set(
     "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore"
-    " check-mailmap check-ref-format checkout cherry cherry-pick clean clone column commit"
-    " commit-tree config count-objects describe diff diff-files diff-index diff-tree fetch"
+    " check-mailmap check-ref-format checkout checkout-index cherry cherry-pick clean clone column"
+    " commit commit-tree config count-objects describe diff diff-files diff-index diff-tree fetch"
     " fmt-merge-msg for-each-ref format-patch fsck gc grep hash-object help init"
     " log ls-files ls-remote ls-tree merge merge-base merge-file merge-tree mktag mv name-rev"
     " notes patch-id prune pull push range-diff read-tree rebase reflog remote repack replace"
@@ -156,13 +156,6 @@ def _config(arguments: Sequence[str]) -> str | None:
     return None if is_harmless or reads else "the configuration of git can run programs"
 
 
-def _worktree(arguments: Sequence[str]) -> str | None:
-    if "--force" in arguments or "-f" in arguments:
-        return "throws changes away"
-    outside = any(a.startswith(("/", "~")) or ".." in a.split("/") for a in arguments)
-    return "makes a folder outside the workspace" if outside else None
-
-
 def _runs_rest(*words: str) -> Callable[[Sequence[str]], str | None]:
     def check(arguments: Sequence[str]) -> str | None:
         return "runs a program for each of something" if set(words) & set(arguments[:3]) else None
@@ -196,7 +189,7 @@ _CHECKS: Mapping[str, Callable[[Sequence[str]], str | None]] = {
     "tag": _when("deletes or moves a tag", "-d", "-f", "--delete", "--force"),
     "remote": _remote,
     "config": _config,
-    "worktree": _worktree,
+    "worktree": _when("throws changes away", "-f", "--force"),
     "submodule": _runs_rest("foreach", "deinit"),
     "bisect": _runs_rest("run", "visualize", "view"),
     "rebase": _rebase,

@@ -43,7 +43,10 @@ _BY_REASON = {
         "printenv security secret-tool keyctl pass gopass op bw vault keyring ssh-add gpg gpg2"
         " age sops aws gcloud az doctl history fc gcore"
     ),
-    "downloads and runs code": "npx pnpx bunx uvx pipx-run",
+    "downloads and runs code": (
+        "npx pnpx bunx uvx pipx-run jbang dnx pkgx rustup-init yay paru trizen pikaur eget ubi yo"
+        " cargo-binstall cargo-generate add-apt-repository apt-add-repository ansible-pull"
+    ),
     "runs code that cannot be judged": (
         "eval script expect parallel strace ltrace gdb lldb ed ex vi vim nvim view vimdiff emacs"
         " nano pico less.exe screen tmux dtach abduco bind enable hash coproc ssh-agent"

@@ -55,6 +55,11 @@ _BETWEEN = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _BEFORE_COMMENT = b" \t\n;&|()"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STANDARD = re.compile(r"[012-]")
+# Conditions that never change.
+_CONSTANT = re.compile(
+    r"(?:true|false|:|\[\[? *(?:-n )?[\w\"']+ *\]\]?|\(\( *\d+ *\)\)|test \w+|! *(?:false|true))"
+    r"[ \t\n;]*"
+)
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 NOWHERE = "/dev/null"
 
@@ -140,6 +145,7 @@ class _Reader:
         self._plain = True
         self._evaluates = False
         self._computes = False
+        self._endless = False
 
     def read(self, ends: AbstractSet[int] = frozenset()) -> Reading:
         """Read the tree; at `ends` there must be semicolons that end commands."""
@@ -170,6 +176,7 @@ class _Reader:
             tuple(self._literals.latent),
             self._evaluates or self._computes or not _COMPUTING.isdisjoint(self._kinds),
             "process_substitution" in self._kinds,
+            endless=self._endless,
         )
 
     def _visit(self, node: Node, piped: bool, owner: int) -> None:
@@ -217,6 +224,9 @@ class _Reader:
             # In a quoted text bash takes single quotes inside an expansion for letters.
             if len(children) > 3 and not _QUOTES.isdisjoint(self._literals.text(node)):
                 self._computes = True
+        elif kind == "while_statement":
+            is_constant = _CONSTANT.fullmatch(self._literals.text(children[1])) is not None
+            self._endless = self._endless or is_constant
         elif kind == "for_statement":
             name = node.child_by_field_name("variable")
             if name is None or self._literals.text(name) in EVALUATED:

@@ -88,6 +88,7 @@ class _Survey:
             evaluates=one.evaluates,
             doubtful=self._doubtful,
             text=readings[0].text if is_read else None,
+            endless=any(reading.endless for reading in readings),
         )
 
     def _read(self, text: str) -> None:

@@ -54,8 +54,9 @@ class Reading:
     defines, `variables` those it expands; `evaluates` says that an expansion runs text or reads a
     variable by another's name. `latent` are literal texts that would run something if they were
     expanded, which a text that `computes` does with the values of variables. `substitutes` says
-    that what commands write stands for a file. `text` is what was read in place of the text, where
-    that means the same to bash and more to the grammar.
+    that what commands write stands for a file, `endless` that the condition of a loop never
+    changes. `text` is what was read in place of the text, where that means the same to bash and
+    more to the grammar.
     """
 
     commands: tuple[Command, ...]
@@ -67,6 +68,7 @@ class Reading:
     computes: bool = False
     substitutes: bool = False
     text: str | None = None
+    endless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,8 @@ class Script:
     else happens in it. `unresolved` says why not all programs that it runs can be told, `doubtful`
     that an argument only known when it runs might name one where none is expected, `opaque` are
     texts that may run but could not be read. `functions` are the names that it defines,
-    `variables` those that it expands, `evaluates` says that an expansion may run text. `text` is
-    what was read in place of the text, if anything.
+    `variables` those that it expands, `evaluates` says that an expansion may run text, `endless`
+    that a loop has no end of its own. `text` is what was read in place of the text, if anything.
     """
 
     commands: tuple[Command, ...] = ()
@@ -91,3 +93,4 @@ class Script:
     evaluates: bool = False
     doubtful: str | None = None
     text: str | None = None
+    endless: bool = False

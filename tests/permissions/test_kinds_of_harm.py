@@ -15,7 +15,7 @@ from prsm_core.domain.agents import PermissionMode
 from tests.permissions.judging import decide, lines
 
 MODES = (PermissionMode.DEFAULT, PermissionMode.PLAN, PermissionMode.BYPASS)
-MIN_ROWS = 800
+MIN_ROWS = 1_500
 
 
 class Row(NamedTuple):

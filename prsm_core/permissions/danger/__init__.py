@@ -8,6 +8,8 @@ git        by what git is told                code      code given to interprete
 git_places by where git writes                places    secret and protected places
 fetching   by where code comes from           setting   variables that make programs run others
 services   package managers, containers, data bases
+agents     what starts agents                 filling   what fills a disk
+migrations what drops data bases              sending   what sends files away
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.danger.agents import agent_danger
 from prsm_core.permissions.danger.code import code_danger
 from prsm_core.permissions.danger.fetching import fetch_danger
+from prsm_core.permissions.danger.filling import fill_danger
 from prsm_core.permissions.danger.git import git_danger
 from prsm_core.permissions.danger.git_places import git_place_danger
+from prsm_core.permissions.danger.migrations import migration_danger
 from prsm_core.permissions.danger.places import place_danger
 from prsm_core.permissions.danger.programs import program_danger
+from prsm_core.permissions.danger.sending import sending_danger
 from prsm_core.permissions.danger.setting import setting_danger
 from prsm_core.permissions.danger.tools import TOOLS
 from prsm_core.permissions.safe.tools import READ_ONLY
@@ -65,13 +71,13 @@ def command_danger(command: Command, place: Place | None) -> str | None:
         return disguise
     if any(map(may_make_options, command.words)):
         return "braces make options that cannot be told"
-    reason = setting_danger(command) or program_danger(command)
+    reason = setting_danger(command) or program_danger(command) or agent_danger(command)
     if reason is None:
         check = git_danger if name == "git" else TOOLS.get(ungnu(name))
         reason = check(command) if check is not None else None
     if name == "git":
         reason = reason or git_place_danger(command, place)
-    reason = reason or fetch_danger(command)
+    reason = reason or fetch_danger(command) or migration_danger(command) or sending_danger(command)
     return reason or code_danger(command) or place_danger(command, place)
 
 
@@ -99,6 +105,8 @@ def _whole_danger(script: Script) -> str | None:
     names = [command.name for command in script.commands]
     if not _SEARCHES.isdisjoint(names) and any(map(_kills_found, script.commands)):
         return "ends processes that it searches for"
+    if filled := fill_danger(script):
+        return filled
     if any(names.count(name) > 1 for name in script.functions):
         return "a function calls itself"
     if not _FETCHERS.isdisjoint(names) and any(map(_is_local, script.commands)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.danger.agents import AGENTS
 from prsm_core.shell.program_arguments import ungnu
 from prsm_core.shell.words import word_set
 
@@ -53,16 +54,18 @@ _BY_REASON = {
         " pwsh powershell dbus-run-session at watchman entr busybox.exe run-parts"
     ),
     "publishes": "twine vsce ovsx semantic-release release-it np vercel netlify flyctl heroku",
-    "starts an agent outside the tree": (
-        "aider opencode goose amp cursor-agent crush qwen qwen-code droid auggie copilot"
-        " kimi kiro-cli q openhands continue plandex"
+    "fills the disk": "fallocate mkfile xfs_mkfile stress stress-ng fio bonnie++ bonnie",
+    "sends files away": (
+        "restic borg kopia duplicity duplicacy rdiff-backup rsnapshot unison syncthing websocat"
+        " wscat croc ffsend transfer azcopy pastebinit wgetpaste gist gupload megaput mega-put"
+        " gdrive dropbox telegram-send ntfy slackcat ncftpput cadaver lt bore frpc localtunnel"
+        " kafka-console-producer pscp psftp winscp codecov coveralls surge lsyncd curlftpfs s3fs"
+        " davfs2 termbin ix 0x0 sentry-cli ipfs-cluster-ctl onionshare onionshare-cli"
     ),
 }
 _REASONS = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}
 _PATTERN = re.compile(r"mkfs(?:\..*)?|fsck(?:\..*)?|git-.*-daemon|docker-credential-.*|rm\..*")
 
-_AGENTS = word_set("claude codex gemini")
-_AGENTS_INFORM = word_set("--version -v -V --help -h help version doctor")
 _PRSM = word_set("prsm prism")
 _PRSM_INFORMS = word_set("tree plugins providers doctor models --help -h --version config sim demo")
 _PRSM_SHOWS = word_set("events history sessions snapshots changes logs export diff why")
@@ -71,20 +74,18 @@ _PRSM_POLICY_INFORMS = word_set("check list")
 
 def by_name(name: str) -> str | None:
     """Return why a program of that name is dangerous whatever it is told."""
-    return _REASONS.get(name)
+    return "starts an agent outside the tree" if name in AGENTS else _REASONS.get(name)
 
 
 def named_programs() -> frozenset[str]:
     """Return the names of all programs that are dangerous whatever they are told."""
-    return frozenset(_REASONS)
+    return AGENTS.union(_REASONS)
 
 
 def program_danger(command: Command) -> str | None:
     """Return why a program is dangerous by its name."""
     name = command.name
     arguments = command.texts[1:]
-    if name in _AGENTS and not (len(arguments) == 1 and arguments[0] in _AGENTS_INFORM):
-        return "starts an agent outside the tree"
     if name in _PRSM and not _prsm_informs(arguments):
         is_shown = arguments[0] in _PRSM_SHOWS
         return "shows PRSM's own state" if is_shown else "changes what agents may do"

@@ -9,6 +9,7 @@ machine       looks at bytes, sums and the machine
 printers      scripts of sed and awk
 carriers      what find and xargs run
 options       a grammar of harmless command lines
+endless       readers without an end, and what ends them
 reach         how far tools read through folders
 compositions  safe commands put together
 bindings      where variables get their values
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 from prsm_core.permissions.safe.carriers import carried_by_find
 from prsm_core.permissions.safe.checks import is_project_check, is_version_output
 from prsm_core.permissions.safe.compositions import is_safe_structure
+from prsm_core.permissions.safe.endless import ends_in_time, is_endless
 from prsm_core.permissions.safe.git import is_read_only_git
 from prsm_core.permissions.safe.repository import may_start_programs
 from prsm_core.permissions.safe.tools import READ_ONLY, TAKES_UNKNOWN
@@ -119,15 +121,19 @@ def is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
 
 
 def _is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
+    is_limited = False
     for _ in range(_MAX_WRAPPERS):
         inner = _unwrapped(command)
         if inner is None:
             break
+        is_limited = is_limited or ends_in_time(command)
         command = inner
     name = program_name(command.words[0])
     if name is None or not sets_only_harmless(command) or command.writes or command.feeds:
         return False
     if not _takes_unknown(name, command):
+        return False
+    if not is_limited and is_endless(name, command.words[1:]):
         return False
     if name == "find" and not _EXECUTES.isdisjoint(command.texts):
         carried = carried_by_find(command, place)

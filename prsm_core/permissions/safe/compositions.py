@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     Judge = Callable[[Command, Place], bool]
 
 MAX_CHECKS = 300  # of commands with all their values, for one text
+_OF_FILES = word_set("-e -f -d -s -r -w -x -nt -ot")  # tests that another process can change
 _FLOW = word_set(": true false break continue exit")
 
 
@@ -78,6 +79,20 @@ def is_safe_structure(step: Step, place: Place, is_safe: Judge, takes_feed: Judg
     except NotSafeError:
         return False
     return True
+
+
+def _waits(loop: Loop) -> bool:
+    """Return whether a loop only sleeps until a file is there, or gone."""
+    condition = loop.condition
+    if not isinstance(condition, Simple) or not isinstance(loop.body, Simple):
+        return False
+    words = [
+        pieces[0].word.text
+        for pieces in (*condition.words, *loop.body.words[:1])
+        if len(pieces) == 1 and isinstance(pieces[0], Literal)
+    ]
+    is_test = words[:1] in (["["], ["test"], ["[["]) and words[-1:] == ["sleep"]
+    return is_test and not _OF_FILES.isdisjoint(words)
 
 
 class _Walk:
@@ -173,12 +188,13 @@ class _Walk:
         if step.condition is not None:
             read = read_names(step.condition)
             if read is None:
+                if not _waits(step):
+                    raise NotSafeError("it cannot be told when the loop ends")
                 inner = self.walk(step.condition, state, incoming)
-            else:
-                is_whole = len(read) == 1 and is_raw(step.condition)
-                whole = incoming if is_whole and incoming.kind is Kind.NAME else ANYTHING
-                for name in read:
-                    inner = self._bind(name, Value(output=whole), inner)
+            is_whole = read is not None and len(read) == 1 and is_raw(step.condition)
+            whole = incoming if is_whole and incoming.kind is Kind.NAME else ANYTHING
+            for name in read or ():
+                inner = self._bind(name, Value(output=whole), inner)
         self.walk(step.body, inner)
         self._loops -= 1
         return state

@@ -33,7 +33,7 @@ _ONE_WORD = re.compile(
 )
 _HINT = re.compile(
     rf"{_LOSS}|backwards|force|first|prev|seed|load|redo|goto|install|-c|delete|data-loss|VERSION=0"
-    r"|unsafe|update 0|[aA]ll\b|--cl",
+    r"|unsafe|update 0|rebase|[aA]ll\b|--cl",
     re.IGNORECASE,
 )
 _FIRST = re.compile(_NOUN, re.IGNORECASE)

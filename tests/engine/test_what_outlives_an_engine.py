@@ -230,6 +230,7 @@ KEPT = {
         "said": "derived: from TurnState.messages",
         "calls": "stored: TurnState.calls",
         "_call_count": "derived: from TurnState.calls",
+        **dict.fromkeys(("_said_at", "_called_at"), "lost: all that comes after a death is later"),
         "responses": "derived: from the responses of TurnState.calls",
         **dict.fromkeys(
             ("usage", "cost_usd", "usage_provenance", "cost_provenance"),

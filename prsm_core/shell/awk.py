@@ -12,6 +12,7 @@ import re
 from prsm_core.shell.agreed import WIDE, regex_body
 from prsm_core.shell.words import word_set
 
+NAMES = word_set("awk gawk mawk nawk original-awk bwk goawk")
 _MAX_PROGRAM = 2_000  # characters
 _TOKEN = re.compile(
     rf"""(?P<space>[ \t]+|\#[A-Za-z0-9 ,.:=-]*+(?=\n|\Z))

@@ -320,6 +320,6 @@ _SPECIAL: Mapping[str, Callable[[Command, Nested], None]] = {
     **dict.fromkeys(FINDERS, _find),
     "git": _git,
     **dict.fromkeys(("sed", "gsed"), _sed),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
+    **dict.fromkeys(awk.NAMES, _awk),
     **dict.fromkeys(("make", "gmake"), _make),
 }

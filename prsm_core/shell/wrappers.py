@@ -175,7 +175,7 @@ CALLS = re.compile(
     re.IGNORECASE,
 )
 INTERPRETERS: Mapping[str, re.Pattern[str]] = {
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk.POWER),
+    **dict.fromkeys(awk.NAMES, awk.POWER),
     **dict.fromkeys(
         word_set(
             "python pypy node deno bun perl ruby php lua tclsh wish osascript Rscript julia groovy"

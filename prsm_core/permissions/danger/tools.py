@@ -39,7 +39,7 @@ _PROGRAM_SETTING = re.compile(
     re.DOTALL,
 )
 _MAKE_RUNS = re.compile(r"--(?:eval|file|makefile|directory|include-dir).*|-[fCIE].*")
-_AWK_LOADS = re.compile(r"-[fEil].*|--(?:file|exec|include|load)(?:=.*)?")
+_AWK_LOADS = re.compile(r"-[fEil].*|-W *(?!v).*|--(?:file|exec|include|load)(?:=.*)?")
 _PRINTS_ALL = frozenset({(), ("-p",), ("-x",), ("-px",), ("-xp",), ("-o",)})
 
 
@@ -249,13 +249,16 @@ def _hostname(command: Command) -> str | None:
 
 
 # The names of fields stand behind a dot.
-_JQ_SHOWS = re.compile(r"(?<![\w.])env\b|\bENV\b")
+_JQ_SHOWS = re.compile(r"(?<![\w.])(?:str)?env(?:subst)?\b|\bENV\b")
+_JQ_LOADS = re.compile(r"-[a-zA-Z]*[fL].*|--from-file(?:=.*)?|--library-path(?:=.*)?")
 
 
 def _jq(command: Command) -> str | None:
     texts = command.texts[1:]
-    shows = any(_JQ_SHOWS.search(text) and not jq.only_shows_input(text) for text in texts)
-    return "prints the environment" if shows else None
+    if any(_JQ_SHOWS.search(text) and not jq.only_shows_input(text) for text in texts):
+        return "prints the environment"
+    is_loading = command.name != "yq" and any(map(_JQ_LOADS.fullmatch, texts))
+    return "runs a script whose text is not known" if is_loading else None
 
 
 def _history_shell(command: Command) -> str | None:
@@ -308,7 +311,7 @@ TOOLS: Mapping[str, Check] = {
     "chmod": _chmod,
     "find": _find,
     **dict.fromkeys(("sed", "gsed"), _sed),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
+    **dict.fromkeys(awk.NAMES, _awk),
     **dict.fromkeys(("curl", "wget", "http", "https", "xh", "aria2c"), _curl),
     **dict.fromkeys(("dig", "nslookup", "host", "ping", "whois", "drill"), _unknown_words),
     **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
@@ -331,7 +334,7 @@ TOOLS: Mapping[str, Check] = {
     **dict.fromkeys(("code", "cursor", "codium", "windsurf"), _code_editor),
     "date": _date,
     "hostname": _hostname,
-    "jq": _jq,
+    **dict.fromkeys(("jq", "gojq", "jaq", "yq"), _jq),
     "rg": _rg,
     "sort": _sort,
     "man": _man,

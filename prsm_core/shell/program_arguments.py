@@ -99,12 +99,12 @@ def _note_interpreter(name: str, runs: re.Pattern[str], command: Command, nested
     if runs is CALLS:
         inline = inline_code(name, words)
         codes, reads = inline.codes, inline.reads_input
+        may_run: Callable[[str], object] = runs.search
         # perl opens an argument with a pipe at either end as one.
         nested.opaque += [text for text in command.texts[1:] if "|" in {text[:1], text[-1:]}]
     else:
-        codes = [word.text for word in words[1:]]
-        reads = runs is not awk.POWER
-    may_run = awk.may_run if runs is awk.POWER else runs.search
+        codes, reads = [word.text for word in words[1:]], False
+        may_run = awk.may_run
     if any(map(may_run, codes)):
         # It may get from any argument what it runs.
         nested.opaque.append(" ".join(command.texts[1:]))

@@ -103,6 +103,7 @@ DATA_SHELLS = frozenset(_DIALECTS)
 
 # A pipe behind a word that else writes or reads a file.
 _PIPE = re.compile(r"\s*[\"']?\s*\|(?P<command>.*)", re.DOTALL)
+_PIPED_OUTPUT = re.compile(r"(?:-[A-Za-z]*[oL]|--[a-z-]+=)?\s*\|(?P<command>.*)", re.DOTALL)
 _BACKQUOTED = re.compile(r"`([^`]*)`?")
 _CALL = r"[\"`\]\s]*(?:\(|/\*|--)"
 _ACTS = re.compile(
@@ -111,7 +112,9 @@ _ACTS = re.compile(
     rf"|dblink\w*|file|url|s3|hdfs|remote\w*|executable|sys_e\w+){_CALL}"
     r"|\b(?:xp_\w+|sp_oa\w+|sp_execute_external\w*|openrowset|bulk\s+insert|load\s+data|program"
     r"|into\s+(?:out|dump)file|create\s+(?:or\s+replace\s+)?(?:extension|language)"
-    r"|install\s+(?:plugin|soname)|soname|language\s+\w*u\b|infile)\b",
+    r"|install\s+(?:plugin|soname)|soname|language\s+\w*u|infile|attach|vacuum\s+into"
+    r"|export\s+database)\b|\b(?:from|(?:read|scan|glob|sniff|parquet)\w*[\"\]\s]*\(\s*\[?)"
+    r"\s*'(?:[/~|]|\.\.|\w+:)",
     re.IGNORECASE,
 )
 _EDITS = re.compile(r"\bedit[\"`\]\s]*\([^)]*,\s*(['\"])(?P<command>(?:(?!\1).)*)", re.IGNORECASE)
@@ -126,6 +129,8 @@ def acts_of(name: str, arguments: Sequence[Word], feeds: Sequence[Word] = ()) ->
         text = word.text
         if dialect.starts is None or dialect.starts.match(text):
             yield from _words(dialect, text)
+        if piped := _PIPED_OUTPUT.fullmatch(text):
+            yield Act(text, piped["command"])
         yield from _functions(text)
     for word in feeds:
         yield from _words(dialect, word.text)

@@ -55,7 +55,9 @@ _PACKAGE = re.compile(
     r"|@qwen-code/qwen-code|@charmland/crush|@github/copilot|@anthropic-ai/claude-agent-sdk"
     r"|@augmentcode/auggie|@kilocode/cli|@continuedev/cli|@factory/cli|cline|openclaw)(?:/|$)"
 )
-_RUN_SCRIPTS = word_set("node nodejs bun deno tsx ts-node python python3")
+_RUN_SCRIPTS = re.compile(r"(?:node|nodejs|bun|deno|tsx|ts-node|python|pypy)[0-9.]*")
+# Bridges and variants of the best known.
+_KIN = re.compile(r"(?:claude|codex|gemini|opencode|openhands|aider|cursor-agent|qwen)-[\w.-]+")
 _PROMPTS = word_set("-p --print --prompt -x --execute")
 
 
@@ -66,13 +68,18 @@ def agent_danger(command: Command) -> str | None:
 
 def _starts(command: Command) -> bool:
     name, arguments = command.name, command.texts[1:]
-    if name in AGENTS:
+    if name in AGENTS or _KIN.fullmatch(name):
         return not (len(arguments) == 1 and arguments[0] in _INFORM)
     if name in {"agent", "forge"}:  # of Cursor and ForgeCode, or programs of other makers
         return not _PROMPTS.isdisjoint(arguments)
     if name in _BEHIND:
         return any(text in _BEHIND[name] for text in arguments[:1])
-    if name.startswith("python") and "-m" in arguments:
-        module = arguments[arguments.index("-m") + 1 :][:1]
-        return bool(module) and module[0].partition(".")[0] in _MODULES
-    return name in _RUN_SCRIPTS and any(map(_PACKAGE.search, arguments[:3]))
+    if not _RUN_SCRIPTS.fullmatch(name):
+        return False
+    for before, text in zip(("", *arguments[:5]), arguments[:5], strict=False):
+        module = text if before == "-m" else text[2:] if text[:2] == "-m" else ""
+        if module.partition(".")[0] in _MODULES or _PACKAGE.search(text):
+            return True
+        if "/" in text and text.rpartition("/")[2] in AGENTS:
+            return True
+    return False

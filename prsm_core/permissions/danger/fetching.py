@@ -22,15 +22,22 @@ if TYPE_CHECKING:
     from prsm_core.shell import Command
 
 # What may stand before a source in the same word: an option, a name and how it is set.
-_BEFORE = r"(?:-{1,2}[\w-]+=|[\w./@-]*@|[^\s@]*\s*@\s+)?"
+_BEFORE = r"(?:-{0,2}[\w.-]+=|[\w./@-]*@|[^\s@]*\s*@\s+)?"
 # Sources that mean code whatever the program.
 _STRONG = re.compile(
     rf"{_BEFORE}(?:(?:git|hg|svn|bzr)\+\S|(?:npm|jsr|github|gitlab|bitbucket|gist|gh|ppa|ubi):[\w@/]"
     rf"|git::|git@[\w.-]+:)"
 )
 _ADDRESS = re.compile(rf"{_BEFORE}(?:-[A-Za-z]|-D[\w.]+=)?[a-z][a-z0-9+.-]*://")
+_STRONG_OR_ADDRESS = re.compile(f"{_STRONG.pattern}|{_ADDRESS.pattern}")
+# Of programs that nobody knows: behind one of these words an address is where code comes from.
+_FETCHING_VERBS = word_set(
+    "install add run exec import require global pkg package plugin plugins extension new new-app"
+    " init create apply up use launch activate remote-add repo template workload"
+)
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _NAMED = re.compile(
-    rf"{_BEFORE}(?:(?:file|link|portal|patch|exec|path|flake|tarball|oci|hf|docker|aqua|asdf):\S"
+    rf"{_BEFORE}(?:(?:git|file|link|portal|patch|exec|path|flake|tarball|oci|hf|docker|aqua|asdf):\S"
     rf"|[\w.-]+@[\w.-]+\.\w+:\S|(?:[\w.-]+\.)?(?:github|gitlab|bitbucket)\.(?:com|org)/\S)"
 )
 _VERSIONED = re.compile(r"@?[\w./-]+@[\w.^~*+-]+")
@@ -111,7 +118,7 @@ brew
 apt apt-get dnf yum rpm apk pacman zypper snap flatpak pkg
     verbs copr config-manager ar addrepo
     letters -X
-    only install add localinstall reinstall update upgrade -i -ivh -U -Uvh -Fvh
+    only install in add localinstall reinstall update upgrade remote-add -i -ivh -U -Uvh -Fvh
 dotnet nuget
     verbs new-install
     only add tool new nuget install
@@ -122,6 +129,11 @@ sbt
 mvn mvnw gradle gradlew
 swift zig v vlang nim crystal cabal stack
 julia Rscript R groovy kotlin elixir raku perl6 scala scala-cli amm jshell tsx ts-node wasmtime
+zx vite-node esno kotlinc nu raco haxelib yum-config-manager
+pub dart flutter
+    verbs global pub-global
+corepack
+    versioned prepare use install
 wasmer
     versioned run
 docker podman nerdctl
@@ -175,9 +187,15 @@ def fetch_danger(command: Command) -> str | None:
     fetcher = _FETCHERS.get(name) or _FETCHERS.get(bare_name(name))
     if fetcher is not None:
         return _fetched(bare_name(name), fetcher, command.texts[1:])
-    if name in _QUIET or not any(":" in text or "+" in text for text in command.texts[1:]):
+    texts = command.texts[1:]
+    if name in _QUIET or not any(":" in text or "+" in text for text in texts):
         return None
-    return _ELSEWHERE if any(map(_STRONG.match, command.texts[1:])) else None
+    if _PYTHON.fullmatch(name) and "-m" in texts[:-1]:
+        module, *rest = texts[texts.index("-m") + 1 :]
+        return _fetched(module, _FETCHERS[module], rest) if module in _FETCHERS else None
+    verbs = {text for text in texts[:3] if text[:1] != "-"}
+    shape = _STRONG if _FETCHING_VERBS.isdisjoint(verbs) else _STRONG_OR_ADDRESS
+    return _ELSEWHERE if any(map(shape.match, texts)) else None
 
 
 def _fetched(name: str, fetcher: _Fetcher, texts: Sequence[str]) -> str | None:

@@ -34,7 +34,7 @@ def fill_danger(script: Script) -> str | None:
     if not sources:
         return None
     piped = [command for command in commands if command.piped]
-    if any(command.name in _LIMITS for command in piped if not _is_endless(command)):
+    if any(command.name in _LIMITS and not _is_much(command.texts[1:]) for command in piped):
         return None
     is_passed_on = all(command.name in _PASSERS for command in piped if command not in sources)
     writes = any(_writes(command) for command in (*sources, *piped))
@@ -57,8 +57,8 @@ def _is_endless(command: Command) -> bool:
         return True
     if name == "seq":
         return counts_to(command.words[1:]) > MAX_LINES
-    if name == "openssl":
-        return texts[:1] == ("rand",) and _is_much(texts)
+    if texts[:1] == ("rand",) and name == "openssl":
+        return _is_much(texts)
     if any(_DEVICE.fullmatch(word.text) for word in (*command.words[1:], *command.reads)):
         return name != "head" or _is_much(texts)
     return False

@@ -20,20 +20,29 @@ if TYPE_CHECKING:
 
     from prsm_core.shell import Command
 
-_NOUN = r"db|databases?|schemas?|migrat(?:e|ions?)|ecto|sql|tables?|doctrine|fixtures|site"
+_NOUN = (
+    r"db|databases?|schemas?|migrat(?:e|ions?)|ecto|sql|tables?|doctrine|fixtures|site|prisma|pg"
+    r"|postgres|mysql|mongo|redis|firestore|keyspace|liquibase|ash|migratus"
+)
 _LOSS = (
     r"drop(?:-?all|s)?|reset|wipe|fresh|purge|clean|clear|flush|truncate|empty|nuke|destroy|erase"
     r"|refresh|revert|rollback|undo|down|downgrade|uninstall|zero|truncate_all|rollback_all"
 )
+_GONE = r"(?:db|database|schema|firestore|keyspace):(?:delete|remove|rm)"
 _ONE_WORD = re.compile(
     rf"(?:[\w-]+[:./])*(?:{_NOUN})[:._/-](?:[\w-]+[:._/-])*(?:{_LOSS})(?:[:._-][\w-]+)*"
-    rf"|(?:{_LOSS})[-_](?:the[-_])?(?:{_NOUN})|flyway[:_]?(?:clean|undo)|db:schema:load"
+    rf"|(?:{_LOSS})[-_:.](?:the[-_])?(?:{_NOUN})|\w*:?drop-?all|{_GONE}|flyway[:_]?(?:clean|undo)|db:schema:load"
     r"|db:seed:replant|doctrine:fixtures:load",
     re.IGNORECASE,
 )
+# A script of the project's that is called after what it does.
+_SCRIPT = re.compile(
+    rf"(?:[\w.-]+/)+(?:(?:{_LOSS})[-_](?:{_NOUN})|(?:{_NOUN})[-_](?:{_LOSS}))(?:\.\w+)?",
+    re.IGNORECASE,
+)
 _HINT = re.compile(
-    rf"{_LOSS}|backwards|force|first|prev|seed|load|redo|goto|install|-c|delete|data-loss|VERSION=0"
-    r"|unsafe|update 0|rebase|[aA]ll\b|--cl",
+    rf"{_LOSS}|[:_ ]rm|remove|destroy|-d 0|backwards|force|first|prev|seed|load|redo|goto"
+    r"|install|-c|delete|data-loss|VERSION=0|unsafe|update 0|rebase|[aA]ll\b|--cl",
     re.IGNORECASE,
 )
 _FIRST = re.compile(_NOUN, re.IGNORECASE)
@@ -49,6 +58,11 @@ _TOOLS: Mapping[str, re.Pattern[str]] = {
         ("drizzle-kit", r"(?:drop\b|push.*--force).*"),
         ("liquibase", r".*\b(?:drop-?[aA]ll|rollback\S*|future-rollback\S*)\b.*"),
         ("migrate golang-migrate", r".*\b(?:drop|down|force|goto)\b.*"),
+        (
+            "db-migrate migrate-mongo node-pg-migrate umzug migratus tern sea-orm-cli",
+            r".*\b(?:down|reset|drop|rollback|fresh)\b.*|.*-d 0\b.*",
+        ),
+        ("pscale planetscale turso neonctl", r".*\b(?:delete|destroy)\b.*"),
         (
             "dbmate soda sqitch evolve buffalo",
             r".*\b(?:drop|down|rollback|revert|rebase|erase|reset)\b.*",
@@ -79,9 +93,11 @@ _QUIET = SPEAKERS | READ_ONLY.keys() | word_set("git gh glab hg code vim sed awk
 def migration_danger(command: Command) -> str | None:
     """Return why a command loses data that a migration tool keeps."""
     name, texts = command.name, command.texts[1:]
-    if name in _QUIET or not _HINT.search(" ".join(texts)):
+    if name in _QUIET or not _HINT.search(" ".join(command.texts)):
         return None
     reason = "drops, cleans or takes back what is in a data base"
+    if command.words and _SCRIPT.fullmatch(command.texts[0]):
+        return reason
     if name in _TOOLS:
         return reason if _TOOLS[name].fullmatch(" ".join(texts)) else _shaped(texts, reason)
     if _RUN_SCRIPTS.fullmatch(name):
@@ -94,7 +110,7 @@ def migration_danger(command: Command) -> str | None:
 
 def _shaped(texts: tuple[str, ...], reason: str) -> str | None:
     operands = [text.rstrip(",") for text in texts if text[:1] != "-" and " " not in text]
-    if any(map(_ONE_WORD.fullmatch, operands)):
+    if any(map(_ONE_WORD.fullmatch, operands)) or any(map(_SCRIPT.fullmatch, operands[:2])):
         return reason
     are_two = any(
         (_FIRST.fullmatch(before) and _THEN.fullmatch(after))

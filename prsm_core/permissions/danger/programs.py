@@ -60,7 +60,10 @@ _BY_REASON = {
         " wscat croc ffsend transfer azcopy pastebinit wgetpaste gist gupload megaput mega-put"
         " gdrive dropbox telegram-send ntfy slackcat ncftpput cadaver lt bore frpc localtunnel"
         " kafka-console-producer pscp psftp winscp codecov coveralls surge lsyncd curlftpfs s3fs"
-        " davfs2 termbin ix 0x0 sentry-cli ipfs-cluster-ctl onionshare onionshare-cli"
+        " davfs2 termbin ix 0x0 ossutil coscmd obsutil skicka dbxcli nextcloudcmd mega-sync"
+        " webtorrent transmission-create zrok pinggy serveo matrix-commander signal-cli"
+        " sendxmpp msmtp s-nail neomutt ttyd tmate upterm sshx gotty devtunnel websocketd hut gdcp"
+        " teleconsole sentry-cli ipfs-cluster-ctl onionshare onionshare-cli"
     ),
 }
 _REASONS = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}

@@ -6,6 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from prsm_core.permissions.danger.places import SPEAKERS
 from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ _SENDS: Mapping[str, re.Pattern[str]] = {
         ("cosign buildah nerdctl", r"(?:.* )?(?:push|upload|attach)\b.*"),
         ("tailscale", r"(?:file cp|funnel|serve|ssh|up)\b.*"),
         ("mosquitto_pub", r".*"),
+        ("hdfs hadoop", r".*-(?:put|copyFromLocal|moveFromLocal|appendToFile)\b.*|distcp\b.*"),
+        ("ffmpeg", r".*\s(?!https?|file)[a-z]+://\S+"),
+        ("asciinema", r"(?:upload|stream|auth)\b.*"),
+        ("logger", r"(?:.* )?(?:-n|--server).*"),
+        ("lynx w3m", r".*-post\S*\b.*"),
         ("nats", r"(?:.* )?(?:pub|publish|request|put)\b.*"),
         ("kcat kafkacat", r"(?:.* )?-[a-zA-Z]*P.*"),
         ("grpcurl", r"(?:.* )?-d ?@?.*"),
@@ -52,6 +58,7 @@ _LOOKS: Mapping[str, frozenset[str]] = {
         "ls lsd lsl lsf lsjson size tree version help about check md5sum sha1sum hashsum completion"
     ),
 }
+_SENDING = word_set("upload uploads put upload-file")  # of any program
 _HTTP = word_set("http https xh xhs ht")
 _FILE_FIELD = re.compile(r"(?!https?://)[\w.\[\]-]*:?=?@.+", re.DOTALL)
 _CURL = re.compile(
@@ -78,7 +85,8 @@ def sending_danger(command: Command) -> str | None:
         return reason if is_sent or _is_fed(command) else None
     if name in {"curl", "wget"}:
         return reason if any(map(_CURL.fullmatch, texts)) or _cookies(texts) else None
-    return None
+    operands = [text for text in texts[:6] if text[:1] != "-"]
+    return reason if name not in SPEAKERS and not _SENDING.isdisjoint(operands[:2]) else None
 
 
 def _is_fed(command: Command) -> bool:

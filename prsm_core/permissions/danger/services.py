@@ -130,17 +130,13 @@ def _by_words(command: Command) -> str | None:
 def _gem(texts: Sequence[str]) -> str | None:
     if texts[:1] == ("sources",) and not {*texts[1:]} <= {"-l", "--list"}:
         return "changes where packages come from for good"
-    named = ("-s", "--source", "--clear-sources")
-    is_elsewhere = any(text.startswith(named) or "://" in text for text in texts)
-    return "installs from elsewhere" if is_elsewhere else None
+    return "installs from elsewhere" if "--clear-sources" in texts else None
 
 
 def _packager(command: Command) -> str | None:
     for text in command.texts[1:]:
         if _OPTIONS.fullmatch(text):
             return "an option names another program or configuration"
-        if re.match(r"(?:git\+|https?:|git:|file:|github:)", text):
-            return "installs from elsewhere"
         if text in {"-g", "--global"}:
             return "installs for all projects"
     operands = [text for text in command.texts[1:] if not text.startswith("-")]

@@ -207,11 +207,6 @@ def _pip(command: Command) -> str | None:
 def _pip_words(texts: Sequence[str]) -> str | None:
     if texts[:1] == ("config",) and texts[1:2] not in {("list",), ("get",), ("debug",)}:
         return "changes a configuration for good"
-    foreign = ("--index-url", "--extra-index-url", "-i", "--find-links", "--trusted-host", "--pre=")
-    if texts[:1] in {("install",), ("download",), ("wheel",)} and any(
-        "://" in text or text.startswith(foreign) for text in texts
-    ):
-        return "installs from elsewhere"
     return None
 
 
@@ -222,8 +217,6 @@ def _go(command: Command) -> str | None:
     runs = ("-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool", "-overlay")
     if any(text.startswith(runs) for text in texts):
         return "an option runs another program"
-    if texts[:1] in {("run",), ("install",)} and any("@" in text for text in texts):
-        return "downloads and runs code"
     return None
 
 
@@ -267,6 +260,8 @@ def _history_shell(command: Command) -> str | None:
 
 
 def _code_editor(command: Command) -> str | None:
+    if {"tunnel", "serve-web"} & set(command.texts[1:2]):
+        return "opens this machine to others"
     return "installs code into an editor" if "--install-extension" in command.texts else None
 
 

@@ -71,7 +71,7 @@ _KUBECTL = _paths("""
     version
 """)
 _KUBECTL_OPTIONS = Syntax(
-    flags="Aw",
+    flags="A",
     valued="nlL",
     long=word_set(
         "all-namespaces namespace= selector= label-columns= show-labels no-headers sort-by= client"

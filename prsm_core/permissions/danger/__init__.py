@@ -22,7 +22,7 @@ from prsm_core.permissions.danger.code import code_danger
 from prsm_core.permissions.danger.fetching import fetch_danger
 from prsm_core.permissions.danger.filling import fill_danger
 from prsm_core.permissions.danger.git import git_danger
-from prsm_core.permissions.danger.git_places import git_place_danger
+from prsm_core.permissions.danger.git_places import git_place_danger, taken_danger
 from prsm_core.permissions.danger.migrations import migration_danger
 from prsm_core.permissions.danger.places import place_danger
 from prsm_core.permissions.danger.programs import program_danger
@@ -77,6 +77,7 @@ def command_danger(command: Command, place: Place | None) -> str | None:
         reason = check(command) if check is not None else None
     if name == "git":
         reason = reason or git_place_danger(command, place)
+    reason = reason or taken_danger(command, place)
     reason = reason or fetch_danger(command) or migration_danger(command) or sending_danger(command)
     return reason or code_danger(command) or place_danger(command, place)
 

@@ -25,7 +25,10 @@ _WRITTEN: Mapping[str, tuple[frozenset[str], int | None]] = {
     "format-patch": (word_set("-o --output-directory"), None),
     "init": (word_set("--separate-git-dir"), 0),
     "mv": (frozenset(), 0),
+    "push": (frozenset(), 0),
+    "range-diff": (word_set("--output"), None),
     "read-tree": (word_set("--prefix --index-output"), None),
+    "stash": (word_set("--output"), None),
     "submodule": (frozenset(), 2),
     "subtree": (word_set("-P --prefix"), None),
     "worktree": (frozenset(), 1),
@@ -37,6 +40,9 @@ _LOOKS = word_set(
     " status var verify-commit verify-tag version whatchanged"
 )
 _VALUED = word_set("-C -c")
+# Other programs that take a whole repository out of somewhere, and how they say so.
+_TAKERS = word_set("hg svn jj scalar bzr fossil darcs gh hub glab")
+_TAKES = word_set("clone checkout co export init create fork download")
 _MIN_OPTION = 4  # characters of a long option that is abbreviated
 
 
@@ -53,6 +59,14 @@ def git_place_danger(command: Command, place: Place | None) -> str | None:
     options, first = _WRITTEN.get(name, (frozenset(), None))
     written += _values(command.words[at + 1 :], options, first)
     return next(filter(None, (_reason(word, place) for word in written)), None)
+
+
+def taken_danger(command: Command, place: Place | None) -> str | None:
+    """Return why a program may put a repository, or what it downloads, where it must not."""
+    if command.name not in _TAKERS or _TAKES.isdisjoint(command.texts[1:4]):
+        return None
+    words = [word for word in command.words[2:] if "://" not in word.text and word.exact]
+    return next(filter(None, (_reason(word, place) for word in words)), None)
 
 
 def _reason(word: Word, place: Place | None) -> str | None:

@@ -40,10 +40,11 @@ _SCRIPT = re.compile(
     rf"(?:[\w.-]+/)+(?:(?:{_LOSS})[-_](?:{_NOUN})|(?:{_NOUN})[-_](?:{_LOSS}))(?:\.\w+)?",
     re.IGNORECASE,
 )
-_HINT = re.compile(
-    rf"{_LOSS}|[:_ ]rm|remove|destroy|-d 0|backwards|force|first|prev|seed|load|redo|goto"
-    r"|install|-c|delete|data-loss|VERSION=0|unsafe|update 0|rebase|[aA]ll\b|--cl",
-    re.IGNORECASE,
+# Without any of these in it no other command line is one of those; a search for them is quick.
+_HINTS = (
+    *("drop", "reset", "wipe", "fresh", "purge", "clean", "clear", "flush", "truncate", "empty"),
+    *("nuke", "destroy", "erase", "revert", "rollback", "undo", "down", "uninstall", "zero"),
+    *("first", "prev", "seed", "load", "delete", "remove", ":rm"),
 )
 _FIRST = re.compile(_NOUN, re.IGNORECASE)
 _THEN = re.compile(_LOSS, re.IGNORECASE)
@@ -93,8 +94,12 @@ _QUIET = SPEAKERS | READ_ONLY.keys() | word_set("git gh glab hg code vim sed awk
 def migration_danger(command: Command) -> str | None:
     """Return why a command loses data that a migration tool keeps."""
     name, texts = command.name, command.texts[1:]
-    if name in _QUIET or not _HINT.search(" ".join(command.texts)):
+    if name in _QUIET:
         return None
+    if name not in _TOOLS:
+        line = " ".join(command.texts).lower()
+        if not any(hint in line for hint in _HINTS):
+            return None
     reason = "drops, cleans or takes back what is in a data base"
     if command.words and _SCRIPT.fullmatch(command.texts[0]):
         return reason

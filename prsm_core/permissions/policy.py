@@ -128,7 +128,7 @@ class CommandPolicyStore:
         if rule is not None:
             verdict = Allow(f"the rule allow {rule!r} covers it")
             return Judgement(verdict=verdict, rule=f"allow {rule}")
-        judgement = _by_mode(script, place, setting)
+        judgement = _by_mode(command, script, place, setting)
         is_asked = isinstance(judgement.verdict, Ask)
         if is_asked and are_lookups(self.open_parts(command, setting)):
             return Judgement(verdict=Ask(_LOOKS_UP, ASK_OPTIONS))
@@ -309,8 +309,8 @@ def _found(rules: Rules, script: Script) -> _Finding | None:
     return best
 
 
-def _by_mode(script: Script, place: Place | None, setting: CommandSetting) -> Judgement:
-    danger = script_danger(script, place)
+def _by_mode(text: str, script: Script, place: Place | None, setting: CommandSetting) -> Judgement:
+    danger = script_danger(script, place, text)
     if danger is not None:
         reason, part = danger
         return Judgement(verdict=Ask(f"{reason}{_shown(part)}", ASK_OPTIONS))

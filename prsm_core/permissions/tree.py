@@ -41,6 +41,7 @@ _CREDENTIALS = re.compile(
     rb"://[^/\s@]*:[^/\s@]+@|://[^/\s:@]{16,}@|extraheader|(?:token|pass\w*|secret)\s*=",
     re.IGNORECASE,
 )
+_ALTERNATIVES = re.compile(r"([^{}]*)\{([^{}/\[\]\\]+)\}([^{}]*)")
 _GIT_FOLDER = re.compile(r"/\.git(?:/modules(?:/|$)|$)")
 _GIT_STORES = frozenset({"objects", "refs", "logs", "lfs", "hooks", "info"})  # nothing to look for
 
@@ -50,8 +51,8 @@ class Reach:
     """How a program reads a folder: what of it, and whether it follows links.
 
     `narrow` are the patterns one of which the name of each file must match; `skips` are names of
-    folders that are left out. `names_only` says that it shows no more than names: then only links
-    that lead out matter.
+    folders that are left out, `leaves_out` patterns of files and folders that are. `names_only`
+    says that it shows no more than names: then only links that lead out matter.
     """
 
     hidden: bool = True
@@ -59,13 +60,23 @@ class Reach:
     names_only: bool = False
     narrow: tuple[Part, ...] = ()
     skips: frozenset[str] = frozenset()
+    leaves_out: tuple[Part, ...] = ()
 
     def takes(self, name: str) -> bool:
         """Return whether a file of that name may be read."""
+        if self._is_left_out(name):
+            return False
         names = {name, name.lower()}
         return not self.narrow or any(
             part.may_match(each, dots=False) for part in self.narrow for each in names
         )
+
+    def passes_by(self, name: str) -> bool:
+        """Return whether a folder of that name is surely not gone into."""
+        return name in self.skips or self._is_left_out(name)
+
+    def _is_left_out(self, name: str) -> bool:
+        return any(part.sure.fullmatch(name) is not None for part in self.leaves_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +98,22 @@ class Bounds:
     folders: int = MAX_FOLDERS
     names: int = MAX_NAMES
     links: int = MAX_LINKS
+    seconds: float = MAX_SECONDS
     until: float | None = None  # in CPU seconds of this thread, from the first look on
 
     def folder(self) -> None:
         """Count a folder that is looked at."""
         now = time.thread_time()
         if self.until is None:
-            self.until = now + MAX_SECONDS
+            self.until = now + self.seconds
         self.folders -= 1
         if self.folders < 0 or now > self.until:
             raise UntoldError("the folder is too large to be looked through")
+
+    def are_spent(self) -> bool:
+        """Return whether nothing more may be looked at."""
+        is_late = self.until is not None and time.thread_time() > self.until
+        return is_late or min(self.folders, self.names, self.links) < 0
 
     def read(self, count: int) -> None:
         """Count names that are read anew."""
@@ -235,7 +252,7 @@ def _entered(where: str, known: _Folder, reach: Reach, shown: Shown) -> Iterator
     """Yield the names of the folders in a folder that have to be looked at."""
     is_git = _GIT_FOLDER.search(where) is not None
     for name in known.folders:
-        if name in reach.skips or not _is_shown(name, reach, shown):
+        if reach.passes_by(name) or not _is_shown(name, reach, shown):
             continue
         if (reach.follows or name not in _PUBLISHED) and not (is_git and name in _GIT_STORES):
             yield name
@@ -270,10 +287,23 @@ def _opened(folder: str, names: tuple[str, ...]) -> Iterator[Part]:
             continue
         if len(data) > _MAX_FILE:
             raise UntoldError(f"{name} is too long")
-        for line in data.decode(errors="replace").splitlines():
+        for line in data.decode(errors="replace").removeprefix("\ufeff").splitlines():
             if line.startswith("!"):
                 for text in filter(None, line[1:].strip().split("/")):
-                    yield part_of(text)
+                    yield from map(part_of, alternatives(text))
+
+
+def alternatives(text: str) -> list[str]:
+    """Return what a pattern with braces stands for, as rg reads them: `{a,b}.py`.
+
+    Raises UntoldError for more than one such group.
+    """
+    match = _ALTERNATIVES.fullmatch(text)
+    if match is None:
+        if "{" in text:
+            raise UntoldError("the braces in the pattern cannot be told")
+        return [text]
+    return [f"{match[1]}{each}{match[3]}" for each in match[2].split(",")]
 
 
 def _holds_credentials(path: str) -> bool:

@@ -10,6 +10,7 @@ fetching   by where code comes from           setting   variables that make prog
 services   package managers, containers, data bases
 agents     what starts agents                 filling   what fills a disk
 migrations what drops data bases              sending   what sends files away
+folders    folders that are read whole; walkers, git_reads: by what; walk: what of them
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from prsm_core.permissions.danger.agents import agent_danger
 from prsm_core.permissions.danger.code import code_danger
 from prsm_core.permissions.danger.fetching import fetch_danger
 from prsm_core.permissions.danger.filling import fill_danger
+from prsm_core.permissions.danger.folders import flow_danger, folder_danger, place_of
 from prsm_core.permissions.danger.git import git_danger
 from prsm_core.permissions.danger.git_places import git_place_danger, taken_danger
 from prsm_core.permissions.danger.migrations import migration_danger
@@ -49,21 +51,29 @@ _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/")  # noqa: S108 - where others may pu
 _SYSTEM = re.compile(r"/(?:usr/local/|usr/)?s?bin/[^/]+")
 
 
-def script_danger(script: Script, place: Place | None) -> tuple[str, Command | None] | None:
+def script_danger(
+    script: Script, place: Place | None, text: str = ""
+) -> tuple[str, Command | None] | None:
     """Return why a text is dangerous and which of its commands makes it so, None if it is not.
 
-    What cannot be told counts as dangerous.
+    What cannot be told counts as dangerous. `text` is what was read, if it is at hand.
     """
+    where = None if place is None else place_of(script, place, text)
     for command in script.commands:
-        reason = command_danger(command, place)
+        reason = command_danger(command, place, where)
         if reason is not None:
             return reason, command
     reason = _whole_danger(script)
+    if reason is None and where is not None:
+        reason = flow_danger(script, where, text)
     return None if reason is None else (reason, None)
 
 
-def command_danger(command: Command, place: Place | None) -> str | None:
-    """Return why a simple command is dangerous, None if it is not."""
+def command_danger(command: Command, place: Place | None, where: Place | None = None) -> str | None:
+    """Return why a simple command is dangerous, None if it is not.
+
+    `where` is the place that it reads folders in, if that is known better.
+    """
     name = command.name
     if command.words and not name:
         return "the name of its program is only known when it runs"
@@ -79,7 +89,10 @@ def command_danger(command: Command, place: Place | None) -> str | None:
         reason = reason or git_place_danger(command, place)
     reason = reason or taken_danger(command, place)
     reason = reason or fetch_danger(command) or migration_danger(command) or sending_danger(command)
-    return reason or code_danger(command) or place_danger(command, place)
+    reason = reason or code_danger(command) or place_danger(command, place)
+    if reason is not None or place is None:
+        return reason
+    return folder_danger(command, where or place)
 
 
 def _disguise(command: Command, name: str) -> str | None:

@@ -160,12 +160,26 @@ def is_read_only_git(arguments: Sequence[Word], place: Place) -> bool:
     if not words or any(_RUNS_GPG.search(word.text) for word in words):
         return False
     name, rest = words[0].text, words[1:]
+    if shows_untracked([word.text for word in words]):
+        return False
     if name in _LOOKING:
         return parse(rest, _LOOKING[name], place, revisions=True) is not None
     if not all(word.exact for word in words):
         return False
     check = _SPECIAL.get(name)
     return check is not None and check(rest, place)
+
+
+# What git did not know is the third parent of a stash.
+_THIRD_PARENT = re.compile(r"(?:^|[^\w-])stash(?:@\{[^}]{0,40}\})?[~^\d]{0,40}\^(?:3|\{?/|[@!])")
+_WITH_UNTRACKED = re.compile(r"--(?:inc|on)[a-z-]*|-[a-zA-Z]*u[a-zA-Z]*")
+
+
+def shows_untracked(texts: Sequence[str]) -> bool:
+    """Return whether a subcommand of git shows files of a stash that it did not know before."""
+    if list(texts[:2]) == ["stash", "show"] and any(map(_WITH_UNTRACKED.fullmatch, texts[2:])):
+        return True
+    return any(map(_THIRD_PARENT.search, texts))
 
 
 _HARMLESS_SETTING = re.compile(

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.patterns import UntoldError, part_of
-from prsm_core.permissions.tree import Reach
+from prsm_core.permissions.tree import Reach, alternatives
 from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from prsm_core.permissions.safe.options import Parsed
     from prsm_core.shell.words import Word
 
-_ALTERNATIVES = re.compile(r"([^{}]*)\{([^{}/\[\]\\]+)\}([^{}]*)")
 _LITERAL = re.compile(r"[A-Za-z0-9_.-]+")
 _INCLUDES = frozenset({"--include", "--exclude"})
 _GLOBS = frozenset({"-g", "--glob", "--iglob"})
@@ -40,10 +39,13 @@ def grep_reach(parsed: Parsed) -> Reach | None:
     # A file that no pattern matches is read unless the first of them is to include.
     includes = chosen if chosen and chosen[0][0] == "--include" else []
     skips = (value for option, value in parsed.values if option == "--exclude-dir")
+    excludes = [value.text for option, value in chosen if option == "--exclude"]
     return Reach(
         follows=follows,
         narrow=_parts(value.text for option, value in includes if option == "--include") or (),
         skips=frozenset(value.text for value in skips if _is_literal(value)),
+        # Where both are given the last that matches counts.
+        leaves_out=() if len(excludes) < len(chosen) else _parts(excludes) or (),
     )
 
 
@@ -105,15 +107,6 @@ def _last_of(word: Word) -> str:
 def _parts(patterns: Iterable[str]) -> tuple[Part, ...] | None:
     """Return patterns for names, read; None where one of them cannot be told."""
     try:
-        return tuple(part_of(each) for text in patterns for each in _alternatives(text))
+        return tuple(part_of(each) for text in patterns for each in alternatives(text))
     except UntoldError:
         return None
-
-
-def _alternatives(text: str) -> list[str]:
-    match = _ALTERNATIVES.fullmatch(text)
-    if match is None:
-        if "{" in text:
-            raise UntoldError("the braces in the pattern cannot be told")
-        return [text]
-    return [f"{match[1]}{each}{match[3]}" for each in match[2].split(",")]

@@ -66,7 +66,16 @@ _SEPARATOR = re.compile(r"[/:=,@]")
 # What a pattern must not match, lest the shell fills in one of the above.
 _EXAMPLES = (
     *sorted(_SECRET | _SECRET_FILE),
-    *(".env.local", "prod.env", "key.pem", "server.key", "id_rsa", ".bash_history", "credentials"),
+    *(
+        ".env.local",
+        "prod.env",
+        "key.pem",
+        "server.key",
+        "id_rsa",
+        ".bash_history",
+        ".zsh_history",
+        "credentials",
+    ),
 )
 # A name is looked at closely only if it begins or ends so.
 _BEGINNINGS = (

@@ -67,8 +67,8 @@ def values_of(words: Sequence[Word]) -> Iterator[Word]:
     """Yield what of words may be a path: operands, and values that stand in an option."""
     for word in words:
         text = word.text
-        _, equals, value = text.partition("=")
-        if equals and value:
+        name, equals, value = text.partition("=")
+        if equals and value and not name.startswith("--exclude"):
             yield word.told(value)
         if text[:1] != "-":
             yield word

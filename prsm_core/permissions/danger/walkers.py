@@ -50,13 +50,13 @@ _SERVERS = word_set(
     " simple-http-server static-web-server sws basic-http-server sfz webfsd thttpd mini_httpd"
     " althttpd boa merecat devd algernon gohttpserver goshs filebrowser ran httplz woof qrcp droopy"
     " servefile twist twistd ghttpd gatling busybox-httpd fileserver goftp pure-ftpd uftpd"
-    " bftpd ftpd tftpd in.tftpd atftpd httpd lighttpd wishful svnserve ufw-httpd tiny-httpd ttyd-fs"
+    " bftpd ftpd tftpd in.tftpd atftpd httpd wishful svnserve ufw-httpd tiny-httpd ttyd-fs"
     " weborf webfs httpuploader http-file-server bozohttpd copyparty rejetto rubyhttpd"
 )
 # What they serve stands in a configuration, of the machine or of their own.
 _CONFIGURED = word_set(
-    "nginx apache2 apachectl apache2ctl httpd2 h2o vsftpd proftpd smbd nmbd samba nfsd rpc.nfsd"
-    " exportfs unfsd ganesha.nfsd sshd dropbear minidlnad sftp-server rsyncd openresty tengine"
+    "nginx lighttpd apache2 apachectl apache2ctl httpd2 h2o vsftpd proftpd smbd nmbd samba nfsd"
+    " rpc.nfsd exportfs unfsd ganesha.nfsd sshd dropbear minidlnad sftp-server rsyncd openresty tengine"
     " angie varnishd haproxy-static"
 )
 _CHECKS_ONLY = word_set("-t -v -V -T -h --version --help --test configtest -S -M -l -L")

@@ -56,7 +56,8 @@ _SERVERS = word_set(
 # What they serve stands in a configuration, of the machine or of their own.
 _CONFIGURED = word_set(
     "nginx lighttpd apache2 apachectl apache2ctl httpd2 h2o vsftpd proftpd smbd nmbd samba nfsd"
-    " rpc.nfsd exportfs unfsd ganesha.nfsd sshd dropbear minidlnad sftp-server rsyncd openresty tengine"
+    " rpc.nfsd exportfs unfsd ganesha.nfsd sshd dropbear minidlnad sftp-server"
+    " rsyncd openresty tengine"
     " angie varnishd haproxy-static"
 )
 _CHECKS_ONLY = word_set("-t -v -V -T -h --version --help --test configtest -S -M -l -L")

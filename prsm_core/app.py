@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import ledger_path, private_dir
 from prsm_core.config.own_rules import OwnRules
-from prsm_core.config.paths import SkillPlaces, user_home
+from prsm_core.config.paths import SkillPlaces, user_home, written_path
 from prsm_core.config.policy_file import read_policy
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.agents import AgentRole
@@ -235,6 +235,7 @@ def _build_broker(
         orchestration=tools.names,
         policy=read_policy(paths, snapshot),
         own=partial(_own_state, settings, plugins),
+        written=written_path(paths),
         now=clock.now,
     )
 

@@ -43,7 +43,9 @@ def opened(tmp_path, behaviours):
     workspace.mkdir()
 
     @asynccontextmanager
-    async def open_it(*, interactive=False, settings=None, with_tools=False, **options):
+    async def open_it(
+        *, interactive=False, settings=None, with_tools=False, trusted=False, **options
+    ):
         found = [("script", "tests.scripted_plugin"), ("tools", "tests.tool_plugin")]
         plugins = PluginManager.load(
             environ={}, builtins=[*BUILTINS, *found[: 2 if with_tools else 1]], entry_points=[]
@@ -57,7 +59,12 @@ def opened(tmp_path, behaviours):
         plugins = with_settings(plugins, all_settings)
         async with asyncio.timeout(DEADLINE):
             async with open_app(
-                run_options, all_settings, plugins, paths=paths, frontend=frontend
+                run_options,
+                all_settings,
+                plugins,
+                paths=paths,
+                frontend=frontend,
+                trusted=trusted,
             ) as app:
                 yield app
 
@@ -189,6 +196,35 @@ async def test_a_person_decides_and_always_holds_for_the_subtree(opened, behavio
     assert isinstance(verdicts["a"], Allow)
     assert isinstance(verdicts["b"], Allow)
     assert isinstance(verdicts["c"], Deny)
+
+
+@pytest.mark.requirement("E23")
+async def test_what_an_agent_wrote_of_the_environment_counts_in_later_sessions(
+    opened, behaviours, tmp_path
+):
+    program = ".venv/bin/pytest"
+    (tmp_path / "workspace" / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / "workspace" / program).touch()
+    verdicts = []
+
+    async def master(agent):
+        await agent.call("spawn_child", prompt="x", name="worker", wait=True)
+        await agent.complete()
+
+    async def check(agent):
+        verdicts.append(type(await agent.host.authorize(shell(agent, program))))
+        await agent.complete()
+
+    async def edit(agent):
+        request = PermissionRequest(agent_id=agent.id, tool="Write", paths=(program,))
+        verdicts.append(type(await agent.host.authorize(request)))
+        await agent.complete()
+
+    for worker, on_ask in ((check, "deny"), (edit, "deny"), (edit, "allow"), (check, "deny")):
+        behaviours.update(master=master, worker=worker)
+        async with opened(trusted=True, on_ask=on_ask) as app:
+            await (await app.start_run("x")).result()
+    assert verdicts == [Allow, Deny, Allow, Deny]
 
 
 async def test_a_question_is_answered_through_the_application(opened, behaviours):

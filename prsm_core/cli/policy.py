@@ -225,11 +225,13 @@ def _mode(name: str) -> PermissionMode:
 
 def _store(setup: Setup) -> CommandPolicyStore:
     from prsm_core.cli.judging import own_state_of
+    from prsm_core.config.paths import written_path
     from prsm_core.config.policy_file import read_policy
     from prsm_core.permissions import build_policy
 
     rules = read_policy(setup.paths, setup.snapshot)
-    return build_policy(setup.settings.permissions, rules, partial(own_state_of, setup))
+    own, written = partial(own_state_of, setup), written_path(setup.paths)
+    return build_policy(setup.settings.permissions, rules, own, written)
 
 
 def _given_store(given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicyStore:

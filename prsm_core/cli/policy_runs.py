@@ -115,13 +115,15 @@ def _loaded(
 
 def _policy(setup: Setup, other: Path | None) -> CommandPolicyStore:
     from prsm_core.cli.judging import own_state_of
+    from prsm_core.config.paths import written_path
     from prsm_core.config.policy_file import read_policy
     from prsm_core.permissions import build_policy
 
     policy = read_policy(setup.paths, setup.snapshot, user=other)
     if other is not None and policy.problems:
         raise click.UsageError("; ".join(policy.problems))
-    return build_policy(setup.settings.permissions, policy, partial(own_state_of, setup))
+    own, written = partial(own_state_of, setup), written_path(setup.paths)
+    return build_policy(setup.settings.permissions, policy, own, written)
 
 
 def _counts(rows: Iterable[Replayed]) -> dict[str, dict[str, int]]:

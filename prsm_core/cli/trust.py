@@ -61,8 +61,10 @@ def _agrees(folder: str) -> bool:
 
 def _lines(found: Review, paths: Paths) -> Iterator[str]:
     """Yield what a person should know before trusting, without control characters."""
+    from prsm_core.config.paths import written_path
     from prsm_core.kit.text import escape_exact
     from prsm_core.permissions import Redactor
+    from prsm_core.permissions.written import Written
 
     redact = Redactor(()).text
     if found.snapshot.is_empty:
@@ -75,6 +77,9 @@ def _lines(found: Review, paths: Paths) -> Iterator[str]:
             yield escape_exact(f"{_mark(effect, found)}{redact(effect.text)}")
     yield "project checks that run without asking:"
     yield from (f"{SAME}{line}" for line in project_checks())
+    if written := Written(written_path(paths)).names():
+        yield "what agents may have written of what these run, and you would trust as it is now:"
+        yield from (f"{SAME}{name}" for name in written)
 
 
 def project_checks() -> Sequence[str]:

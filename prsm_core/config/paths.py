@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import stat
@@ -119,6 +120,12 @@ def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
 def ledger_path(paths: Paths, identity: str) -> Path:
     """Return the ledger of a repository, by the `key` of its identity."""
     return paths.data / "ledgers" / identity / "ledger.db"
+
+
+def written_path(paths: Paths) -> Path:
+    """Return where it stands what agents may have written of the project's environment."""
+    name = hashlib.sha256(os.fsencode(paths.workspace)).hexdigest()[:32]
+    return paths.data / "written" / name
 
 
 def user_home() -> str | None:

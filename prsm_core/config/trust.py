@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from prsm_core.config.atomic import replace_file
-from prsm_core.config.paths import cannot_be_read, private_dir
+from prsm_core.config.paths import cannot_be_read, private_dir, written_path
 from prsm_core.config.snapshot import MAX_BYTES, MAX_DEPTH, MAX_FILES, Scope, take_snapshot
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
@@ -133,6 +133,8 @@ def trust(paths: Paths, snapshot: Snapshot | None = None) -> str:
     if snapshot is None:
         snapshot = take_snapshot(paths.workspace)
     with _telling(paths), locked(paths):
+        # The person has been told what agents may have written, and trusts it as it is now.
+        written_path(paths).unlink(missing_ok=True)
         return _remember(paths, snapshot)
 
 

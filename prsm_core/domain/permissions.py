@@ -27,8 +27,12 @@ RULE_ANSWERS: Mapping[str, tuple[str, bool]] = MappingProxyType(
 ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
 # Rules that are no first words but stand for a class of commands; they only allow.
 LOOK_UPS = "@look-ups"
+BUILDS = "@builds"
 RULE_CLASSES: Mapping[str, str] = MappingProxyType(
-    {LOOK_UPS: "looks things up at a service and changes nothing"}
+    {
+        LOOK_UPS: "looks things up at a service and changes nothing",
+        BUILDS: "builds a project that you trust: npm run build, cargo build, go build, make …",
+    }
 )
 
 
@@ -71,8 +75,9 @@ class Ask(Labelled, frozen=True, eq=False):
     allow_rules: tuple[tuple[str, ...], ...] = ()
     deny_rules: tuple[tuple[str, ...], ...] = ()
     check: str | None = None
+    hint: str | None = None
 
-    _labels: ClassVar[frozenset[str]] = frozenset({"check"})
+    _labels: ClassVar[frozenset[str]] = frozenset({"check", "hint"})
 
 
 class Deny(Labelled, frozen=True, eq=False):

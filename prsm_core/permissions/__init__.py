@@ -7,7 +7,7 @@ command_setting  … what it depends on beside the text
 rules            how rules are compared with commands
 allowed_by_rule  which commands a rule to allow covers
 extent           … which words behind the rule's
-lookups          the class of what services tell
+lookups, builds  the classes of what services tell, and of what builds the project
 safe             commands that need no rule
 danger           commands that are always asked about
 understood       programs whose arguments are understood
@@ -22,6 +22,7 @@ grants           what was allowed "always"
 edits, before    what an edit would change; what its file held before; `changes` as lines
 names            names of secrets
 paths            where a command may read and write
+written          what agents may have written of the project's environment
 own_state        what is PRSM's own; `trespass` whether a command or a tool leads there
 within           whether a path is below a folder
 patterns, tree   what patterns stand for; what lies below a folder, kept
@@ -51,6 +52,7 @@ from prsm_core.permissions.results import Outcome, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
 
     from prsm_core.config.policy_file import Policy
     from prsm_core.config.schema import PermissionSettings
@@ -86,6 +88,7 @@ def build_broker(
     policy: Policy | None = None,
     store: CommandPolicyStore | None = None,
     own: Callable[[], OwnState] | None = None,
+    written: Path | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> PermissionBroker:
     """Return the broker of a session on a workspace.
@@ -100,12 +103,13 @@ def build_broker(
         store: The rules on commands, instead of those of `settings` and `policy`.
         own: Returns PRSM's own state; by default where the environment has it, without what
             plugins say of it.
+        written: Keeps what agents may have written of the project's environment.
         now: Monotonic seconds.
     """
     names = frozenset(orchestration)
     known = names | {f"{prefix}{name}" for prefix in _PREFIXES for name in names}
     return PermissionBroker(
-        partial(build_policy, settings, policy, own) if store is None else lambda: store,
+        partial(build_policy, settings, policy, own, written) if store is None else lambda: store,
         checks=checks.values(),
         trusted_checks=settings.trusted,
         tool_rules=settings.tools,
@@ -121,13 +125,17 @@ def build_policy(
     settings: PermissionSettings,
     policy: Policy | None,
     own: Callable[[], OwnState] | None = None,
+    written: Path | None = None,
 ) -> CommandPolicyStore:
     """Return the command policy of the settings and of the policy files."""
     from prsm_core.permissions.policy import CommandPolicyStore
+    from prsm_core.permissions.written import Written
 
-    state = None if own is None else own()
+    state, noted = None if own is None else own(), Written(written)
     if policy is None:
-        return CommandPolicyStore(settings.allow, settings.ask, settings.deny, own=state)
+        return CommandPolicyStore(
+            settings.allow, settings.ask, settings.deny, own=state, written=noted
+        )
     return CommandPolicyStore(
         (*settings.allow, *policy.words("allow", "user")),
         (*settings.ask, *policy.words("ask")),
@@ -135,6 +143,7 @@ def build_policy(
         workspace_allow=policy.words("allow", "workspace"),
         broken=policy.problems[0] if policy.incomplete else None,
         own=state,
+        written=noted,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.permissions import LOOK_UPS, RULE_CLASSES
+from prsm_core.domain.permissions import BUILDS, LOOK_UPS, RULE_CLASSES
+from prsm_core.permissions.builds import is_build
 from prsm_core.permissions.danger import command_danger
 from prsm_core.permissions.extent import is_more_to_do, stays_near
 from prsm_core.permissions.lookups import is_lookup
@@ -12,9 +13,16 @@ from prsm_core.permissions.safe import program_name, sets_only_harmless
 from prsm_core.shell.find_nested import find_nested
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from prsm_core.permissions.paths import Place
     from prsm_core.permissions.rules import Rule
     from prsm_core.shell import Command
+
+_CLASSES: Mapping[Rule, Callable[[Command, Place], bool]] = {
+    (LOOK_UPS,): is_lookup,
+    (BUILDS,): is_build,
+}
 
 
 def is_allowed_by(rule: Rule, command: Command, place: Place) -> bool:
@@ -24,7 +32,8 @@ def is_allowed_by(rule: Rule, command: Command, place: Place) -> bool:
     no further than the program itself.
     """
     if rule[0] in RULE_CLASSES:
-        return rule == (LOOK_UPS,) and is_lookup(command, place)
+        judge = _CLASSES.get(rule)
+        return judge is not None and judge(command, place)
     size = len(rule)
     words = command.words
     if command.texts[:size] != rule or not all(word.known for word in words[:size]):

@@ -178,6 +178,8 @@ class PermissionBroker:
             self._guard.denied(agent_id, shell)
         elif isinstance(verdict, Allow) and self._may_change(request.tool):
             self._guard.changed(_trees(_paths(request), request.cwd, context.workspace))
+        if isinstance(verdict, Allow):
+            self._note_written(request, context)
 
     def mark(self) -> int:
         """Return the number of now, for `ended`."""
@@ -195,10 +197,24 @@ class PermissionBroker:
         An outcome None was not told; what ran unasked began after the mark `since`.
         """
         shell = _shell(request, context)
+        if outcome != DENIED:  # some vendors tell only now of what they did not ask about
+            self._note_written(request, context)
         if shell is not None and context.active:
             self._guard.ended(request.agent_id, shell, outcome, since=since)
         elif outcome != DENIED and (shell is not None or self._may_change(request.tool)):
             self._guard.changed(_trees(_paths(request), request.cwd, context.workspace))
+
+    def _note_written(self, request: PermissionRequest, context: PermissionContext) -> None:
+        """Take note of what an agent may write of the project's environment."""
+        command = _command(request)
+        if command is not None:
+            self._policy.note_command(command, _setting(request, context))
+        elif self._may_change(request.tool) and (paths := tuple(_paths(request))):
+            from prsm_core.permissions.paths import written_names  # with the first: see the room
+
+            where = (request.cwd, context.workspace)
+            if names := {name for path in paths for name in written_names(path, *where)}:
+                self._policy.note_edits(names)
 
     def changed_by_hand(self, cwd: str, workspace: str) -> None:
         """Take note that a person may have changed files around a folder of an agent."""

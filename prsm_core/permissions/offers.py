@@ -11,8 +11,9 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.permissions import LOOK_UPS
+from prsm_core.domain.permissions import BUILDS, LOOK_UPS
 from prsm_core.permissions.allowed_by_rule import is_allowed_by
+from prsm_core.permissions.builds import is_build
 from prsm_core.permissions.danger import command_danger
 from prsm_core.permissions.lookups import is_lookup
 from prsm_core.permissions.rules import MAX_RULE
@@ -106,6 +107,8 @@ def allow_rule(part: Command, place: Place) -> Rule | None:
     """Return the rule that allows the class of a command, None where no rule covers it."""
     if is_lookup(part, place):
         return (LOOK_UPS,)
+    if is_build(part, place):
+        return (BUILDS,)
     words = part.texts
     size = None if command_danger(part, place) is not None else _class_size(words)
     if size is None and (part.piped or part.reads):

@@ -22,10 +22,11 @@ from prsm_core.permissions.own_state import own_state
 from prsm_core.permissions.patterns import Sight, UntoldError, expand
 from prsm_core.permissions.tree import Bounds, Trees
 from prsm_core.permissions.within import is_within
+from prsm_core.permissions.written import Written, environment_part, names_of
 from prsm_core.shell.words import Found, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from prsm_core.permissions.own_state import OwnState
     from prsm_core.permissions.patterns import Hit
@@ -40,6 +41,9 @@ MAX_ENTRIES = 5_000  # of folders that one decision looks through for the names 
 MAX_LOOKS = 3_000  # at the file system for one decision; nothing is ordinary after that
 
 
+_NOTHING_WRITTEN = Written()
+
+
 def why_not_write(path: str, cwd: str, workspace: str) -> str | None:
     """Return why a file tool may not write to a path without asking, None if it may.
 
@@ -50,8 +54,11 @@ def why_not_write(path: str, cwd: str, workspace: str) -> str | None:
         return f"{path!r} is not a path below the folder"
     folder = os.path.realpath(Path(workspace, cwd))
     for resolved in _meanings(path, folder):
-        if (part := protected_part(_below(resolved, workspace, folder))) is not None:
+        below = _below(resolved, workspace, folder)
+        if (part := protected_part(below)) is not None:
             return f"{part} is protected"
+        if (part := environment_part(below)) is not None:
+            return f"{part} holds programs of the project's environment"
         if not is_within(resolved, folder):
             return f"{resolved} is outside {folder}"
     return None
@@ -113,6 +120,13 @@ def why_not_read(path: str, cwd: str, workspace: str, own: OwnState | None = Non
     return None
 
 
+def written_names(path: str, cwd: str, workspace: str) -> set[str]:
+    """Return by which names of the project's environment a file counts as written."""
+    folder = os.path.realpath(Path(workspace, cwd))
+    below = (_below(each, workspace, folder) for each in _meanings(path, folder))
+    return {name for each in below for name in names_of(each)}
+
+
 def _meanings(path: str, folder: str) -> tuple[str, str]:
     absolute = Path(folder, path)
     return os.path.normpath(absolute), os.path.realpath(absolute)
@@ -133,6 +147,8 @@ class _Looks:
     workspace: str
     trees: Trees
     own: OwnState | None = None
+    written: Written = field(default=_NOTHING_WRITTEN)
+    trusted: bool = False
     left: int = MAX_LOOKS
     root: str | None = None
     sight: Sight = field(default_factory=Sight)
@@ -164,13 +180,23 @@ class Place:
 
     @classmethod
     def of(
-        cls, cwd: str, workspace: str, trees: Trees | None = None, own: OwnState | None = None
+        cls,
+        cwd: str,
+        workspace: str,
+        trees: Trees | None = None,
+        own: OwnState | None = None,
+        written: Written | None = None,
+        *,
+        trusted: bool = False,
     ) -> Place | None:
         """Return the place of a command, None when it runs outside the workspace.
 
-        `trees` are the indexes that are kept between decisions, `own` is PRSM's own state.
+        `trees` are the indexes that are kept between decisions, `own` is PRSM's own state,
+        `written` what agents may have written of the project's environment.
         """
-        looks = _Looks(workspace, trees or Trees(), own)
+        looks = _Looks(
+            workspace, trees or Trees(), own, written or _NOTHING_WRITTEN, trusted=trusted
+        )
         if cwd in {workspace, ".", ""}:
             return cls(looks)
         try:
@@ -188,6 +214,11 @@ class Place:
     def root(self) -> str:
         """The workspace, resolved."""
         return self.looks.resolved()
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the user trusts the workspace."""
+        return self.looks.trusted
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -244,6 +275,21 @@ class Place:
         """Return whether an argument is the full path of what PRSM hands to agents."""
         own, text = self.looks.own, os.path.normpath(word.text)
         return own is not None and word.known and own.is_handed(text)
+
+    def was_written(self, names: Iterable[str]) -> bool:
+        """Return whether an agent may have written one of these of the project's environment."""
+        return self.looks.written.has_any(names)
+
+    def has_one_of(self, word: Word, names: Iterable[str]) -> bool:
+        """Return whether an argument is a folder of the workspace in which a file has this name."""
+        return (
+            word.known
+            and self.is_ordinary(word)
+            and all(
+                any(Path(folder, word.text, name).is_file() for name in names)
+                for folder in self.folders
+            )
+        )
 
     def is_writable(self, word: Word) -> bool:
         """Return whether an argument may be written: ordinary and not protected."""

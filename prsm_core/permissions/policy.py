@@ -7,12 +7,23 @@ ways that can be followed. What cannot be told is never allowed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace as replace_fields
+
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.permissions import ASK_OPTIONS, LOOK_UPS, Allow, Ask, Deny
+from prsm_core.domain.permissions import (
+    ASK_OPTIONS,
+    BUILDS,
+    LOOK_UPS,
+    RULE_CLASSES,
+    Allow,
+    Ask,
+    Deny,
+)
 from prsm_core.permissions.allowed_by_rule import is_allowed_by
+from prsm_core.permissions.builds import are_builds
 from prsm_core.permissions.command_setting import (
     MAX_PART,
     CommandSetting,
@@ -34,12 +45,15 @@ from prsm_core.permissions.rules import (
     rule_words,
 )
 from prsm_core.permissions.safe import all_acceptable, is_safe, is_safe_text
+from prsm_core.permissions.safe.checks import check_named
 from prsm_core.permissions.staying import stays_inside
 from prsm_core.permissions.tree import Trees
 from prsm_core.permissions.trespass import why_not_command
 from prsm_core.permissions.understood import code_of_unknown_program, is_understood
+from prsm_core.permissions.written import Written, may_name
 from prsm_core.shell import read_script
 from prsm_core.shell.may_contain import may_contain
+from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -52,6 +66,11 @@ if TYPE_CHECKING:
 MAX_COMPOSED = 4_000  # characters; what a longer text does is not followed
 MAX_WORDS = 500  # a longer text is not plain
 _LOOKS_UP = f"it looks things up at a service; the rule allow {LOOK_UPS} is about all that do"
+_BUILDS = f"it builds the project; the rule allow {BUILDS} is about what {RULE_CLASSES[BUILDS]}"
+_TRUST_ENDS_IT = "the project's own checks run unasked in a workspace that you trust: prsm trust"
+_RULE_ENDS_IT = "a rule for this project (p) ends such questions"
+# What only the structure of a text tells of: what comes in, or where it goes on.
+_BY_STRUCTURE = word_set("xargs : true false break continue exit")
 ONCE = ("once", "deny")  # where the same question must come again next time
 
 
@@ -69,7 +88,8 @@ class CommandPolicyStore:
     A rule is the first words of a command. `workspace_allow` holds only where the user trusts the
     workspace it came from; ask and deny rules of an untrusted workspace are rules like any other.
     `broken` says why not all rules to ask and to deny could be read: then nothing but safe
-    commands is allowed. `own` is PRSM's own state, by default where the environment has it.
+    commands is allowed. `own` is PRSM's own state, by default where the environment has it,
+    `written` what agents may have written of the project's environment.
     """
 
     def __init__(
@@ -81,6 +101,7 @@ class CommandPolicyStore:
         workspace_allow: Iterable[str | Sequence[str]] = (),
         broken: str | None = None,
         own: OwnState | None = None,
+        written: Written | None = None,
     ) -> None:
         self._allow = tuple(map(rule_words, allow))
         self._workspace_allow = tuple(map(rule_words, workspace_allow))
@@ -89,6 +110,7 @@ class CommandPolicyStore:
         self._broken = broken
         self._own = own_state() if own is None else own
         self._trees = Trees()
+        self._written = Written() if written is None else written
 
     def decide(self, command: str, setting: CommandSetting) -> Verdict:
         """Return the verdict on a command by the policy alone."""
@@ -129,17 +151,29 @@ class CommandPolicyStore:
             verdict = Allow(f"the rule allow {rule!r} covers it")
             return Judgement(verdict=verdict, rule=f"allow {rule}")
         judgement = _by_mode(command, script, place, setting)
-        is_asked = isinstance(judgement.verdict, Ask)
-        if is_asked and are_lookups(self.open_parts(command, setting)):
-            return Judgement(verdict=Ask(_LOOKS_UP, ASK_OPTIONS))
+        if isinstance(judgement.verdict, Ask):
+            reason = _class_of(self.open_parts(command, setting))
+            return judgement if reason is None else Judgement(verdict=Ask(reason, ASK_OPTIONS))
         return judgement
 
     def offered(self, command: str, setting: CommandSetting) -> Verdict:
-        """Return the verdict on a command; an Ask comes with the rules that its answers make."""
+        """Return the verdict on a command; an Ask comes with the rules that its answers make.
+
+        Where it is about a check of the project, it tells what ends such questions.
+        """
         verdict = self.decide(command, setting)
         if not isinstance(verdict, Ask):
             return verdict
-        return with_rules(verdict, self.open_parts(command, setting))
+        parts = self.open_parts(command, setting)
+        asked = with_rules(verdict, parts)
+        if not setting.trusted and self.safe(command, replace_fields(setting, trusted=True)):
+            return replace_fields(asked, hint=_TRUST_ENDS_IT)
+        # A rule with options is one for these words alone.
+        are_broad = all(word[:1] != "-" for rule in asked.allow_rules for word in rule)
+        are_checks = all(check_named(part.texts) for part, _ in parts)
+        if asked.allow_rules and are_broad and are_checks:
+            return replace_fields(asked, hint=_RULE_ENDS_IT)
+        return asked
 
     def denied(self, command: str) -> Deny | None:
         """Return a Deny when a deny rule matches a command anywhere in the text."""
@@ -196,6 +230,22 @@ class CommandPolicyStore:
         place = self._place(setting)
         return tuple(found) if every_part(read_script(command), place, note) else ()
 
+    def note_edits(self, names: Iterable[str]) -> None:
+        """Take note of what an agent writes of the project's environment, by its names."""
+        self._written.note(names)
+
+    def note_command(self, command: str, setting: CommandSetting) -> None:
+        """Take note of a command that was let through: what of the environment it may write."""
+        if not may_name(command) or self.safe(command, setting):
+            return
+        script, place = read_script(command), self._place(setting)
+        parts: list[Command] = []
+        for part in script.commands:
+            only_reads = place is not None and not part.piped and _only_reads(part, place)
+            parts.append(replace(part, words=part.words[:1], feeds=()) if only_reads else part)
+        is_unasked = setting.mode is PermissionMode.BYPASS
+        self._written.note_command(script, command, parts, setting.workspace, unasked=is_unasked)
+
     def told(self) -> list[dict[str, Any]]:
         """Return the rules as JSON values, the strongest first; `layer` is own or workspace.
 
@@ -223,7 +273,14 @@ class CommandPolicyStore:
             rules.setdefault(program, []).extend(new)
 
     def _place(self, setting: CommandSetting) -> Place | None:
-        return Place.of(setting.cwd, setting.workspace, self._trees, self._own)
+        return Place.of(
+            setting.cwd,
+            setting.workspace,
+            self._trees,
+            self._own,
+            self._written,
+            trusted=setting.trusted,
+        )
 
     def _trespass(self, command: str, script: Script, setting: CommandSetting) -> Trespass | None:
         return why_not_command(command, script, (folder_of(setting),), self._own)
@@ -309,6 +366,18 @@ def _found(rules: Rules, script: Script) -> _Finding | None:
     return best
 
 
+def _class_of(parts: Sequence[tuple[Command, Place]]) -> str | None:
+    """Return why it is asked about parts that one class of commands covers, None without one."""
+    if are_lookups(parts):
+        return _LOOKS_UP
+    return _BUILDS if are_builds(parts) else None
+
+
+def _only_reads(part: Command, place: Place) -> bool:
+    """Return whether a command does no more than read, but for where its output goes."""
+    return bool(part.words) and is_safe(replace(part, writes=(), feeds=()), place, trusted=False)
+
+
 def _by_mode(text: str, script: Script, place: Place | None, setting: CommandSetting) -> Judgement:
     danger = script_danger(script, place, text)
     if danger is not None:
@@ -335,6 +404,8 @@ def _is_safe(text: str, script: Script, place: Place | None, setting: CommandSet
         return False
     if script.evaluates or script.opaque:
         return False
+    if script.plain and script.own == 1 and script.commands[0].texts[0] not in _BY_STRUCTURE:
+        return False  # one plain command has no other structure than itself
     return is_safe_text(script.text or text, script.own, place, trusted=trusted)
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.permissions import LOOK_UPS, Allow, Ask
+from prsm_core.domain.permissions import RULE_CLASSES, Allow, Ask
 from prsm_core.permissions.allowed_by_rule import is_allowed_by
+from prsm_core.permissions.builds import are_builds
 from prsm_core.permissions.command_setting import CommandSetting
 from prsm_core.permissions.danger import command_danger, script_danger
 from prsm_core.permissions.lookups import are_lookups
@@ -188,11 +189,12 @@ def _rules(
     setting = _setting(recorded, trusted)
     parts = policy.open_parts(recorded.command, setting)
     place = Place.of(setting.cwd, setting.workspace)
-    if not are_lookups(parts) and script_danger(read_script(recorded.command), place) is not None:
+    is_of_class = are_lookups(parts) or are_builds(parts)
+    if not is_of_class and script_danger(read_script(recorded.command), place) is not None:
         return
     for part, where in parts:
         rule = allow_rule(part, where)
-        if rule == (LOOK_UPS,) or (rule and command_danger(part, where) is None):
+        if rule and (rule[0] in RULE_CLASSES or command_danger(part, where) is None):
             yield rule
 
 

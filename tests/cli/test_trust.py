@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from prsm_core.config import resolve_paths
+from prsm_core.config.paths import written_path
+from prsm_core.permissions.written import Written
 
 pytestmark = pytest.mark.usefixtures("puppets")
 
@@ -217,3 +222,19 @@ def test_a_workspace_without_configuration_is_trusted_for_its_project_checks(prs
     again = prsm("policy", "check", "pytest -q")
     assert (asked.code, allowed.code, again.code) == (4, 0, 4)
     assert "+ " in prsm("trust").out
+
+
+@pytest.mark.requirement("E23")
+def test_trusting_tells_what_agents_may_have_written_of_the_environment_and_forgets_it(
+    prsm, workspace
+):
+    check = ("policy", "check", ".venv/bin/pytest")
+    prsm("trust", "--yes")
+    paths = resolve_paths(workspace, os.environ)
+    assert prsm(*check).code == 0
+    Written(written_path(paths)).note({".venv"})
+    assert prsm(*check).code == 4
+    shown = prsm("trust", "--yes")
+    assert "  .venv" in shown.out.splitlines()
+    assert prsm(*check).code == 0
+    assert "  .venv" not in prsm("trust", "--yes").out.splitlines()

@@ -7,11 +7,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
-from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest, Question
+from prsm_core.domain.permissions import Allow, Answer, Ask, Deny, PermissionRequest, Question
 from prsm_core.errors import ConfigError
 from prsm_core.testing.fake_clock import FakeClock
-from tests.engine.harness import failed
+from tests.engine.harness import RuleBroker, failed
 
 
 def bash(agent, command="make it"):
@@ -437,3 +438,32 @@ async def test_an_answer_is_taken_once_it_is_in_the_ledger(opened):
         assert len(team.ledger.events("question_answered")) == 1
         assert not await team.engine.requests.give(request, "question", said)
         await running
+
+
+class Hinting(RuleBroker):
+    """A broker whose questions tell what would end such questions."""
+
+    async def decide(self, request, context):
+        verdict = await super().decide(request, context)
+        return replace(verdict, hint="trust it") if isinstance(verdict, Ask) else verdict
+
+    reconsider = decide
+
+
+@pytest.mark.requirement("U9")
+async def test_only_the_first_question_of_a_kind_tells_what_would_end_them(opened):
+    async def master(agent):
+        for command in ("make it", "make more"):
+            await agent.host.authorize(bash(agent, command))
+        await agent.complete()
+
+    async with opened(interactive=True, broker=Hinting()) as team:
+        running = team.start("do it", master=master)
+        for command in ("make it", "make more"):
+            asked = await team.seen("permission_requested", command=command)
+            request = asked.data["request"]
+            assert team.engine.requests.resolve(request, "permission", {"verdict": "deny"})
+        await running
+    first, second = team.ledger.events("permission_requested")
+    assert "trust it" in first["reason"]
+    assert second["reason"] == "make is not known"

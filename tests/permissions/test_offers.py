@@ -14,6 +14,7 @@ from prsm_core.permissions.offers import with_rules
 from prsm_core.permissions.paths import Place
 from prsm_core.shell import read_script
 from tests.permissions.judging import rows
+from tests.permissions.judging import setting as judged_in
 
 SAMPLE = [row["command"] for row in rows("commands_sample.jsonl")]
 
@@ -158,3 +159,28 @@ def test_rules_that_are_added_hold_for_the_next_decision(workspace):
         policy.add(verdict, "frob it")
         verdicts.append(type(policy.decide("frob it", here)))
     assert verdicts == [Ask, Allow, Ask, Deny]
+
+
+@pytest.mark.requirement("U9")
+@pytest.mark.parametrize(
+    ("command", "trusted", "has_hint"),
+    [
+        ("pytest -q", False, True),
+        ("cd src && npm test 2>&1 | tail", False, True),
+        (".venv/bin/pytest", False, True),
+        ("go list ./...", False, True),
+        ("mvn verify -Dx=y", True, True),
+        ("pytest --rootdir=x", True, False),
+        ("make build", False, False),
+        ("touch x", True, False),
+        ("rm x", False, False),
+        ("pytest && rm x", False, False),
+    ],
+)
+def test_a_question_about_a_check_tells_what_ends_such_questions(
+    tmp_path, command, trusted, has_hint
+):
+    (tmp_path / "src").mkdir()
+    ask = CommandPolicyStore().offered(command, judged_in(tmp_path, trusted=trusted))
+    assert isinstance(ask, Ask)
+    assert (ask.hint is not None) == has_hint

@@ -132,6 +132,7 @@ class HumanRequests:
         self._open: dict[str, _Open] = {}
         self._left: dict[str, HumanRequest] = {}  # by an earlier engine, and not waited for yet
         self._outcomes: dict[str, dict[str, Any]] = {}  # of those that have ended, newest last
+        self._is_hint_told = False
         self._attended_at = -math.inf  # when somebody last said that they are there
 
     async def settle(self) -> None:
@@ -160,7 +161,7 @@ class HumanRequests:
             "tool": request.tool,
             "command": request.command,
             "paths": list(request.paths),
-            "reason": ask.reason,
+            "reason": self._reason(ask),
             "parts": list(ask.parts),
             "options": list(options),
             "rules": self._rules.rules(ask),
@@ -175,6 +176,13 @@ class HumanRequests:
             self._stand_in(opened)
         asking = await self._ask(request_id, opened, asked)
         return (asking.answer or {}).get("verdict", "deny"), asking.by
+
+    def _reason(self, ask: Ask) -> str:
+        """Return why a person is asked; the first time also what would end such questions."""
+        if ask.hint is None or self._is_hint_told or not self._policy.interactive:
+            return ask.reason
+        self._is_hint_told = True
+        return f"{ask.reason} ({ask.hint})"
 
     async def question(
         self,

@@ -4,6 +4,9 @@ tools         programs that only look
 git           subcommands of git that only look
 repository    what git would start by a repository's configuration: gitconfig, gitkeys, gitindex
 checks        the project's own checks; `classes` which there are; `formats` what they may print
+ecosystems    … of build tools
+environment   programs that lie in the workspace, and what runs them; `packagers` in which packages
+queries       what build tools tell of a project
 versions      whose version is told by nothing else
 machine       looks at bytes, sums and the machine
 printers      scripts of sed and awk
@@ -27,9 +30,12 @@ from prsm_core.permissions.safe.carriers import carried_by_find
 from prsm_core.permissions.safe.checks import is_project_check, is_version_output
 from prsm_core.permissions.safe.compositions import is_safe_structure
 from prsm_core.permissions.safe.endless import ends_in_time, is_endless
+from prsm_core.permissions.safe.environment import is_activation
 from prsm_core.permissions.safe.git import is_read_only_git
+from prsm_core.permissions.safe.queries import is_query
 from prsm_core.permissions.safe.repository import may_start_programs
 from prsm_core.permissions.safe.tools import READ_ONLY, TAKES_UNKNOWN
+from prsm_core.permissions.written import environment_part
 from prsm_core.shell.find_nested import find_nested
 from prsm_core.shell.grammar import RefusedError
 from prsm_core.shell.structure import read_structure
@@ -47,11 +53,14 @@ _SYSTEM_FOLDER = re.compile(r"/(?:usr/local/|usr/)?s?bin/([^/]+)")
 # Only these may be set for a command; most others can make a program run another one.
 _HARMLESS_VARIABLES = word_set(
     "LANG TZ NO_COLOR FORCE_COLOR CI TERM COLUMNS LINES PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED"
+    " RUST_BACKTRACE RUST_LOG"
 )
 _VARIABLE_VALUE = re.compile(r"[A-Za-z0-9_.,@:+-]*|[A-Z][A-Za-z_]+/[A-Za-z_/]+")
+_LOG_LEVELS = re.compile(r"[A-Za-z0-9_.,:=\[\]/-]*")
 # Wrappers that change nothing but time and place of what they run.
 _TRANSPARENT = word_set("timeout time nice command")
 _MAX_WRAPPERS = 5
+_ACTIVATES = frozenset({"source", "."})
 _EXECUTES = frozenset({"-exec", "-execdir"})
 
 
@@ -65,14 +74,34 @@ def program_name(word: Word) -> str | None:
     return match[1] if match else None
 
 
-def sets_only_harmless(command: Command) -> bool:
-    """Return whether no variable is set for a command that could change what it does."""
+def sets_only_harmless(
+    command: Command, place: Place | None = None, *, trusted: bool = False
+) -> bool:
+    """Return whether no variable is set for a command that could change what it does.
+
+    Where the user trusts the workspace, Python may look for modules in its folders.
+    """
     return all(
-        (each.name in _HARMLESS_VARIABLES or each.name.startswith("LC_"))
-        and each.value.known
-        and _VARIABLE_VALUE.fullmatch(each.value.text)
+        _is_harmless(each.name, each.value)
+        or (trusted and each.name == "PYTHONPATH" and _are_inside(each.value, place))
         for each in command.assigned
     )
+
+
+def _is_harmless(name: str, value: Word) -> bool:
+    if not value.known or not (name in _HARMLESS_VARIABLES or name.startswith("LC_")):
+        return False
+    shape = _LOG_LEVELS if name == "RUST_LOG" else _VARIABLE_VALUE
+    return shape.fullmatch(value.text) is not None
+
+
+def _are_inside(value: Word, place: Place | None) -> bool:
+    """Return whether a list of folders is of the workspace's own."""
+    folders = value.text.split(":")
+    if place is None or not value.known or not all(folders):
+        return False
+    own = [value.told(folder) for folder in folders]
+    return all(place.is_ordinary(each) and not environment_part(each.text) for each in own)
 
 
 def all_acceptable(
@@ -129,8 +158,10 @@ def _is_safe(command: Command, place: Place, *, trusted: bool) -> bool:
         is_limited = is_limited or ends_in_time(command)
         command = inner
     name = program_name(command.words[0])
-    if name is None or not sets_only_harmless(command) or command.writes or command.feeds:
+    if not sets_only_harmless(command, place, trusted=trusted) or command.writes or command.feeds:
         return False
+    if name is None:
+        return trusted and command.words[0].known and _is_of_project(command.words, place)
     if not _takes_unknown(name, command):
         return False
     if not is_limited and is_endless(name, command.words[1:]):
@@ -162,7 +193,14 @@ def _is_known(name: str, command: Command, place: Place, *, trusted: bool) -> bo
         return READ_ONLY[name](arguments, place) or is_version_output(texts, place, trusted=trusted)
     if is_version_output(texts, place, trusted=trusted):
         return True
-    return trusted and name == command.texts[0] and is_project_check(command.words, place)
+    if trusted and name in _ACTIVATES and is_activation(command.words, place):
+        return True
+    return trusted and name == command.texts[0] and _is_of_project(command.words, place)
+
+
+def _is_of_project(words: Sequence[Word], place: Place) -> bool:
+    """Return whether a command runs a check of a project that is trusted, or looks at it."""
+    return is_project_check(words, place) or is_query(words, place)
 
 
 def is_reader(command: Command, place: Place) -> bool:

@@ -12,8 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.classes import MORE_CHECKS, MORE_NEEDED, PACKAGED
+from prsm_core.permissions.safe.ecosystems import BY_OPTIONS, NEEDED_OPTIONS, TASK_PROGRAMS, is_task
+from prsm_core.permissions.safe.environment import (
+    NODE,
+    RUN_SCRIPTS,
+    RUNNERS,
+    inner_check,
+    may_be_written,
+)
 from prsm_core.permissions.safe.formats import are_harmless
 from prsm_core.permissions.safe.options import Syntax, parse
+from prsm_core.permissions.safe.packagers import in_packages
 from prsm_core.permissions.safe.versions import VERSIONED, is_its_own, prints_version
 from prsm_core.permissions.within import is_within
 from prsm_core.shell.words import word_set
@@ -55,6 +64,10 @@ _BLACK = Syntax(
     flags="qvl",
     long=word_set("check diff color no-color quiet verbose fast line-length= target-version="),
 )
+_TSC = Syntax(
+    valued="p", long=word_set("noEmit strict skipLibCheck pretty project="), max_operands=0
+)
+_TSCONFIG = re.compile(r"(?:[\w.@-]+/)*tsconfig[\w.-]*\.json")
 
 # By the words that come first.
 _CHECKS: Mapping[tuple[str, ...], Syntax] = {
@@ -87,8 +100,8 @@ _CHECKS: Mapping[tuple[str, ...], Syntax] = {
     ("eslint",): Syntax(
         valued="f", long=word_set("ext= max-warnings= quiet no-color color format=")
     ),
-    ("tsc",): Syntax(long=word_set("noEmit strict skipLibCheck pretty"), max_operands=0),
-    **{words: rules for words, (_, rules) in MORE_CHECKS.items()},
+    ("tsc",): _TSC,
+    **{words: rules for words, (_, rules) in (*MORE_CHECKS.items(), *BY_OPTIONS.items())},
 }
 # Of these a check needs at least one.
 _NEEDED: Mapping[str, frozenset[str]] = {
@@ -96,8 +109,9 @@ _NEEDED: Mapping[str, frozenset[str]] = {
     "black": frozenset({"--check", "--diff"}),
     "tsc": frozenset({"--noEmit"}),
     **MORE_NEEDED,
+    **NEEDED_OPTIONS,
 }
-_CARGO = Syntax(
+CARGO = Syntax(
     flags="qv",
     valued="pjF",
     long=word_set(
@@ -114,19 +128,23 @@ _CARGO_PASSED_ON = re.compile(
 _PACKAGERS = frozenset({"npm", "yarn", "pnpm", "bun"})
 _SCRIPT = re.compile(
     r"(?:test|lint|typecheck|type-check|check-types|types|format:check|fmt:check|format-check)"
-    r"(?::(?:unit|integration|ci|all|js|ts|types|check|backend|frontend|client|server|api|node))?"
+    r"(?::(?:unit|integration|ci|all|js|ts|types|check|backend|frontend|client|server|api|node|run"
+    r"|coverage|cov|quick|web|app|ui|core|lib|packages|src|tests?|css|md|styles?))?"
 )
 # These run a script, or a program of a package, by its name alone.
 _RUN_BY_NAME = frozenset({"yarn", "pnpm"})
+_RUN = frozenset({"run", "run-script"})
 _SILENT = frozenset({"--silent", "-s"})
 _TEST_OPTION = re.compile(
     r"--(?:watch(?:All)?=false|no-watch|coverage|no-coverage|ci|run|bail|silent|verbose|runInBand"
-    r"|reporter=(?:dot|spec|verbose|default)|(?:testPathPatterns?|testNamePattern|grep)=[\w./ -]+)"
+    r"|max-warnings=\d+|quiet|reporter=(?:dot|spec|verbose|default)"
+    r"|(?:testPathPatterns?|testNamePattern|grep)=[\w./ -]+)"
 )
 _MAKE_TARGETS = word_set(
     "test tests lint check typecheck type-check format-check fmt-check check-format unit-test"
     " unittest test-unit vet"
 )
+_MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 _MAKE_OPTION = re.compile(r"-[sk]+|-j\d*|--(?:silent|quiet|keep-going|no-print-directory)")
 _MAKE_PLAN = re.compile(r"-[sk]*n[sk]*|--(?:dry-run|just-print|recon)")
 _MAKE_TARGET = re.compile(r"[A-Za-z0-9][\w./-]*")
@@ -146,6 +164,14 @@ _LOADERS = word_set(
 CHECKERS = (
     VERSIONED | _LOADERS | {words[0] for words in _CHECKS.keys() - MORE_CHECKS.keys()} | _PACKAGERS
 )
+# All that may run a check, but for what only a path leads to.
+_PROGRAMS = (
+    {words[0] for words in _CHECKS}
+    | {"cargo", "make", "go", "npx", "pip", "pip3"}
+    | _PACKAGERS
+    | TASK_PROGRAMS
+    | RUNNERS
+)
 _PIP_LISTS = frozenset({"list", "show", "freeze"})
 _PIP_OPTION = re.compile(r"--(?:outdated|uptodate|local|user|not-required|all|format=[a-z]+)|-[ou]")
 _NPM_LISTS = frozenset({"ls", "list", "ll", "la"})
@@ -158,24 +184,38 @@ _GO_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 def is_project_check(words: Sequence[Word], place: Place) -> bool:
     """Return whether a command runs one of the project's checks and nothing else."""
-    texts = tuple(word.text for word in words)
-    if not all(word.exact for word in words):
+    program = words[0].text
+    if (program not in _PROGRAMS and "/" not in program) or not all(word.exact for word in words):
         return False
-    if any(text.startswith("@") for text in texts):
+    texts = tuple(word.text for word in words)
+    if any(text.startswith("@") for text in texts) and texts[0] not in _PACKAGERS:
         return False  # several of these tools read more arguments from such a file
+    inner = inner_check(words, place)
+    if inner is not None:
+        return bool(inner) and _is_inner_check(texts[0], inner, place)
+    if may_be_written(place):
+        return False
     if texts[0] in _PACKAGERS or texts[0] == "npx":
-        return _package(texts[0], words, place)
-    if texts[:2] == ("cargo", "fmt"):
-        words = [word for word in words if word.text != "--"]
-    elif texts[1:2] in _CARGO_CHECKS and texts[0] == "cargo":
+        return not place.was_written(NODE) and _package(words, place)
+    if (is_check := is_task(words, place)) is not None:
+        return is_check
+    if texts[0] == "cargo" and texts[1:2] in _CARGO_CHECKS:
         return _cargo(texts, words[2:], place)
     if texts[0] == "make":
-        return _make(texts[1:])
+        return made_by(words[1:], _MAKE_TARGETS, place)
     if texts[:2] in {("go", "test"), ("go", "vet")}:
         return _go(words[2:], place)
-    if texts[1:3] == ("-m", "pip") and texts[0] in {"python", "python3"}:
-        return is_version_output(("pip", *texts[3:]), place, trusted=True)
     return _by_table(words, texts, place)
+
+
+def _is_inner_check(runner: str, words: Sequence[Word], place: Place) -> bool:
+    """Return whether a program of the environment checks, or tells its version or packages."""
+    texts = tuple(word.text for word in words)
+    if runner in RUN_SCRIPTS and _SCRIPT.fullmatch(texts[0]):
+        return all(map(place.is_ordinary, words[1:])) and not any(
+            word.may_be_option for word in words[1:]
+        )
+    return is_version_output(texts, place, trusted=True) or is_project_check(words, place)
 
 
 def check_named(texts: Sequence[str]) -> tuple[str, Sequence[str]] | None:
@@ -255,6 +295,10 @@ def is_version_output(texts: Sequence[str], place: Place, *, trusted: bool = Fal
 
 
 def _by_table(words: Sequence[Word], texts: tuple[str, ...], place: Place) -> bool:
+    if texts[1:3] == ("-m", "pip") and texts[0] in {"python", "python3"}:
+        return is_version_output(("pip", *texts[3:]), place, trusted=True)
+    if texts[:2] == ("cargo", "fmt"):
+        words = [word for word in words if word.text != "--"]
     for length in (3, 2, 1):
         rules = _CHECKS.get(texts[:length])
         if rules is None:
@@ -265,11 +309,19 @@ def _by_table(words: Sequence[Word], texts: tuple[str, ...], place: Place) -> bo
         rest = list(words[length:])
         if rules is _UNITTEST and rest and rest[0].text == "discover":
             rest = rest[1:]
+        if rules is _TSC and not _are_projects(rest, place):
+            return False
         if rules is _PYTEST:
             rest = _without_warnings(rest)
         parsed = parse(rest, rules, place)
         return parsed is not None and are_harmless(texts, parsed.values)
     return False
+
+
+def _are_projects(words: Sequence[Word], place: Place) -> bool:
+    """Return whether the projects that a type checker is told are configured in the workspace."""
+    parsed = parse(words, _TSC, place)
+    return parsed is not None and all(_TSCONFIG.fullmatch(value.text) for _, value in parsed.values)
 
 
 def _without_warnings(words: Sequence[Word]) -> list[Word]:
@@ -288,35 +340,54 @@ def _without_warnings(words: Sequence[Word]) -> list[Word]:
     return rest
 
 
-def _package(program: str, words: Sequence[Word], place: Place) -> bool:
-    """Return whether a package manager runs a check: a script, or a program that is there."""
-    package = _packaged(words)
+def script_named(
+    words: Sequence[Word], names: re.Pattern[str], programs: frozenset[str], place: Place
+) -> bool | Sequence[Word]:
+    """Return whether a package manager runs a script of such a name.
+
+    Where it runs one of some programs of packages, and that is there, this is its command line.
+    """
+    program = words[0].text
+    chosen = in_packages(words, place) if program in _PACKAGERS else (words, False)
+    if chosen is None:
+        return False
+    words, is_elsewhere = chosen
+    package = _packaged(words, programs)
     if package is not None:
-        return _is_there(package[0].text, place) and is_project_check(package, place)
-    return program in _PACKAGERS and _script(program, words[1:], place)
+        # Only npx downloads; where else a package has its programs is not looked up.
+        return package if is_elsewhere or _is_there(package[0].text, place) else False
+    return program in _PACKAGERS and _script(program, words[1:], names, place)
 
 
-def _script(program: str, words: Sequence[Word], place: Place) -> bool:
-    """Return whether a package manager runs a script that checks."""
-    rest = [word for word in words if word.text not in _SILENT]
-    at = 1 if rest and rest[0].text in {"run", "run-script"} else 0
+def _package(words: Sequence[Word], place: Place) -> bool:
+    """Return whether a package manager runs a check: a script, or a program that is there."""
+    found = script_named(words, _SCRIPT, PACKAGED, place)
+    return found if isinstance(found, bool) else is_project_check(found, place)
+
+
+def _script(program: str, words: Sequence[Word], names: re.Pattern[str], place: Place) -> bool:
+    """Return whether a package manager runs a script of such a name."""
+    rest = [word for word in words if word.text not in _SILENT] if len(words) > 1 else words
+    at = 1 if rest and rest[0].text in _RUN else 0
     name = rest[at].text if at < len(rest) and rest[at].known else ""
     is_run = at or program in _RUN_BY_NAME
-    if not _SCRIPT.fullmatch(name) or not (is_run or name == "test"):
+    if not (is_run or name == "test") or not names.fullmatch(name):
         return False
     passed = rest[at + 1 :]
-    if not passed:
-        return True
-    return passed[0].text == "--" and all(
+    if passed and passed[0].text == "--":
+        passed = passed[1:]
+    elif program == "npm" and passed:
+        return False  # it may be for npm
+    return all(
         _TEST_OPTION.fullmatch(word.text) if word.may_be_option else place.is_ordinary(word)
-        for word in passed[1:]
+        for word in passed
     )
 
 
 _NO_INSTALL = frozenset({"--no-install", "--no", "--offline"})
 
 
-def _packaged(words: Sequence[Word]) -> Sequence[Word] | None:
+def _packaged(words: Sequence[Word], programs: frozenset[str]) -> Sequence[Word] | None:
     """Return the command line of a program of a package that a runner starts, None for others."""
     texts = [word.text for word in words]
     if texts[0] == "npx":
@@ -327,7 +398,7 @@ def _packaged(words: Sequence[Word]) -> Sequence[Word] | None:
         rest = words[2:]
     else:
         rest = words[1:] if texts[0] in _RUN_BY_NAME else ()
-    return rest if rest and rest[0].known and rest[0].text in PACKAGED else None
+    return rest if rest and rest[0].known and rest[0].text in programs else None
 
 
 def _is_there(program: str, place: Place) -> bool:
@@ -336,16 +407,31 @@ def _is_there(program: str, place: Place) -> bool:
     return all(is_within(os.path.realpath(file), place.root) and file.exists() for file in files)
 
 
-def _make(arguments: Sequence[str]) -> bool:
-    targets = [text for text in arguments if not _MAKE_OPTION.fullmatch(text)]
-    names = [text for text in targets if not _MAKE_PLAN.fullmatch(text)]
-    if len(names) < len(targets):
-        return all(map(_MAKE_TARGET.fullmatch, names))
-    return bool(targets) and _MAKE_TARGETS.issuperset(targets)
+def made_by(
+    words: Sequence[Word], names: frozenset[str], place: Place, *, first: bool = False
+) -> bool:
+    """Return whether make makes such targets, or tells what it would do.
+
+    With `first` it may be told none: that is the first of its makefile.
+    """
+    targets: list[str] = []
+    elsewhere = False
+    own = iter(words)
+    for word in own:
+        if word.text in {"-C", "--directory"}:
+            elsewhere, folder = True, next(own, None)
+            if folder is None or not place.has_one_of(folder, _MAKEFILES):
+                return False
+        elif not _MAKE_OPTION.fullmatch(word.text):
+            targets.append(word.text)
+    made = [text for text in targets if not _MAKE_PLAN.fullmatch(text)]
+    if len(made) < len(targets):
+        return not elsewhere and all(map(_MAKE_TARGET.fullmatch, made))
+    return (first or bool(targets)) and names.issuperset(targets)
 
 
 def _cargo(texts: Sequence[str], arguments: Sequence[Word], place: Place) -> bool:
-    parsed = parse(arguments, _CARGO, place)
+    parsed = parse(arguments, CARGO, place)
     if parsed is None or not are_harmless(texts, parsed.values):
         return False
     # What stands behind -- goes to the test program or to the compiler.

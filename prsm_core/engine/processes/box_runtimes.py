@@ -14,7 +14,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
-from prsm_core.engine.processes.syscalls import FAMILIES
+from prsm_core.engine.processes.syscalls import FAMILIES, MAKES_FILE, SET_ID_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -166,16 +166,11 @@ def _resources(limits: Mapping[str, float], *, swap: bool) -> dict[str, Any]:
 
 def _seccomp(*, network: bool) -> dict[str, Any]:
     """Return the filter of system calls, by names; see `syscalls`, which has it by numbers."""
-    new_user = {
-        "index": 0,
-        "value": _CLONE_NEWUSER,
-        "valueTwo": _CLONE_NEWUSER,
-        "op": "SCMP_CMP_MASKED_EQ",
-    }
     rules = [
         _refused(["keyctl", "add_key", "request_key", "setns"], _EPERM),
-        _refused(["clone3", "io_uring_setup"], _ENOSYS),
-        _refused(["clone", "unshare"], _EPERM, new_user),
+        _refused(["clone3", "io_uring_setup", "openat2"], _ENOSYS),
+        _refused(["clone", "unshare"], _EPERM, _has(0, _CLONE_NEWUSER)),
+        *_no_set_id(),
     ]
     if not network:
         others = (family for family in range(_MOST_FAMILIES) if family not in FAMILIES)
@@ -184,6 +179,28 @@ def _seccomp(*, network: bool) -> dict[str, Any]:
             for family in others
         ]
     return {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules}
+
+
+def _no_set_id() -> Iterator[dict[str, Any]]:
+    """Yield what refuses to make a file setuid or setgid; each call by the place of its mode."""
+    for bit in SET_ID_BITS:
+        for names, place in _SET_MODE:
+            yield _refused(names, _EPERM, _has(place, bit))
+        for name, place in _OPEN:
+            for flag in MAKES_FILE:
+                yield _refused([name], _EPERM, _has(place, flag), _has(place + 1, bit))
+
+
+_SET_MODE = (
+    (["chmod", "fchmod", "creat", "mknod"], 1),
+    (["fchmodat", "fchmodat2", "mknodat"], 2),
+)
+_OPEN = (("open", 1), ("openat", 2))
+
+
+def _has(place: int, bit: int) -> dict[str, Any]:
+    """Return the condition that an argument has a bit."""
+    return {"index": place, "value": bit, "valueTwo": bit, "op": "SCMP_CMP_MASKED_EQ"}
 
 
 def _refused(names: list[str], error: int, *args: dict[str, Any]) -> dict[str, Any]:

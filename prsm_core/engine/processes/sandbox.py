@@ -278,7 +278,10 @@ def _judged(seen: list[str], gap: str | None, workspace: str) -> SandboxState:
     """Return the state that follows from what was seen inside."""
     gaps = [gap] if gap else []
     if "unfiltered" in seen:
-        gaps.append(f"system calls cannot be filtered on {platform.machine()}: keyrings are open")
+        gaps.append(
+            f"system calls cannot be filtered on {platform.machine()}: keyrings are open, and files"
+            " can be made setuid"
+        )
     bad = [line for line in dict.fromkeys(seen) if line not in {"unfiltered", "unwritable"}]
     if "unwritable" in seen and os.access(workspace, os.W_OK):
         owner = Path(workspace).stat().st_uid

@@ -2,8 +2,10 @@
 
 Keyrings belong to the user and not to a namespace; sockets of some families, those to the host of
 a virtual machine first, belong to no network namespace; and new user namespaces would hand out
-capabilities again. The filter is a program for the kernel's classic packet filter, as bubblewrap
-takes it from a file descriptor.
+capabilities again. No mount option keeps the owner of a file from giving it a setuid or setgid bit,
+which acts outside once the command has ended: every call that sets the mode of a file is refused
+with one. The filter is a program for the kernel's classic packet filter, as bubblewrap takes it
+from a file descriptor.
 """
 
 from __future__ import annotations
@@ -24,12 +26,21 @@ _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000  # the error number goes into the low b
 _NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in what the kernel shows of a call
 _NEW_USER = 0x10000000  # CLONE_NEWUSER
 _OTHER_ABI = 0x40000000  # x32 calls of a 64-bit machine have this bit
-_CLONE3, _IO_URING_SETUP = 435, 425  # the same everywhere
+# The same everywhere.
+_CLONE3, _IO_URING_SETUP, _OPENAT2, _FCHMODAT2 = 435, 425, 437, 452
+SET_ID_BITS = (0o4000, 0o2000)  # S_ISUID, S_ISGID
+# O_CREAT, and the bit of O_TMPFILE that is its own: only with one of them is there a mode.
+MAKES_FILE = (0o100, 0o20000000)
 FAMILIES = (1, 2, 10, 16)  # unix, IPv4, IPv6, netlink: those that network namespaces hold
 
 
 class _Machine(Record, frozen=True, kw_only=True):
-    """The numbers of one kind of machine."""
+    """The numbers of one kind of machine.
+
+    Attributes:
+        modes: Calls that set the mode of a file, each with the place of that argument.
+        opens: Calls that may make a file, each with the place of its flags; the mode is the next.
+    """
 
     audit: int
     clone: int
@@ -37,14 +48,32 @@ class _Machine(Record, frozen=True, kw_only=True):
     setns: int
     socket: int
     keys: tuple[int, int, int]
+    modes: tuple[tuple[int, int], ...]
+    opens: tuple[tuple[int, int], ...]
 
 
 _MACHINES = {
     "x86_64": _Machine(
-        audit=0xC000003E, clone=56, unshare=272, setns=308, socket=41, keys=(248, 249, 250)
+        audit=0xC000003E,
+        clone=56,
+        unshare=272,
+        setns=308,
+        socket=41,
+        keys=(248, 249, 250),
+        # creat, chmod, fchmod, mknod, mknodat, fchmodat; open, openat
+        modes=((85, 1), (90, 1), (91, 1), (133, 1), (259, 2), (268, 2)),
+        opens=((2, 1), (257, 2)),
     ),
     "aarch64": _Machine(
-        audit=0xC00000B7, clone=220, unshare=97, setns=268, socket=198, keys=(217, 218, 219)
+        audit=0xC00000B7,
+        clone=220,
+        unshare=97,
+        setns=268,
+        socket=198,
+        keys=(217, 218, 219),
+        # mknodat, fchmod, fchmodat; openat
+        modes=((33, 2), (52, 1), (53, 2)),
+        opens=((56, 2),),
     ),
 }
 
@@ -79,18 +108,38 @@ def _instructions(numbers: _Machine, *, network: bool) -> Iterator[bytes]:
     for number in (*numbers.keys, numbers.setns):
         yield from _when(number, (_refuse(EPERM),))
     # Their arguments lie in memory, where no filter sees them; libraries do without them.
-    for number in (_CLONE3, _IO_URING_SETUP):
+    for number in (_CLONE3, _IO_URING_SETUP, _OPENAT2):
         yield from _when(number, (_refuse(ENOSYS),))
-    flags = (_op(_LOAD, _FIRST_ARGUMENT), _op(_ANY_BIT, _NEW_USER, 0, 1), _refuse(EPERM), _allow())
+    flags = (_argument(0), _op(_ANY_BIT, _NEW_USER, 0, 1), _refuse(EPERM), _allow())
     for number in (numbers.clone, numbers.unshare):
         yield from _when(number, flags)
+    yield from _no_set_id(numbers)
     if not network:
         known = tuple(
             _op(_EQUAL, family, len(FAMILIES) - place, 0) for place, family in enumerate(FAMILIES)
         )
-        family = (_op(_LOAD, _FIRST_ARGUMENT), *known, _refuse(EAFNOSUPPORT), _allow())
+        family = (_argument(0), *known, _refuse(EAFNOSUPPORT), _allow())
         yield from _when(numbers.socket, family)
     yield _allow()
+
+
+def _no_set_id(numbers: _Machine) -> Iterator[bytes]:
+    """Yield what refuses to make a file setuid or setgid, by whatever call.
+
+    A folder that is setgid stays so, and what is made in it is, by the kernel alone.
+    """
+    refused = (_op(_ANY_BIT, sum(SET_ID_BITS), 0, 1), _refuse(EPERM), _allow())
+    for number, place in (*numbers.modes, (_FCHMODAT2, 2)):
+        yield from _when(number, (_argument(place), *refused))
+    makes = sum(MAKES_FILE)
+    for number, place in numbers.opens:
+        opened = (_argument(place), _op(_ANY_BIT, makes, 1, 0), _allow(), _argument(place + 1))
+        yield from _when(number, (*opened, *refused))
+
+
+def _argument(place: int) -> bytes:
+    """Return what loads an argument; of 64 bits the low half, which holds flags and modes."""
+    return _op(_LOAD, _FIRST_ARGUMENT + 8 * place)
 
 
 def _when(number: int, body: tuple[bytes, ...]) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+from errno import ENOSYS, EPERM
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import SystemClock
 from tests.engine.boxes import WHY_NO, Boxes, needs_runc
 from tests.engine.hostile import first_line, gone
+from tests.engine.setid import CALLS, set_id_command, set_id_files
 
 MIB = 2**20
 
@@ -71,6 +73,17 @@ async def test_it_has_no_capability_and_can_gain_none(opened, runtime):
     told = dict(line.split(":\t") for line in ended.output.splitlines())
     assert {told[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Amb")} == {"0" * 16}
     assert (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
+
+
+@both
+@pytest.mark.skipif(len(CALLS) < 3, reason="the numbers of its system calls are not known here")
+async def test_no_call_in_it_makes_a_file_setuid_or_setgid(opened, runtime):
+    boxes = opened(runtime)
+    for call in (*CALLS, "tmpfile"):
+        ended = await boxes(set_id_command(PYTHON, call, 0o4755))
+        refused = str(ENOSYS if call == "openat2" else EPERM)
+        assert ended.output.split() == [refused], (call, ended.errors)
+    assert set_id_files(boxes.folder) == {}
 
 
 @both

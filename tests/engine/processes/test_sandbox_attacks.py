@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import uuid
+from errno import ENOSYS, EPERM
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,12 @@ import pytest
 from prsm_core.engine.processes.view import STAND_INS
 from prsm_core.shell.words import word_set
 from tests.engine.sandboxes import is_there, needs_bwrap, output_of, text_of
+from tests.engine.setid import CALLS, PYTHON, set_id_command, set_id_files
 from tests.person import home_outside
 
 pytestmark = [needs_bwrap, pytest.mark.requirement("U23")]
 REPOSITORY = Path(__file__).parents[3]
 PLAIN = "nobody"
-PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin:/bin") or sys.executable
 
 
 def python(program):
@@ -100,6 +101,60 @@ async def test_processes_outside_are_not_seen_and_cannot_be_touched(opened):
     finally:
         victim.kill()
         victim.wait()
+
+
+@pytest.mark.skipif(len(CALLS) < 3, reason="the numbers of its system calls are not known here")
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o6711, 0o2644])
+async def test_no_call_makes_a_file_setuid_or_setgid(opened, workspace, mode):
+    run = opened()
+    for call in (*CALLS, "tmpfile"):
+        done = await run(set_id_command(PYTHON, call, mode))
+        refused = str(ENOSYS if call == "openat2" else EPERM)
+        assert done.stdout.split() == [refused], (call, done.stderr)
+    assert set_id_files(workspace) == {}
+
+
+MAKES_SET_ID = {
+    "chmod of a copy": "cp /bin/bash b; chmod u+s b; chmod g+s b; chmod 6755 b; chmod +s b",
+    "install": "install -m 4755 /bin/bash b; install -m 2755 /bin/bash c",
+    "a copy with its mode": "cp -p $(find /usr/bin -perm /6000 | head -n1) b; cp -a /usr/bin/su c",
+    "an archive": "tar xpf set.tar; tar xf set.tar --to-command=cat; cpio -idm < set.cpio",
+    "python": python('import os; open("b", "w").close(); os.chmod("b", 0o4755)'),
+    "a folder of it": "mkdir d; chmod g+s d; echo x > d/b; chmod u+s d/b",
+    "a link": "ln /usr/bin/su b; ln $(find /usr/bin -perm /6000 | head -n1) c",
+    "the temp folder": "cp /bin/bash /tmp/b; chmod 4755 /tmp/b; mv /tmp/b b; cp -p /tmp/b c",
+    "rsync, perl": "rsync -a --chmod=u+s /bin/true b; perl -e 'chmod 04755, \"a.txt\"'",
+}
+
+
+@pytest.mark.parametrize("how", MAKES_SET_ID)
+async def test_no_command_leaves_a_setuid_or_setgid_file(opened, workspace, how):
+    archived = workspace / "set"
+    archived.write_text("x")
+    archived.chmod(0o6755)
+    output_of("tar", "cf", str(workspace / "set.tar"), "-C", str(workspace), "set")
+    archived.unlink()
+    run = opened(writable=("/var/tmp",))  # noqa: S108 - where one could be left as well
+    await run(MAKES_SET_ID[how])
+    assert set_id_files(workspace) == {}
+    (workspace / "a.txt").chmod(0o6755)
+    assert set_id_files(workspace) == {"a.txt": 0o6755}  # they would be seen
+
+
+async def test_a_folder_that_is_setgid_stays_so_and_hands_it_on(opened, workspace):
+    shared = workspace / "shared"
+    shared.mkdir()
+    shared.chmod(0o2775)
+    done = await opened()(
+        "mkdir -p shared/a/b && echo x > shared/a/b/c && chmod 640 shared/a/b/c && chmod u+x a.txt"
+        " && cp -p a.txt shared/d && mkdir -m 700 plain && chmod 755 plain && chmod +t plain"
+    )
+    assert (done.exit_code, done.stderr) == (0, "")
+    modes = {path: path.stat().st_mode & 0o7777 for path in (shared, shared / "a", shared / "a/b")}
+    assert {mode & 0o2000 for mode in modes.values()} == {0o2000}
+    assert shared.stat().st_mode & 0o7777 == 0o2775
+    assert (workspace / "plain").stat().st_mode & 0o7777 == 0o1755
+    assert set_id_files(workspace) == {}
 
 
 ADD_KEY, KEYCTL = {"x86_64": (248, 250), "aarch64": (217, 219)}.get(platform.machine(), (0, 0))

@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from tests.permissions.planted import HARMLESS, KINDS, NAMED, harmless_text, named_key, planted_key
+
 # Put together here, so that no tool that looks for keys finds one in this file.
 SHAPES = {
     "anthropic": "sk-" + "ant-api03-" + "a1B2" * 10,
@@ -110,3 +112,63 @@ def test_the_settings_and_errors_are_shown_without_secrets(prsm_process, tmp_pat
     for one in (shown, as_json, wrong):
         assert not [key for key in keys if key in one.out + one.err]
         assert "[redacted]" in one.out + one.err
+
+
+def said_by_agents(prsm_process, tmp_path, said):
+    """Have an agent think, say, read and report a text; return what was written, by its name."""
+    (tmp_path / "work").mkdir(exist_ok=True)
+    (tmp_path / "work" / "notes.txt").write_text(said)
+    scenario = {
+        "lanes": {
+            "master": {
+                "steps": [
+                    {"think": said, "say": said, "shell": f"cat {tmp_path}/work/notes.txt"},
+                    {"call": {"tool": "task_complete", "arguments": {"summary": said}}},
+                ]
+            }
+        }
+    }
+    path = tmp_path / "scenario.json"
+    path.write_text(json.dumps(scenario))
+    setting = f"providers.script.scenario={path}"
+    argv = ["run", "do it", "--json", "--provider", "script", "--on-ask", "allow", "--set", setting]
+    done = prsm_process(*argv)
+    assert done.code == 0, done.err
+    exports = [prsm_process("export", *how) for how in EXPORTS]
+    assert [one.code for one in exports] == [0] * len(EXPORTS), exports[0].err
+    files = [file for file in (tmp_path / "home").rglob("*") if file.is_file()]
+    return {
+        **{file.name: file.read_bytes().decode(errors="ignore") for file in files},
+        **{" ".join(how): one.out for how, one in zip(EXPORTS, exports, strict=True)},
+        "events": prsm_process("events", "--json").out,
+        "stdout": done.out,
+    }
+
+
+EXPORTS = ((), ("--format", "jsonl"), ("--format", "html"))
+
+
+@pytest.mark.requirement("U19")
+def test_no_ledger_and_no_export_holds_a_key_of_any_kind(prsm_process, tmp_path):
+    keys = {kind: planted_key(kind) for kind in KINDS}
+    texts = [f"For {kind} use {key} now." for kind, key in keys.items()]
+    for kind in NAMED:
+        text, keys[kind] = named_key(kind)
+        texts.append(text)
+    written = said_by_agents(prsm_process, tmp_path, "\n".join(texts))
+    assert len(keys) > 150
+    assert all("For anthropic use [redacted] now." in written[how] for how in ("stdout", "events"))
+    for name, text in written.items():
+        assert [
+            kind for kind, key in keys.items() if key[:16] in text or key[-16:] in text
+        ] == [], name
+
+
+@pytest.mark.requirement("U19")
+def test_ids_digests_and_data_stay_in_the_ledger_and_in_exports(prsm_process, tmp_path):
+    texts = [harmless_text(kind) for kind in HARMLESS]
+    written = said_by_agents(prsm_process, tmp_path, "\n".join(texts))
+    for name in ("", "--format jsonl", "events", "stdout"):
+        assert "[redacted]" not in written[name]
+        missing = [text for text in texts if json.dumps(text)[1:-1] not in written[name]]
+        assert missing == [], name

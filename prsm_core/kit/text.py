@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from prsm_core.kit.terminal import acts_on_terminal
+from prsm_core.kit.terminal import replace_acting
 
 # Letters and signs that show nothing, or nothing of their own.
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -15,11 +15,14 @@ _LIKE_ESCAPE = re.compile(r"\\+(?=x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8
 
 
 def escape_prose(text: str) -> str:
-    """Return text with control and bidirectional characters escaped, lines and tabs kept."""
+    """Return text with characters escaped that act or hide; lines and tabs are kept.
+
+    So are joiners between pictures, and in scripts that are written with them.
+    """
     text = text.replace("\r\n", "\n")
-    if text.replace("\n", "").replace("\t", "").isprintable():
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "".join(char if _is_prose(char) else _escaped(char) for char in text)
+    return replace_acting(text, lambda char: char if char in "\n\t" else _escaped(char))
 
 
 def escape_exact(text: str) -> str:
@@ -27,8 +30,9 @@ def escape_exact(text: str) -> str:
 
     For commands and names: line ends, joiners and spaces other than the ASCII one are shown too.
     """
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
+    text = replace_acting(text, _escaped, is_name=True)
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
@@ -76,10 +80,6 @@ def format_duration(seconds: float | None) -> str:
         return f"{whole}s"
     minutes, rest = divmod(whole, 60)
     return f"{minutes}m {rest:02}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02}m"
-
-
-def _is_prose(char: str) -> bool:
-    return char in "\n\t" or not acts_on_terminal(char)
 
 
 def _is_plain(char: str) -> bool:

@@ -34,11 +34,20 @@ _MARKS = {"LEFT-TO-RIGHT MARK", "RIGHT-TO-LEFT MARK", "ARABIC LETTER MARK"}
 _TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
-def acting_characters() -> str:
-    """Return all characters that act on a terminal or turn text round, without surrogates.
+# Format characters that are seen, or that only say how signs stand to each other.
+_SEEN = ("ARABIC ", "SYRIAC ", "KAITHI ", "EGYPTIAN ")
+_UNSEEN = ("VARIATION SELECTOR-", "MONGOLIAN FREE VARIATION SELECTOR ", "KHMER VOWEL INHERENT ")
+_FILLERS = {
+    *("HANGUL CHOSEONG FILLER", "HANGUL JUNGSEONG FILLER", "HANGUL FILLER"),
+    *("HALFWIDTH HANGUL FILLER", "COMBINING GRAPHEME JOINER"),
+}
 
-    By Unicode's own data: control characters, separators of lines and paragraphs, and what sets
-    the direction of text.
+
+def acting_characters() -> str:
+    """Return all characters that act on a terminal, turn text round or hide, without surrogates.
+
+    By Unicode's own data: control characters, separators of lines and paragraphs, what sets the
+    direction of text, and what shows nothing.
     """
     every = map(chr, range(sys.maxunicode + 1))
     return "".join(char for char in every if _acts(char) and unicodedata.category(char) != "Cs")
@@ -47,8 +56,11 @@ def acting_characters() -> str:
 def _acts(char: str) -> bool:
     if unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"}:
         return True
-    is_mark = unicodedata.name(char, "") in _MARKS
-    return is_mark or unicodedata.bidirectional(char) in _TURNING
+    name = unicodedata.name(char, "")
+    if name in _MARKS or name in _FILLERS or name.startswith(_UNSEEN):
+        return True
+    is_turning = unicodedata.bidirectional(char) in _TURNING
+    return is_turning or (unicodedata.category(char) == "Cf" and not name.startswith(_SEEN))
 
 
 def hostile_line() -> str:

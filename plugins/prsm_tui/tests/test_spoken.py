@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prsm_tui.model.spoken import LOST, MOST, Spoken, shown
 
-TEXTS = st.text(st.sampled_from("ab \n\r\té文́\x1b\u202e["), max_size=40)
+TEXTS = st.text(
+    st.sampled_from("ab1 \n\r\té文́\x1b\u202e[👩🏽❤\u200d\ufe0f\u20e3\u200bکی\u200c"), max_size=40
+)
 
 
 def cut(text, places):

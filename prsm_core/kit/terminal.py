@@ -32,9 +32,9 @@ _JOINER = (
     rf"(?:(?<={_PICTURE})|(?<={_PICTURE}[\ufe0e\ufe0f]))\u200d(?={_PICTURE})"
     rf"|(?<={_JOINED})[\u200c\u200d](?={_JOINED})"
 )
-_ACTS_IN_NAME = re.compile(rf"{_STYLE}|([{_ACTING}])")
-_ACTS = re.compile(rf"{_JOINER}|{_STYLE}|([{_ACTING}])")
-_ACTING_CHARACTER = re.compile(rf"[{_ACTING}]")
+_KEPT_IN_NAME = re.compile(_STYLE)
+_KEPT = re.compile(rf"{_JOINER}|{_STYLE}")
+_ACTS = re.compile(rf"[{_ACTING}]")
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links, the clipboard
@@ -47,7 +47,7 @@ def acts_on_terminal(char: str) -> bool:
 
     Line ends and tabs do.
     """
-    return _ACTING_CHARACTER.match(char) is not None
+    return _ACTS.match(char) is not None
 
 
 def replace_acting(text: str, write: Callable[[str], str], *, is_name: bool = False) -> str:
@@ -56,8 +56,13 @@ def replace_acting(text: str, write: Callable[[str], str], *, is_name: bool = Fa
     What belongs to how a picture is drawn stays; so does a joiner between two of them, or between
     letters of a script that has it, unless the text is a name.
     """
-    acts = _ACTS_IN_NAME if is_name else _ACTS
-    return acts.sub(lambda match: write(match[1]) if match[1] else match[0], text)
+    kept = _KEPT_IN_NAME if is_name else _KEPT
+
+    def written(match: re.Match[str]) -> str:
+        char = match[0]
+        return char if kept.match(text, match.start()) else write(char)
+
+    return _ACTS.sub(written, text)
 
 
 def one_line(text: str) -> str:

@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 MARK = "[redacted]"
 
@@ -148,7 +144,7 @@ def without_shapes(text: str) -> str:
         text = _TWILIO.sub(rf"\1{MARK}", text)
     if _DISCORD_MIDDLE.search(text):
         text = _compiled(_DISCORD).sub(MARK, text)
-    return _random_keys().without_keys(text, MARK) if _may_hold_random(text) else text
+    return _without_random(text)
 
 
 def without_named(text: str) -> str:
@@ -179,11 +175,11 @@ def _named_value(match: re.Match[str]) -> str:
     if not name.lower().replace("_", "").replace("-", "").endswith(_NAMES):
         return value
     secret = match[1]
-    return value.removesuffix(secret) + MARK if _random_keys().looks_random(secret) else value
+    return value.removesuffix(secret) + MARK if _looks_random(secret) else value
 
 
 def _random_value(match: re.Match[str]) -> str:
-    return f"{match[1]}{MARK}" if _random_keys().looks_random(match[2]) else match[0]
+    return f"{match[1]}{MARK}" if _looks_random(match[2]) else match[0]
 
 
 def may_hold_shape(text: str) -> bool:
@@ -209,19 +205,33 @@ def _may_hold_key(text: str) -> bool:
     return _may_hold_listed(text) or _may_hold_signed(text) or _holds_random(text)
 
 
+# What tells random text from words is imported with the first that may be either: few runs see one.
+
+
 def _holds_random(text: str) -> bool:
-    return _may_hold_random(text) and _random_keys().holds_key(text)
+    if not _may_hold_random(text):
+        return False
+    from prsm_core.permissions.random_keys import holds_key
+
+    return holds_key(text)
+
+
+def _without_random(text: str) -> str:
+    if not _may_hold_random(text):
+        return text
+    from prsm_core.permissions.random_keys import without_keys
+
+    return without_keys(text, MARK)
+
+
+def _looks_random(text: str) -> bool:
+    from prsm_core.permissions.random_keys import looks_random
+
+    return looks_random(text)
 
 
 def _may_hold_random(text: str) -> bool:
     return any(sign in text and shape.search(text) for sign, shape in _RANDOM.items())
-
-
-def _random_keys() -> ModuleType:
-    """Return what tells random text from words: few runs see any that may be either."""
-    from prsm_core.permissions import random_keys
-
-    return random_keys
 
 
 def _may_hold_listed(text: str) -> bool:

@@ -28,6 +28,7 @@ within           whether a path is below a folder
 patterns, tree   what patterns stand for; what lies below a folder, kept
 redaction        secrets out of text
 secret_shapes    … what they look like
+random_keys      … keys that no table lists
 secret_places    what the sandbox hides
 notes            the notes of a repository
 skills           which there are, of the user and of a workspace

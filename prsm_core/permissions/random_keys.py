@@ -168,7 +168,8 @@ def _is_random(core: str, *, may_be_hex: bool) -> bool:
 
 
 def _longest_hex(text: str) -> str:
-    return max(_HEX.findall(text), key=len, default="")
+    longest: str = max(_HEX.findall(text), key=len, default="")
+    return longest
 
 
 def _is_mixed(text: str, digits: int) -> bool:

@@ -6,10 +6,12 @@ first that has an opinion decides; a deny rule therefore holds in every mode.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -17,7 +19,12 @@ from prsm_core.domain.agents import SHELL_READERS, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.permissions.checks import PluginChecks
-from prsm_core.permissions.command_setting import CommandSetting, folder_of, policy_failed
+from prsm_core.permissions.command_setting import (
+    CommandSetting,
+    UnaskedError,
+    folder_of,
+    policy_failed,
+)
 from prsm_core.permissions.guard import Shell, tree_of
 from prsm_core.permissions.results import DENIED
 
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
     from prsm_core.permissions.policy import CommandPolicyStore
     from prsm_core.permissions.results import Outcome
 
+T = TypeVar("T")
+
 CONTROL_TOOLS = frozenset({"ExitPlanMode", "update_plan"})
 SHELL = "Bash"
 LOOKING_TOOLS = READ_TOOLS | {"WebFetch", "WebSearch"}  # they change nothing
@@ -39,6 +48,7 @@ LOOKING_TOOLS = READ_TOOLS | {"WebFetch", "WebSearch"}  # they change nothing
 EDITS_BY_SETTING = frozenset({PermissionMode.DEFAULT})
 ONCE = ("once", "deny")  # where the same question must come again next time
 _ENDED = "the agent has ended"
+_GIT_SECONDS = 3.0  # for all that one decision needs to know of git
 
 # Those that say their path in an argument; the last are names that not every provider translates.
 _FILE_TOOLS = READ_TOOLS | EDIT_TOOLS | {"MultiEdit", "NotebookEdit"}
@@ -129,26 +139,33 @@ class PermissionBroker:
         """
         try:
             return await self._reconsidered(request, context)
+        except UnaskedError:
+            return Ask("git did not say in time what it would start there", ONCE)
         except Exception as error:  # noqa: BLE001 - a policy that fails refuses
             return policy_failed(error)
 
     async def _reconsidered(
         self, request: PermissionRequest, context: PermissionContext
     ) -> Verdict:
-        refusal = _first(self._refusals, request, context)
-        if refusal is not None:
-            return refusal
-        fixed = _first(self._fixed, request, context)
-        verdict = fixed or _first(self._usual, request, context) or Ask("no rule knows it")
+        is_fixed, verdict = await _with_answers(lambda: self._by_rules(request, context))
         if isinstance(verdict, Deny):
             return verdict
         own_tool = request.command is None and self._is_orchestration(request.tool)
         checked = await self._checks.strongest(request, context, own_tool=own_tool)
         if isinstance(checked, Deny) or (isinstance(checked, Ask) and isinstance(verdict, Allow)):
             return checked
-        if isinstance(checked, Allow) and fixed is None:
+        if isinstance(checked, Allow) and not is_fixed:
             return checked
         return verdict
+
+    def _by_rules(
+        self, request: PermissionRequest, context: PermissionContext
+    ) -> tuple[bool, Verdict]:
+        """Return whether a rule decides that no plugin may relax, and what the rules decide."""
+        decided = _first(self._refusals, request, context) or _first(self._fixed, request, context)
+        if decided is not None:
+            return True, decided
+        return False, _first(self._usual, request, context) or Ask("no rule knows it")
 
     @property
     def watches_calls(self) -> bool:
@@ -234,7 +251,7 @@ class PermissionBroker:
         grants = self._grants.to_dicts()
         return {"rules": self._policy.told(), "tools": dict(self._tool_rules), "grants": grants}
 
-    def may_write(self, request: PermissionRequest, context: PermissionContext) -> bool:
+    async def may_write(self, request: PermissionRequest, context: PermissionContext) -> bool:
         """Return whether what is asked for may change files, as far as anybody can tell.
 
         The checks of a trusted project run its code, which may write.
@@ -242,7 +259,11 @@ class PermissionBroker:
         command = _command(request)
         if command is None:
             return self._may_change(request.tool)
-        return not self._policy.safe(command, replace(_setting(request, context), trusted=False))
+        untrusted = replace(_setting(request, context), trusted=False)
+        try:
+            return not await _with_answers(lambda: self._policy.safe(command, untrusted))
+        except UnaskedError:
+            return True
 
     def add_rule(self, verdict: str, rule: Sequence[str]) -> None:
         """Let a rule hold for all agents from now on."""
@@ -458,6 +479,20 @@ def _first(
     return next((verdict for verdict in verdicts if verdict is not None), None)
 
 
+async def _with_answers(decide: Callable[[], T]) -> T:
+    """Decide, and decide again with each answer of git's that it takes; a thread waits for them.
+
+    Raises UnaskedError when that takes too long.
+    """
+    until = time.monotonic() + _GIT_SECONDS
+    while time.monotonic() < until:
+        try:
+            return decide()
+        except UnaskedError as question:
+            await asyncio.to_thread(question.ask)
+    return decide()
+
+
 def _command(request: PermissionRequest) -> str | None:
     """Return the shell command of a request; a shell tool may carry it as an argument only."""
     if request.command is None and request.tool == SHELL:
@@ -523,4 +558,5 @@ def _setting(request: PermissionRequest, context: PermissionContext) -> CommandS
         cwd=request.cwd,
         workspace=context.workspace,
         trusted=context.trusted,
+        waits=False,
     )

@@ -26,10 +26,11 @@ from prsm_core.permissions.written import Written, environment_part, names_of
 from prsm_core.shell.words import Found, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from prsm_core.permissions.own_state import OwnState
     from prsm_core.permissions.patterns import Hit
+    from prsm_core.permissions.safe.asking import Answer
     from prsm_core.permissions.tree import Reach
 
 _TEMPORARY = re.compile(r"/(?:tmp|var/tmp|private/tmp)(?:/|$)|/dev/(?:null|stdout|stderr|tty)$")
@@ -140,6 +141,10 @@ def _below(path: str, workspace: str, folder: str) -> str:
     return path
 
 
+def _no_answer(_folder: str) -> None:
+    return None
+
+
 @dataclass(slots=True)
 class _Looks:
     """What one decision sees of the file system, and how often it may still look."""
@@ -149,6 +154,7 @@ class _Looks:
     own: OwnState | None = None
     written: Written = field(default=_NOTHING_WRITTEN)
     trusted: bool = False
+    ask_git: Callable[[str], Answer | None] = _no_answer  # of a folder with a .git
     left: int = MAX_LOOKS
     root: str | None = None
     sight: Sight = field(default_factory=Sight)
@@ -186,16 +192,23 @@ class Place:
         trees: Trees | None = None,
         own: OwnState | None = None,
         written: Written | None = None,
+        ask_git: Callable[[str], Answer | None] = _no_answer,
         *,
         trusted: bool = False,
     ) -> Place | None:
         """Return the place of a command, None when it runs outside the workspace.
 
         `trees` are the indexes that are kept between decisions, `own` is PRSM's own state,
-        `written` what agents may have written of the project's environment.
+        `written` what agents may have written of the project's environment, and `ask_git` returns
+        what git says of the repository of a folder.
         """
         looks = _Looks(
-            workspace, trees or Trees(), own, written or _NOTHING_WRITTEN, trusted=trusted
+            workspace,
+            trees or Trees(),
+            own,
+            written or _NOTHING_WRITTEN,
+            trusted=trusted,
+            ask_git=ask_git,
         )
         if cwd in {workspace, ".", ""}:
             return cls(looks)

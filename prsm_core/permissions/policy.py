@@ -8,6 +8,7 @@ ways that can be followed. What cannot be told is never allowed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as replace_fields
@@ -27,6 +28,7 @@ from prsm_core.permissions.builds import are_builds
 from prsm_core.permissions.command_setting import (
     MAX_PART,
     CommandSetting,
+    UnaskedError,
     folder_of,
     policy_failed,
 )
@@ -45,6 +47,7 @@ from prsm_core.permissions.rules import (
     rule_words,
 )
 from prsm_core.permissions.safe import all_acceptable, is_safe, is_safe_text
+from prsm_core.permissions.safe.asking import Repositories
 from prsm_core.permissions.safe.checks import check_named
 from prsm_core.permissions.staying import stays_inside
 from prsm_core.permissions.tree import Trees
@@ -111,6 +114,7 @@ class CommandPolicyStore:
         self._own = own_state() if own is None else own
         self._trees = Trees()
         self._written = Written() if written is None else written
+        self._repositories = Repositories()
 
     def decide(self, command: str, setting: CommandSetting) -> Verdict:
         """Return the verdict on a command by the policy alone."""
@@ -119,10 +123,13 @@ class CommandPolicyStore:
     def judge(self, command: str, setting: CommandSetting) -> Judgement:
         """Return the verdict on a command, and the rule behind it.
 
-        Whatever fails on the way is a Deny that says so: it never raises.
+        Whatever fails on the way is a Deny that says so. Raises UnaskedError, and nothing else,
+        where git must be asked and the setting does not wait.
         """
         try:
             return self._judged(command, setting)
+        except UnaskedError:
+            raise
         except Exception as error:  # noqa: BLE001 - a policy that fails refuses
             return Judgement(verdict=policy_failed(error))
 
@@ -279,6 +286,7 @@ class CommandPolicyStore:
             self._trees,
             self._own,
             self._written,
+            partial(self._repositories.of, waits=setting.waits),
             trusted=setting.trusted,
         )
 

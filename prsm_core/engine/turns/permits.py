@@ -104,7 +104,7 @@ class Permits:
         self, life: Life, request: PermissionRequest, *, sandboxed: bool
     ) -> Allow | Deny:
         """Decide a request; what may write passes the gate, where a quiet moment holds it."""
-        if not self._broker.may_write(request, self._standing.context(life)):
+        if not await self._broker.may_write(request, self._standing.context(life)):
             return await self._decide(life, request, sandboxed=sandboxed)
         call = self._quiet.of(life.record.descriptor, request)
         self._quiet.asks(call)

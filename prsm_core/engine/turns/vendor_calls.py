@@ -128,7 +128,7 @@ class VendorCalls:
 
     async def _begin(self, call_id: str, request: PermissionRequest) -> None:
         self._open[call_id] = request, self._broker.mark()
-        if self._broker.may_write(request, self._standing.context(self._life)):
+        if await self._broker.may_write(request, self._standing.context(self._life)):
             self._quiet.began(self._quiet.of(self._life.record.descriptor, request, call_id))
         call = self._fold.calls[call_id]
         await self._journal.fact(

@@ -2,7 +2,8 @@
 
 tools         programs that only look
 git           subcommands of git that only look
-repository    what git would start by a repository's configuration: gitconfig, gitkeys, gitindex
+repository    what git would start by a repository's configuration
+asking        what git says of that, kept; `gitkeys` which settings count
 checks        the project's own checks; `classes` which there are; `formats` what they may print
 ecosystems    … of build tools
 environment   programs that lie in the workspace, and what runs them; `packagers` in which packages
@@ -33,7 +34,6 @@ from prsm_core.permissions.safe.endless import ends_in_time, is_endless
 from prsm_core.permissions.safe.environment import is_activation
 from prsm_core.permissions.safe.git import is_read_only_git
 from prsm_core.permissions.safe.queries import is_query
-from prsm_core.permissions.safe.repository import may_start_programs
 from prsm_core.permissions.safe.tools import READ_ONLY, TAKES_UNKNOWN
 from prsm_core.permissions.written import environment_part
 from prsm_core.shell.find_nested import find_nested
@@ -185,7 +185,7 @@ def _takes_unknown(name: str, command: Command) -> bool:
 def _is_known(name: str, command: Command, place: Place, *, trusted: bool) -> bool:
     arguments = command.words[1:]
     if name == "git":
-        return is_read_only_git(arguments, place) and not may_start_programs(arguments, place)
+        return is_read_only_git(arguments, place)
     texts = (name, *command.texts[1:])
     if name == "rg" and command.behind and "--files" not in texts:
         arguments = (*arguments, Word("-"))  # what it searches where it is told no path

@@ -1,7 +1,7 @@
 """Read-only git: the subcommands and options that only look.
 
-A repository's own configuration can make git run programs when it looks; writing to that
-configuration is what is asked about. Few global options are known here.
+A repository's own configuration can make git run programs when it looks: `repository` tells
+whether one does. Few global options are known here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
+from prsm_core.permissions.safe.repository import may_start_programs
 from prsm_core.permissions.tree import Reach
 from prsm_core.shell.words import UNKNOWN, word_set
 
@@ -149,7 +150,10 @@ _SECRET_KEY = re.compile(r"token|password|secret|credential|helper|extraheader",
 
 
 def is_read_only_git(arguments: Sequence[Word], place: Place) -> bool:
-    """Return whether git with these arguments only looks."""
+    """Return whether git with these arguments only looks, and starts nothing of the repository.
+
+    Raises UnaskedError where git must be asked about that and nobody may wait.
+    """
     words = list(arguments)
     if [word.text for word in words] == ["--version"]:
         return True
@@ -159,6 +163,10 @@ def is_read_only_git(arguments: Sequence[Word], place: Place) -> bool:
     words, place = told
     if not words or any(_RUNS_GPG.search(word.text) for word in words):
         return False
+    return _only_looks(words, place) and not may_start_programs(words[0].text, place)
+
+
+def _only_looks(words: Sequence[Word], place: Place) -> bool:
     name, rest = words[0].text, words[1:]
     if shows_untracked([word.text for word in words]):
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from functools import cached_property
 from os.path import normpath
 from pathlib import Path
@@ -485,12 +486,15 @@ async def _with_answers(decide: Callable[[], T]) -> T:
     Raises UnaskedError when that takes too long.
     """
     until = time.monotonic() + _GIT_SECONDS
-    while time.monotonic() < until:
+    while True:
         try:
             return decide()
         except UnaskedError as question:
-            await asyncio.to_thread(question.ask)
-    return decide()
+            if time.monotonic() > until:
+                raise
+            answering = asyncio.to_thread(question.ask)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(answering, _GIT_SECONDS)
 
 
 def _command(request: PermissionRequest) -> str | None:

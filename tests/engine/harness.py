@@ -290,7 +290,7 @@ class RuleBroker:
 
     reconsider = decide
 
-    def may_write(self, request, context):
+    async def may_write(self, request, context):
         return request.tool in EDIT_TOOLS or request.tool == "Bash"
 
     def grant(self, agent_id, request):

@@ -20,7 +20,7 @@ def may_write(tmp_path):
         orchestration=ToolTable().names,
     )
 
-    def ask(tool="Bash", command=None, *, trusted=False, **arguments):
+    async def ask(tool="Bash", command=None, *, trusted=False, **arguments):
         context = PermissionContext(
             mode=PermissionMode.BYPASS,
             role=AgentRole.WORKER,
@@ -31,32 +31,32 @@ def may_write(tmp_path):
         request = PermissionRequest(
             agent_id="a", tool=tool, command=command, arguments=arguments, cwd=str(tmp_path)
         )
-        return broker.may_write(request, context)
+        return await broker.may_write(request, context)
 
     return ask
 
 
 @pytest.mark.parametrize("command", ["ls -la", "git status", "cat a | grep x", "rg TODO"])
-def test_a_command_that_is_known_to_read_writes_nothing(may_write, command):
-    assert not may_write(command=command)
+async def test_a_command_that_is_known_to_read_writes_nothing(may_write, command):
+    assert not await may_write(command=command)
 
 
 @pytest.mark.parametrize("command", ["make", "echo x > a", "ls; rm a", "cat $(make)", "((("])
-def test_any_other_command_may_write(may_write, command):
-    assert may_write(command=command)
+async def test_any_other_command_may_write(may_write, command):
+    assert await may_write(command=command)
 
 
-def test_the_checks_of_a_trusted_project_run_its_code_which_may_write(may_write):
-    assert may_write(command="pytest -q", trusted=True)
+async def test_the_checks_of_a_trusted_project_run_its_code_which_may_write(may_write):
+    assert await may_write(command="pytest -q", trusted=True)
 
 
 @pytest.mark.parametrize("tool", ["Edit", "Write", "NotebookEdit", "mcp__x__y"])
-def test_editors_and_unknown_tools_may_write(may_write, tool):
-    assert may_write(tool)
+async def test_editors_and_unknown_tools_may_write(may_write, tool):
+    assert await may_write(tool)
 
 
 @pytest.mark.parametrize(
     "tool", ["Read", "Glob", "Grep", "WebFetch", "ExitPlanMode", "update_plan", "spawn_child"]
 )
-def test_readers_and_prsms_own_tools_write_nothing(may_write, tool):
-    assert not may_write(tool)
+async def test_readers_and_prsms_own_tools_write_nothing(may_write, tool):
+    assert not await may_write(tool)

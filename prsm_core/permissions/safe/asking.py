@@ -44,6 +44,8 @@ _NAMES = (
 _PATHS = tuple(word for name in _NAMES for word in ("--git-path", name))
 _SETTINGS = ("config", "-z", "--list", "--show-scope", "--show-origin", "--includes")
 _ENTRIES = ("-c", "core.fsmonitor=false", "ls-files", "-z", "--stage", "--full-name", ":/")
+# What it says of a folder in and above which there is none, even if something is called .git.
+_NO_REPOSITORY = b"fatal: not a git repository (or any "
 _LINK = re.compile(rb"(?:^|\0)160000 [0-9a-f]+ \d\t([^\0]+)")
 _INCLUDE = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
 
@@ -57,10 +59,10 @@ class Answer:
     The hook and the submodules are paths where something may be.
     """
 
-    settings: tuple[Setting, ...]
     work_tree: str
-    hook: str
-    submodules: tuple[str, ...]
+    settings: tuple[Setting, ...] = ()
+    hook: str = ""
+    submodules: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -125,10 +127,18 @@ class _Question:
     def ask(self) -> None:
         own = f"{self._folder}/.git"
         self._note(own)
-        said = self._lines("rev-parse", *_WHERE, "--resolve-git-dir", own, *_PATHS)
-        git_dir, work_tree, common, resolved, hook, *files = map(self._path, said)
-        if resolved != git_dir:
+        lines = self._layout(own)
+        if lines is None:
+            self._kept.answer = Answer(work_tree=self._folder)
+            return
+        git_dir, work_tree, common, resolved, hook, *files = (
+            os.path.join(self._folder, line)  # noqa: PTH118 - a text
+            for line in lines
+        )
+        if os.path.realpath(resolved) != os.path.realpath(git_dir):
             raise ValueError("git takes another repository than the nearest")
+        if work_tree != self._folder and hook.startswith(self._folder):
+            raise ValueError("the hook may be meant from elsewhere")
         self._note(git_dir, *files)
         settings = tuple(self._settings(work_tree))
         # What is configured here could be started by the next command.
@@ -140,14 +150,25 @@ class _Question:
             hook=hook,
             submodules=tuple(f"{work_tree}/{os.fsdecode(link)}" for link in links),
         )
-        changed = max(
-            (max(stamp[2:], default=0) for stamp in self._kept.stamps.values()), default=0
-        )
+        changed = (max(stamp[2:4], default=0) for stamp in self._kept.stamps.values())
         self._kept.is_settled = (
-            changed + _SETTLED < self._kept.asked_at
+            max(changed) + _SETTLED < self._kept.asked_at
             and _leads(own, "gitdir: ", self._folder, git_dir)
-            and _leads(f"{git_dir}/commondir", "", git_dir, common)
+            and _leads(f"{git_dir}/commondir", "", git_dir, os.path.realpath(common))
         )
+
+    def _layout(self, own: str) -> Sequence[str] | None:
+        """Return where all is; None where git sees no repository, and so starts nothing."""
+        try:
+            out = self._run("rev-parse", *_WHERE, "--resolve-git-dir", own, *_PATHS)
+        except subprocess.CalledProcessError as error:
+            if error.stderr.startswith(_NO_REPOSITORY):
+                return None
+            raise
+        *lines, end = os.fsdecode(out).split("\n")
+        if end or len(lines) != len(_WHERE) + 1 + len(_NAMES):
+            raise ValueError("git answers in another way")
+        return lines
 
     def _settings(self, work_tree: str) -> Iterable[Setting]:
         entries = os.fsdecode(self._run(*_SETTINGS)).split("\0")
@@ -184,15 +205,6 @@ class _Question:
         for path in paths:
             self._kept.stamps.setdefault(path, _stamp(path))
 
-    def _lines(self, *words: str) -> Sequence[str]:
-        *lines, end = os.fsdecode(self._run(*words)).split("\n")
-        if end or len(lines) != len(_WHERE) + 1 + len(_NAMES):
-            raise ValueError("git answers in another way")
-        return lines
-
-    def _path(self, text: str) -> str:
-        return os.path.normpath(os.path.join(self._folder, text))  # noqa: PTH118 - a text
-
     def _run(self, *words: str) -> bytes:
         process = subprocess.Popen(
             [self._program, *words],
@@ -200,17 +212,17 @@ class _Question:
             env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
         try:
-            out, _ = process.communicate(timeout=max(0.0, self._until - time.monotonic()))
+            out, err = process.communicate(timeout=max(0.0, self._until - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
             with suppress(subprocess.TimeoutExpired):  # a disk that does not answer
                 process.communicate(timeout=_END_SECONDS)
             raise
         if process.returncode:
-            raise ValueError("git gives no answer")
+            raise subprocess.CalledProcessError(process.returncode, words, stderr=err)
         return out
 
 

@@ -374,7 +374,7 @@ class Permissive:
 
     reconsider = decide
 
-    def may_write(self, *_):
+    async def may_write(self, *_):
         return False
 
     def told(self):

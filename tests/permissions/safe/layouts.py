@@ -562,6 +562,11 @@ class Hostile:
         style = STYLES.index(self.style)
         return f"{self.layout.__name__}, {self.payload.__name__}, style {style}"
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is no `.git` where commands run, so that git need not be asked."""
+        return self.layout in {bare, bare_above}
+
     def lay(self, scene: Scene) -> None:
         """Lay it out over a copy of the template."""
         self.layout(scene, lambda top: self.style(self.payload(scene, top)))

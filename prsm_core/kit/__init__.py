@@ -21,6 +21,7 @@ hook_gate     where the hooks of a vendor's program ask; hook_client is what the
 streams       one agent's stream, and a run's, for programs  stream_events  … what is told of it
 results       how agents have ended, for programs
 filenames     what a name says of a file; how a file system compares names, for the rooms above
+git_settings  what git is told in each shell
 local_socket  sockets in private folders, and who is at their other end
 quotation     what others have said, as text that cannot be taken for the system's
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.deadlines import deadline
     from prsm_core.kit.endings import Ending, ended_how, wait_for_exit, was_killed
     from prsm_core.kit.filenames import names_file
+    from prsm_core.kit.git_settings import GIT_SETTINGS
     from prsm_core.kit.homes import link_login, make_private, write_private
     from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
     from prsm_core.kit.images import SeenImages, read_base64, read_urls
@@ -102,6 +104,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "AgentStream",
     "Ending",
     "Execution",
+    "GIT_SETTINGS",
     "HOOK_COMMAND",
     "HookAsker",
     "HookGate",
@@ -174,6 +177,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
 _HOMES = {
     "prsm_core.kit.deadlines": ("deadline",),
     "prsm_core.kit.filenames": ("names_file",),
+    "prsm_core.kit.git_settings": ("GIT_SETTINGS",),
     "prsm_core.kit.hook_gate": ("HOOK_COMMAND", "HookAsker", "HookGate"),
     "prsm_core.kit.places": ("state_folder",),
     "prsm_core.kit.programs": ("runnable",),

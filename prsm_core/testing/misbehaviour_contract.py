@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.kit.git_settings import GIT_SETTINGS
 from prsm_core.testing import misbehaviour
 from prsm_core.testing.faults import KEY
 from prsm_core.testing.misbehaving_team import SLACK, MisbehavingTeam, Outcome
@@ -43,9 +44,7 @@ MEMORY_GROWTH = 100 * 2**20  # bytes
 # What every program inherits, where it is set, and what it is told by whoever starts it.
 INHERITED = frozenset(
     {
-        "GIT_CONFIG_COUNT",
-        "GIT_CONFIG_KEY_0",
-        "GIT_CONFIG_VALUE_0",
+        *GIT_SETTINGS,
         "PRSM_ENGINE",
         "HOME",
         "LANG",

@@ -12,6 +12,7 @@ from prsm_core import (
     PermissionMode,
     ProviderNotAvailableError,
 )
+from prsm_core.kit import GIT_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,6 +127,7 @@ def _overrides(settings: Mapping[str, Any]) -> list[str]:
 def _settings(config: CodexConfig, features: Features) -> dict[str, Any]:
     overrides: dict[str, Any] = {
         "shell_environment_policy.inherit": "core",
+        "shell_environment_policy.set": dict(GIT_SETTINGS),  # the core of it leaves them out
         "suppress_unstable_features_warning": True,
         "check_for_update_on_startup": False,
         "analytics.enabled": False,

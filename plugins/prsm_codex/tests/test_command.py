@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prsm_codex import command
 from prsm_codex.app_server import check_key
-from prsm_codex.command import check_servers
+from prsm_codex.command import check_servers, toml
 from prsm_codex.config import CodexConfig
 from prsm_codex.features import Features
 
@@ -19,6 +19,7 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.images import Image
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS, McpEndpoint, McpServer
 from prsm_core.errors import ProviderNotAvailableError
+from prsm_core.kit.git_settings import GIT_SETTINGS
 from prsm_core.kit.hook_gate import ANSWER_SECONDS
 from prsm_core.testing.doubles import session_request, tool_spec
 
@@ -36,6 +37,8 @@ COMMON = (
     "multi_agent",
     "-c",
     'shell_environment_policy.inherit="core"',
+    "-c",
+    f"shell_environment_policy.set={toml(GIT_SETTINGS)}",
     "-c",
     "suppress_unstable_features_warning=true",
     "-c",

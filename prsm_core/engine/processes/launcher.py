@@ -26,6 +26,7 @@ from prsm_core.engine.processes.table import (
 )
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import Parting
+from prsm_core.kit.git_settings import GIT_SETTINGS
 from prsm_core.kit.starting import require_folder
 
 if TYPE_CHECKING:
@@ -57,13 +58,6 @@ CLOSE_GRACE = 2.0
 CLOSE_SECONDS = 10.0  # the grace, the shim's own time after a kill, and the drain of pipes
 UMASK = 0o022  # the engine's is private, but files in the workspace are the user's
 
-# A folder of the workspace that only looks like a bare repository configures nothing: git 2.38 and
-# newer ignores it, and older ones do not know the setting.
-GIT_SETTINGS = {
-    "GIT_CONFIG_COUNT": "1",
-    "GIT_CONFIG_KEY_0": "safe.bareRepository",
-    "GIT_CONFIG_VALUE_0": "explicit",
-}
 INHERITED = frozenset({"PATH", "HOME", "USER", "LANG", "TERM", "TZ", "TMPDIR", "SHELL"})
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from prsm_core.engine.processes.launcher import (
-    GIT_SETTINGS,
     ProcessLauncher,
     child_environment,
     install_child_watcher,
@@ -24,6 +23,7 @@ from prsm_core.engine.processes.launcher import (
 )
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.kit.git_settings import GIT_SETTINGS
 from tests.engine.hostile import (
     DAEMON,
     DEADLINE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -66,7 +67,8 @@ def measure(plan: Plan) -> list[Finding]:
 def _on_disk(plan: Plan) -> list[Finding]:
     """Measure decisions that look at the disk: at a full folder, and at a large tree."""
     with tempfile.TemporaryDirectory() as folder:
-        full, tree = Path(folder, "full"), Path(folder, "tree")
+        full, tree, repository = (Path(folder, name) for name in ("full", "tree", "repository"))
+        subprocess.run(("git", "init", "-q", str(repository)), check=True)
         _fill(full, plan.count(NAMES))
         for number in range(plan.count(TREE[0])):
             _fill(tree / f"package{number % 40}" / f"part{number}", TREE[1])
@@ -75,10 +77,15 @@ def _on_disk(plan: Plan) -> list[Finding]:
         patterns = [_cost(policy, "wc -l *.py", str(full)) for _ in range(5)]
         first = [_cost(CommandPolicyStore(), "grep -rn KEY .", str(tree)) for _ in range(5)]
         again = [_cost(policy, "grep -rn KEY .", str(tree)) for _ in range(7)][2:]
+        asked = [_wait("git status", str(repository)) for _ in range(plan.count(20))]
+        policy.decide("git status", _setting(str(repository)))
+        kept = [_cost(policy, "git status", str(repository)) for _ in range(plan.count(100))]
     return [
         _finding("a pattern for a full folder, median", median(patterns), GOAL_LONGEST_US),
         _finding("grep -r in a large tree, first, median", median(first), GOAL_LONGEST_US),
         _finding("grep -r in a large tree, again, median", median(again), GOAL_LONGEST_US),
+        _finding("git, asked about its repository, median", median(asked), GOAL_LONGEST_US),
+        _finding("git, asked before, median", median(kept), GOAL_MEDIAN_US),
     ]
 
 
@@ -90,13 +97,23 @@ def _fill(folder: Path, count: int) -> None:
 
 def _cost(policy: CommandPolicyStore, command: str, workspace: str = "/nonexistent") -> float:
     """Return the CPU time of one decision in µs, of a text that was not read before."""
-    setting = CommandSetting(
-        mode=PermissionMode.DEFAULT, cwd=".", workspace=workspace, trusted=True
-    )
+    setting = _setting(workspace)
     forget_scripts()
     begin = time.thread_time()
     policy.decide(command, setting)
     return (time.thread_time() - begin) * SECOND
+
+
+def _wait(command: str, workspace: str) -> float:
+    """Return how long the first decision of a policy takes in µs, with what others do for it."""
+    policy, setting = CommandPolicyStore(), _setting(workspace)
+    begin = time.perf_counter()
+    policy.decide(command, setting)
+    return (time.perf_counter() - begin) * SECOND
+
+
+def _setting(workspace: str) -> CommandSetting:
+    return CommandSetting(mode=PermissionMode.DEFAULT, cwd=".", workspace=workspace, trusted=True)
 
 
 def _finding(case: str, value: float, goal: float) -> Finding:

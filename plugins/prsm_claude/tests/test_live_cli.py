@@ -6,8 +6,10 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from prsm_claude.provider import build
 
 from plugins.prsm_claude.tests.stage import KEY, call
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.permissions import Allow, Deny
+from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import McpServer, ToolOutcome
 from prsm_core.domain.turns import (
     AssistantMessage,
@@ -36,6 +38,7 @@ from prsm_core.testing.doubles import (
     until,
 )
 from prsm_core.testing.model_server import ModelServer
+from tests.permissions.judging import judge
 
 pytestmark = pytest.mark.live
 
@@ -83,6 +86,39 @@ async def test_the_policy_holds_in_every_mode(real_claude, mode):
     assert {(f.status, f.error) for f in only(ToolCallFinished, events)} == {
         ("denied", "not in here")
     }
+
+
+@pytest.mark.requirement("E23", "E24")
+@pytest.mark.parametrize("person", [Allow, Deny])
+async def test_a_look_at_a_hostile_repository_asks_and_starts_no_monitor_if_it_is_let_run(
+    real_claude, tmp_path, person
+):
+    """git takes the folder whose name begins with a blank."""
+    canary, ran, verdicts = tmp_path / "canary", tmp_path / "ran", []
+    canary.write_text(f"#!/bin/sh\necho ran > {ran}\n")
+    canary.chmod(0o755)
+
+    def decide(request):
+        verdict = judge(request.command, stage.cwd, cwd=request.cwd).verdict
+        verdicts.append(type(verdict))
+        return person("a person") if isinstance(verdict, Ask) else verdict
+
+    async with real_claude({"shell": "git status --short"}, {"say": "done"}) as stage:
+        git = partial(subprocess.run, cwd=stage.cwd, check=True, capture_output=True)
+        await asyncio.to_thread(git, ("git", "init", "-q"))
+        (stage.cwd / ".git").rename(stage.cwd / " x")
+        (stage.cwd / ".git").write_text("gitdir:  x\n")
+        with (stage.cwd / " x" / "config").open("a") as config:
+            config.write(f"[core]\n\tfsmonitor = {canary}\n")
+        async with stage.session(RecordingHost(verdict=decide)) as session:
+            events = await run_turn(session, "hi")
+        assert not ran.exists()
+        await asyncio.to_thread(git, ("git", "status"))
+    assert ran.exists(), "the repository is not hostile"
+    assert verdicts == [Ask]
+    assert [f.status for f in only(ToolCallFinished, events)] == [
+        "completed" if person is Allow else "denied"
+    ]
 
 
 @pytest.mark.parametrize("allowed", [True, False])

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+from functools import partial
 
 import pytest
 
 from plugins.prsm_codex.tests.real_codex import KILLS_ITS_SHELL, TRICKY, call, gated
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.permissions import Allow, Deny
+from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import Notice, StopReason, ToolCallFinished, ToolCallStarted
+from prsm_core.kit.git_settings import GIT_SETTINGS
 from prsm_core.testing.doubles import RecordingHost, only, run_turn
+from tests.permissions.judging import judge
 from tests.person import ROOM
 
 pytestmark = pytest.mark.live
@@ -196,6 +199,50 @@ async def test_nothing_can_be_typed_into_a_command_that_runs(codex, tmp_path, tt
     assert ("TTY execution is disabled" in first) is tty
     typed_file = tmp_path / "typed.txt"
     assert not typed_file.exists() or typed_file.read_text() == ""
+
+
+async def test_a_command_is_told_what_git_may_start(codex):
+    async with codex({"shell": "env"}, DONE) as live, live.session() as session:
+        events = await run_turn(session, "hi")
+    (finished,) = only(ToolCallFinished, events)
+    told = str(finished.result)
+    assert [name for name, value in GIT_SETTINGS.items() if f"{name}={value}" not in told] == []
+
+
+@pytest.mark.requirement("E23", "E24")
+@pytest.mark.parametrize("person", [Allow, Deny])
+async def test_a_look_at_a_hostile_repository_asks_and_starts_no_monitor_if_it_is_let_run(
+    codex, repository, person
+):
+    """git takes the folder whose name begins with a blank."""
+    canary = repository / "canary"
+    canary.write_text(f"#!/bin/sh\necho ran > {repository}/ran\n")
+    canary.chmod(0o755)
+    (repository / ".git").rename(repository / " x")
+    (repository / ".git").write_text("gitdir:  x\n")
+    with (repository / " x" / "config").open("a") as config:
+        config.write(f"[core]\n\tfsmonitor = {canary}\n")
+    verdicts = []
+
+    def decide(request):
+        verdict = judge(request.command, repository, cwd=request.cwd).verdict
+        verdicts.append(type(verdict))
+        return person("a person") if isinstance(verdict, Ask) else verdict
+
+    shell = {"call": call("exec_command", "look", cmd="git status --short")}
+    host = RecordingHost(verdict=decide)
+    async with codex(shell, DONE) as live, live.session(host) as session:
+        events = await run_turn(session, "hi")
+        (told,) = live.outputs("look")
+    assert verdicts == [Ask]
+    assert ("a.txt" in told) is (person is Allow)
+    assert [f.status for f in only(ToolCallFinished, events)] == [
+        "completed" if person is Allow else "denied"
+    ]
+    assert not (repository / "ran").exists()
+    status = partial(subprocess.run, ("git", "status"), cwd=repository, check=True)
+    await asyncio.to_thread(status, capture_output=True)
+    assert (repository / "ran").exists(), "the repository is not hostile"
 
 
 async def test_nothing_of_the_hook_is_in_the_environment_of_a_command(codex):

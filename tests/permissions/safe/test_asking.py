@@ -62,6 +62,7 @@ class Looks:
 
     def are_hostile(self):
         place = Place.of(self._scene.cwd, str(self._scene.work), ask_git=self._ask_git)
+        assert place is not None
         return may_start_programs("status", place)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 
@@ -13,6 +14,7 @@ from prsm_core.cli.options import json_option, workspace_option
 @click.option("--session", metavar="ID", help="Only this session; all that run if not given.")
 @workspace_option
 @json_option
+@agents_may
 def answer(
     request: str | None, words: tuple[str, ...], session: str | None, workspace: str, as_json: bool
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import workspace_option
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 @click.option("--ui", metavar="NAME", help="Show it in this frontend, rather than line by line.")
 @workspace_option
 @click.pass_obj
+@agents_may
 def attach(launch: Launch, session: str | None, ui: str | None, workspace: str) -> int:
     """Show what happens in a session that runs elsewhere, and answer what its agents ask.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 from prsm_core.config.secrets import SECRET_NAME
 
@@ -30,6 +31,7 @@ def config() -> None:
 @workspace_option
 @json_option
 @click.pass_obj
+@agents_may
 def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -> None:
     """Print the settings in force as YAML, values that may be secret left out."""
     from prsm_core.cli.setup import load_setup
@@ -51,6 +53,7 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
 @config.command(short_help="Print the JSON Schema of a configuration file.")
 @workspace_option
 @click.pass_obj
+@agents_may
 def schema(launch: Launch, workspace: str) -> None:
     """Print the JSON Schema of a configuration file, for editors, with what plugins take."""
     from prsm_core.cli.plugin_sections import plugin_sections
@@ -64,6 +67,7 @@ def schema(launch: Launch, workspace: str) -> None:
 @config.command(short_help="Print where configuration and state lie.")
 @workspace_option
 @json_option
+@agents_may
 def path(workspace: str, as_json: bool) -> None:
     """Print where the configuration files, the data and this repository's ledger lie."""
     from prsm_core.builtin.table import format_table

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.run_options import without_plugin_option
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 @click.option("--keep", is_flag=True, help="Keep the project when the next demo begins.")
 @without_plugin_option
 @click.pass_obj
+@agents_may
 def demo(
     launch: Launch, ui: str | None, as_json: bool, keep: bool, without: tuple[str, ...]
 ) -> int:

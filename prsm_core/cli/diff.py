@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 
@@ -12,6 +13,7 @@ from prsm_core.cli.options import json_option, workspace_option
 @click.argument("b")
 @workspace_option
 @json_option
+@agents_may
 def diff(a: str, b: str, workspace: str, as_json: bool) -> None:
     """Compare what was done in the sessions A and B, the first difference first.
 

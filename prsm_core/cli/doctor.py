@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ NARROWEST = 20  # columns of text; in less it is left to the terminal to break l
 @workspace_option
 @json_option
 @click.pass_obj
+@agents_may
 def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
     """Check what PRSM needs to work in a folder, and say how to mend what is wrong.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 
@@ -21,6 +22,7 @@ from prsm_core.cli.options import json_option, workspace_option
 @click.option("--follow", is_flag=True, help="Wait for more events until interrupted.")
 @workspace_option
 @json_option
+@agents_may
 def events(
     session: str | None,
     after: int,

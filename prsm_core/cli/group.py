@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.callers import guard, require_person
 from prsm_core.cli.launch import Launch
 from prsm_core.version import __version__
 
@@ -91,7 +92,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+        return guard(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -169,6 +170,8 @@ def _open(
 ) -> int:
     """Open a frontend; without a terminal, or without one that stays, print the help."""
     code, on_terminal = None, _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
+    if by_editor or ui or on_terminal:
+        require_person(ctx.command_path)
     if by_editor:
         from prsm_core.cli.opening import Opening, open_frontend
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 
@@ -19,6 +20,7 @@ from prsm_core.cli.options import json_option, workspace_option
 )
 @workspace_option
 @json_option
+@agents_may
 def history(agent: str, session: str | None, detail: str, workspace: str, as_json: bool) -> None:
     """Show what AGENT, a name or the beginning of an id, was told, said and did."""
     from prsm_core.cli.reading import print_history

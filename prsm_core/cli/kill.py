@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import workspace_option
 
 
@@ -11,6 +12,7 @@ from prsm_core.cli.options import workspace_option
 @click.argument("agent")
 @click.option("--session", metavar="ID", help="Its session; the newest that runs if not given.")
 @workspace_option
+@agents_may
 def kill(agent: str, session: str | None, workspace: str) -> None:
     """Kill AGENT, a name or the beginning of an id, and all its descendants.
 

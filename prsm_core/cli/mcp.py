@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prsm_core.cli.callers import agents_may_unless
 from prsm_core.cli.options import workspace_option
 from prsm_core.cli.run_options import (
     UNATTENDED_SECONDS,
@@ -16,6 +17,7 @@ from prsm_core.cli.run_options import (
     on_ask_option,
     set_option,
     unattended_option,
+    widens,
     without_plugin_option,
 )
 
@@ -65,6 +67,7 @@ business: PRSM decides only what the agents may do.
 @without_plugin_option
 @set_option
 @click.pass_obj
+@agents_may_unless(widens)
 def mcp(launch: Launch, /, **options: Any) -> int:
     """Run the command; its help is above."""
     from prsm_core.cli.leading import Lead, lead

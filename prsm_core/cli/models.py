@@ -9,6 +9,7 @@ import click
 
 from prsm_core.catalog.categories import CATEGORIES, GENERAL
 from prsm_core.catalog.selection import FITTING
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, text_argument, workspace_option
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def models() -> None:
 @workspace_option
 @json_option
 @click.pass_obj
+@agents_may
 def list_models(launch: Launch, provider: str | None, workspace: str, as_json: bool) -> int:
     """List all models: those of the configuration, and those that providers list just now.
 
@@ -81,6 +83,7 @@ def list_models(launch: Launch, provider: str | None, workspace: str, as_json: b
 @workspace_option
 @json_option
 @click.pass_obj
+@agents_may
 def discover(launch: Launch, workspace: str, as_json: bool) -> int:
     """Ask all providers at once for their models, and show those that are not in the registry.
 
@@ -113,6 +116,7 @@ def discover(launch: Launch, workspace: str, as_json: bool) -> int:
 @workspace_option
 @json_option
 @click.pass_obj
+@agents_may
 def rank(
     launch: Launch, category: str | None, complexity: str | None, workspace: str, as_json: bool
 ) -> None:
@@ -144,6 +148,7 @@ def rank(
 @workspace_option
 @json_option
 @click.pass_obj
+@agents_may
 def recommend(
     launch: Launch, task: str, complexity: str | None, workspace: str, as_json: bool
 ) -> None:

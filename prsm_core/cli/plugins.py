@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ KINDS = ("provider", "check", "scorer", "sink", "frontend", "tool")
 @workspace_option
 @json_option
 @click.pass_context
+@agents_may
 def plugins(ctx: click.Context, workspace: str, as_json: bool) -> int:
     """List the plugins: active, disabled, broken or incompatible, and why.
 
@@ -56,6 +58,7 @@ def plugins(ctx: click.Context, workspace: str, as_json: bool) -> int:
     help="Where the folder of the package goes.",
 )
 @click.pass_obj
+@agents_may
 def new(launch: Launch, kind: str, name: str, parent: Path) -> None:
     """Write the package of a plugin that passes the contract of its kind as it stands.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, text_argument, workspace_option
 from prsm_core.cli.policy_runs import replay, suggest
 
@@ -50,6 +51,7 @@ def policy() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; without COMMAND read rows.")
 @workspace_option
 @click.pass_obj
+@agents_may
 def check(
     launch: Launch,
     command: str | None,
@@ -102,6 +104,7 @@ policy.add_command(suggest)
 @workspace_option
 @json_option
 @click.pass_obj
+@agents_may
 def list_rules(launch: Launch, workspace: str, as_json: bool) -> None:
     """List the rules of the configuration and of the policy files, and where they stand."""
     from prsm_core.cli.table import print_table

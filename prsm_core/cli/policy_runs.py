@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ sessions_argument = click.argument("sessions", nargs=-1, metavar="[SESSION]…")
 @workspace_option
 @json_option
 @click.pass_obj
+@agents_may
 def replay(
     launch: Launch,
     sessions: tuple[str, ...],
@@ -78,6 +80,7 @@ def replay(
 @workspace_option
 @json_option
 @click.pass_obj
+@agents_may
 def suggest(
     launch: Launch, sessions: tuple[str, ...], least: int, workspace: str, as_json: bool
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import image_option, text_argument, workspace_option
 
 
@@ -20,6 +21,7 @@ from prsm_core.cli.options import image_option, text_argument, workspace_option
 @image_option
 @click.option("--session", metavar="ID", help="Its session; the newest that runs if not given.")
 @workspace_option
+@agents_may
 def prompt(
     agent: str,
     text: str,

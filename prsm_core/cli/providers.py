@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _LOGINS = {True: "yes", False: "no", None: None}
 @workspace_option
 @json_option
 @click.pass_obj
+@agents_may
 def providers(launch: Launch, workspace: str, as_json: bool) -> None:
     """Look which providers can be used: version, login, models, and what they cannot enforce."""
     from prsm_core.cli.setup import load_setup

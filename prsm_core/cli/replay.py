@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import workspace_option
 from prsm_core.cli.run_options import finite
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 )
 @workspace_option
 @click.pass_obj
+@agents_may
 def replay(
     launch: Launch,
     session: str | None,

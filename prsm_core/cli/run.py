@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prsm_core.cli.callers import agents_may_unless
 from prsm_core.cli.options import image_option, text_argument, workspace_option
 from prsm_core.cli.run_options import (
     UNATTENDED_SECONDS,
@@ -19,6 +20,7 @@ from prsm_core.cli.run_options import (
     set_option,
     trust_option,
     unattended_option,
+    widens,
     without_plugin_option,
 )
 
@@ -91,6 +93,7 @@ def _tell_start(task: str) -> None:
 @budget_tokens_option
 @set_option
 @click.pass_obj
+@agents_may_unless(widens)
 def run(launch: Launch, /, *, as_json: bool, detach: bool, **options: Any) -> int:
     """Run TASK; "-" reads it from stdin.
 

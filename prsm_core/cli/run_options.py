@@ -9,11 +9,13 @@ its key, since the ledger keeps no secrets.
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from prsm_core.cli.launch import Launch
 from prsm_core.domain.agents import PermissionMode
 
 if TYPE_CHECKING:
@@ -105,6 +107,22 @@ set_option = click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a value, as YAML."
 )
 
+
+def widens(given: Mapping[str, Any]) -> bool:
+    """Return whether these options let agents do what the files and the person would not."""
+    return bool(
+        given.get("trust")
+        or given.get("on_ask") == "allow"
+        or given.get("mode") in _WIDE_MODES
+        or given.get("sets")
+        or given.get("without")
+        or not click.get_current_context().ensure_object(Launch).load_plugins
+        or any(name.startswith(_WIDENING) for name in os.environ)
+    )
+
+
+_WIDENING = ("PRSM__", "PRSM_PLUGINS")  # variables; no program of an engine inherits them
+_WIDE_MODES = (PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS)
 _FLAGS = {
     "on_ask": "--on-ask",
     "budget_usd": "--budget-usd",

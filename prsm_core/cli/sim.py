@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.run_options import finite
 
 
@@ -35,6 +36,7 @@ from prsm_core.cli.run_options import finite
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
 @click.option("--stop", is_flag=True, help="Stop at the first seed that breaks a rule.")
 @click.option("--json", "as_json", is_flag=True, help="Print one outcome a line.")
+@agents_may
 def sim(
     seed: str, faults: str, agents: int, minutes: float, jobs: int, stop: bool, as_json: bool
 ) -> int:

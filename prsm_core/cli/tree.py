@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 
@@ -11,6 +12,7 @@ from prsm_core.cli.options import json_option, workspace_option
 @click.argument("session", required=False)
 @workspace_option
 @json_option
+@agents_may
 def tree(session: str | None, workspace: str, as_json: bool) -> None:
     """Show the agents of a session, by default the newest of this repository.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may_unless
 from prsm_core.cli.options import json_option, workspace_option
 
 
@@ -30,6 +31,7 @@ from prsm_core.cli.options import json_option, workspace_option
 @workspace_option
 @json_option
 @click.pass_context
+@agents_may_unless(lambda given: not given["lists"])
 def undo(
     ctx: click.Context,
     wanted: str | None,

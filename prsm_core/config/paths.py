@@ -68,6 +68,11 @@ class Paths(Record, frozen=True, kw_only=True):
     trees: Path
 
     @property
+    def own_folders(self) -> tuple[Path, ...]:
+        """The folders that tell one PRSM of this user from another."""
+        return (self.user_config.parent, self.data, self.state)
+
+    @property
     def user_agents(self) -> Path:
         """The user's folder of experts in markdown."""
         return self.user_config.parent / "agents"

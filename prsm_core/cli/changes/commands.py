@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may, agents_may_unless
 from prsm_core.cli.options import json_option, workspace_option
 
 session_option = click.option(
@@ -28,6 +29,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
     invoke_without_command=True,
 )
 @click.pass_context
+@agents_may
 def changes(ctx: click.Context) -> None:
     """Show what the agents of a session changed in the folder, and decide about it.
 
@@ -52,6 +54,7 @@ def changes(ctx: click.Context) -> None:
 @session_option
 @workspace_option
 @json_option
+@agents_may
 def list_changes(
     all_: bool, agent: str | None, session: str | None, workspace: str, as_json: bool
 ) -> None:
@@ -69,6 +72,7 @@ def list_changes(
 @session_option
 @workspace_option
 @json_option
+@agents_may
 def show(change_id: str, session: str | None, workspace: str, as_json: bool) -> None:
     """Show one change: whose it is, how that is known, who else is on the file, and its lines."""
     from prsm_core.cli.changes.showing import print_change
@@ -80,6 +84,7 @@ def show(change_id: str, session: str | None, workspace: str, as_json: bool) -> 
 @session_option
 @workspace_option
 @json_option
+@agents_may
 def worktrees(session: str | None, workspace: str, as_json: bool) -> None:
     """List the worktrees of ended agents that are not merged: their branches, folders, conflicts.
 
@@ -95,6 +100,7 @@ def worktrees(session: str | None, workspace: str, as_json: bool) -> None:
 @session_option
 @workspace_option
 @json_option
+@agents_may
 def why(place: str, session: str | None, workspace: str, as_json: bool) -> None:
     """Show why a file was changed last, or who made a line of it, and why.
 
@@ -113,6 +119,7 @@ def why(place: str, session: str | None, workspace: str, as_json: bool) -> None:
 @session_option
 @workspace_option
 @json_option
+@agents_may
 def diff(
     ids: tuple[str, ...],
     agent: str | None,
@@ -205,6 +212,7 @@ def reject(
 @workspace_option
 @json_option
 @click.pass_context
+@agents_may_unless(lambda given: not given["dry_run"])
 def commit(
     ctx: click.Context,
     ids: tuple[str, ...],

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, text_argument, workspace_option
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def sessions(launch: Launch) -> None:
 )
 @workspace_option
 @json_option
+@agents_may
 def list_sessions(limit: int, workspace: str, as_json: bool) -> None:
     """List the sessions of this repository, newest first.
 
@@ -61,6 +63,7 @@ def list_sessions(limit: int, workspace: str, as_json: bool) -> None:
 )
 @workspace_option
 @json_option
+@agents_may
 def show(session: str | None, messages: int, workspace: str, as_json: bool) -> None:
     """Show one session, by default the newest: its runs, its agents, what was said last.
 
@@ -212,6 +215,7 @@ def fork(
     "-o", "--output", metavar="FILE", help="A file, or a folder to put it in; stdout if not given."
 )
 @workspace_option
+@agents_may
 def export(session: str | None, form: str, output: str | None, workspace: str) -> None:
     """Write SESSION, by default the newest, to a file or to stdout.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import is_utf8, json_option, workspace_option
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
@@ -45,6 +46,7 @@ def create(description: str, workspace: str, as_json: bool) -> None:
 @snapshot.command("list", short_help="List the snapshots, newest first.")
 @workspace_option
 @json_option
+@agents_may
 def list_snapshots(workspace: str, as_json: bool) -> None:
     """List the snapshots of this folder, newest first.
 
@@ -59,6 +61,7 @@ def list_snapshots(workspace: str, as_json: bool) -> None:
 @click.argument("snapshot_id", metavar="ID")
 @workspace_option
 @json_option
+@agents_may
 def show(snapshot_id: str, workspace: str, as_json: bool) -> None:
     """Show a snapshot, and which files a restore of it would change now."""
     from prsm_core.cli.snapshots.showing import print_snapshot
@@ -128,6 +131,7 @@ def pack(workspace: str, as_json: bool) -> None:
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=str))
 @workspace_option
 @json_option
+@agents_may
 def export_(snapshot_id: str, folder: str, workspace: str, as_json: bool) -> None:
     """Write a snapshot as the new folder DIR, which `prsm snapshot import` takes in.
 

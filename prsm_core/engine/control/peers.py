@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from prsm_core.engine.control.session_lock import named_owners
-from prsm_core.engine.processes.table import find_lineage, find_marks
+from prsm_core.engine.processes.marks import find_marks
+from prsm_core.engine.processes.table import find_lineage
 from prsm_core.kit.local_socket import Credentials, peer_credentials
 
 if TYPE_CHECKING:
@@ -90,33 +91,34 @@ def why_no_person(peer: Peer, key: str, lock: SessionLock) -> str | None:
     if peer.pid == os.getpid():
         return None
     line, own = peer.lineage(), find_lineage(os.getpid())
-    if line is None or own is None or not _sees_own_processes():
+    if line is None or own is None or not sees_own_processes():
         return "its ancestors cannot be seen from here"
     return _why_below(line, own, lock)
 
 
 def _why_below(line: Lineage, own: Lineage, lock: SessionLock) -> str | None:
-    above = _identities(line)
+    above = identities(line)
     engine = lock.owner.process
     if engine in above:
         return "this engine's agents started it"
     if not above.isdisjoint(lock.owner.leaders):
         return "the client that leads this session started it"
-    if lock.owner.leaders and not _has_own_terminal(line):
+    if lock.owner.leaders and not has_own_terminal(line):
         return "a client leads this session, and it is no process of a terminal of a person"
-    if engine in find_marks(line):
+    if engine in {mark.engine for mark in find_marks(line)}:
         return "it has the environment of this engine's agents"
     others = {root for owner in named_owners(lock.folder) for root in owner.roots}
-    if not above.isdisjoint(others - _identities(own)):
+    if not above.isdisjoint(others - identities(own)):
         return "the agents of another engine started it"
     return None
 
 
-def _identities(line: Iterable[Relative]) -> set[ProcessIdentity]:
+def identities(line: Iterable[Relative]) -> set[ProcessIdentity]:
+    """Return who is in a line."""
     return {relative.identity for relative in line}
 
 
-def _has_own_terminal(line: Lineage) -> bool:
+def has_own_terminal(line: Lineage) -> bool:
     """Return whether who opened a terminal for this process is above it.
 
     An orphan is not below the leader of its session: nobody adopts a client's.
@@ -125,7 +127,7 @@ def _has_own_terminal(line: Lineage) -> bool:
     return line[0].has_terminal and line[0].session in leaders
 
 
-def _sees_own_processes() -> bool:
+def sees_own_processes() -> bool:
     """Return whether /proc is that of the pids which the kernel tells this process."""
     return str(Path("/proc/self").readlink()) == str(os.getpid())
 

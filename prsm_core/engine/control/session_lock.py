@@ -158,6 +158,12 @@ def find_owner(state_dir: Path, session: str) -> Owner | None:
     )
 
 
+def find_owners(state_dir: Path) -> list[Owner]:
+    """Return who owns a session now; raises ControlError as `find_owner` does."""
+    sessions = sorted(path.stem for path in (state_dir / "runs").glob("*.lock"))
+    return [owner for name in sessions if (owner := find_owner(state_dir, name)) is not None]
+
+
 def unbegun(state_dir: Path, prefix: str) -> SessionOwnedError | None:
     """Return the error of a session that no ledger has, and a process owns; None for no such one.
 

@@ -10,5 +10,6 @@ detached     starts another prsm, which outlives this one
 container    processes in boxes: runc, podman or bubblewrap, and the trial of them
 box_view     what such a process sees      box_runtimes  what the three are told
 bundles      what boxes leave is removed      cgroups   their limits, and what became of them
+marks        what says below which engine a process is
 git, git_helper  commands of git, by one process that is started once
 """

@@ -32,7 +32,6 @@ from prsm_core.engine.processes.box_runtimes import (
 from prsm_core.engine.processes.box_view import TEMP, box_view
 from prsm_core.engine.processes.reaper_shim import MARK
 from prsm_core.engine.processes.syscalls import build_filter, filter_file
-from prsm_core.engine.processes.table import process_identity
 from prsm_core.errors import ProcessError, ProviderNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ class Containers:
         start = BoxStart(
             name=box_name,
             argv=order.argv,
-            env={**environ, **_mark()},
+            env={**environ, MARK: self._launcher.mark},  # as the shim sets it outside
             view=view,
             box=order.box,
             limits=order.limits,
@@ -287,12 +286,6 @@ def describe_end(limits: Mapping[str, float], *, kills: int, refusals: int) -> s
             f" another one {refusals} times: give it more pids"
         )
     return "\n".join(lines)
-
-
-def _mark() -> dict[str, str]:
-    """Return the variable that names this engine, as the shim sets it outside."""
-    own = process_identity(os.getpid())
-    return {} if own is None else {MARK: f"{own.pid}-{own.start_time}"}
 
 
 def _ids() -> tuple[int, int] | None:

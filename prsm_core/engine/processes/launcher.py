@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from prsm_core.engine.processes.child import CapturedProcess, ChildProcess
+from prsm_core.engine.processes.marks import format_mark
 from prsm_core.engine.processes.table import (
     OrphanReaper,
     ProcessIdentity,
@@ -30,7 +31,7 @@ from prsm_core.kit.git_settings import GIT_SETTINGS
 from prsm_core.kit.starting import require_folder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from prsm_core.engine.processes.child import RunningProcess
@@ -85,6 +86,7 @@ class ProcessLauncher:
     the thread that started it ends. `environ` is what the allow-list is taken from, by default
     this process's environment. `on_start(pid, start_time)` is told of every shim (start time in
     clock ticks since boot, as in ProcessIdentity), so that its orphans can be found after a crash.
+    `places` are the folders of PRSM's own files that programs are below of, as their mark says.
     """
 
     def __init__(
@@ -94,11 +96,15 @@ class ProcessLauncher:
         environ: Mapping[str, str] | None = None,
         on_start: OnStart | None = None,
         parting: Parting | None = None,
+        places: Iterable[Path] = (),
     ) -> None:
         self._clock = clock
         self._parting = parting or Parting(clock)
         self._environ = child_environment(os.environ if environ is None else environ)
         self._on_start = on_start
+        own = process_identity(os.getpid())
+        # Without /proc nobody could tell whose mark it is.
+        self.mark = str(os.getpid()) if own is None else format_mark(own, places)
         self._live: dict[int, RunningProcess] = {}
         self._with_pipes: list[RunningProcess] = []  # also ended ones that are still read
         self._reaper = OrphanReaper(self._live.__contains__)
@@ -181,7 +187,7 @@ class ProcessLauncher:
 
         A program that cannot be started exits with 127 or 126 and the reason on stderr.
         """
-        return _shim_argv(argv, SDK_GRACE, "-")
+        return _shim_argv(self.mark, argv, SDK_GRACE, "-")
 
     def kill_programs(self) -> None:
         """End the programs of agents and their families at once; helpers of PRSM itself go on.
@@ -241,7 +247,9 @@ class ProcessLauncher:
         report, status = socket.socketpair()
         with report:
             with status:
-                await _execute(process, argv, stdin, (status.fileno(), *inherit), cwd, environ)
+                files = (status.fileno(), *inherit)
+                command = _shim_argv(self.mark, argv, STOP_GRACE_LIMIT, str(files[0]))
+                await _execute(process, command, stdin, files, cwd, environ)
             self._with_pipes = [p for p in self._with_pipes if not p.wire.closed.is_set()]
             self._with_pipes.append(process)
             try:
@@ -296,17 +304,17 @@ async def _read_end(stdin: StdinPipe) -> AsyncIterator[int]:
 
 async def _execute(
     process: RunningProcess,
-    argv: Sequence[str],
+    command: Sequence[str],
     stdin: int,
     files: Sequence[int],
     cwd: str | None,
     environ: Mapping[str, str],
 ) -> None:
-    """Start the shim in a session of its own; the first of the `files` is for its report."""
+    """Start the shim in a session of its own, with these open files."""
     try:
         _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: process.wire,
-            *_shim_argv(argv, STOP_GRACE_LIMIT, str(files[0])),
+            *command,
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -336,9 +344,9 @@ async def _failed_start(report: socket.socket, name: str) -> int:
         ) from error
 
 
-def _shim_argv(argv: Sequence[str], grace: float, status: str) -> tuple[str, ...]:
+def _shim_argv(mark: str, argv: Sequence[str], grace: float, status: str) -> tuple[str, ...]:
     shim = (sys.executable, "-I", "-S", _shim_file())
-    return (*shim, str(os.getpid()), str(grace), status, *argv)
+    return (*shim, mark, str(grace), status, *argv)
 
 
 @cache

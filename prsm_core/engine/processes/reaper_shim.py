@@ -1,6 +1,6 @@
 """Runs one program as the head of a family of processes, none of which outlives this one.
 
-    python -I -S reaper_shim.py ENGINE_PID GRACE STATUS_FD PROGRAM [ARGUMENT ...]
+    python -I -S reaper_shim.py ENGINE GRACE STATUS_FD PROGRAM [ARGUMENT ...]
 
 A script of the standard library only, started by path in a session of its own. It is a subreaper,
 so whatever the program leaves behind, daemons included, comes to it and is killed. TERM and INT go
@@ -17,8 +17,8 @@ what others started, the program and all that descends from it carry a brand: a 
 kernel hands on and nobody but root can raise again. It limits nothing: no kernel since 2.4.25 looks
 at it.
 
-The program's environment names the engine, so that what it asks others to start can be told from
-a person's.
+ENGINE begins with the engine's pid. The program's environment has it whole, so that what the
+program asks others to start can be told from a person's.
 """
 
 from __future__ import annotations
@@ -43,11 +43,9 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
 ENDED_BY_TERM = 128 + signal.SIGTERM
-MARK = "PRSM_ENGINE"  # variable: pid and start time of the engine
+MARK = "PRSM_ENGINE"  # variable that says below which engine a process is; see processes/marks.py
 DEFAULT_PATH = b"/bin:/usr/bin"
 MISSING = (errno.ENOENT, errno.ENOTDIR)
-STAT_SIZE = 4096
-START_TIME = 19  # field of /proc/PID/stat, counted from behind the name
 SWEEP_SECONDS = 3.0
 ASK_SECONDS = 1.0  # of the sweep: how long what is left may take to end by itself
 SWEEP_PAUSE = 0.005
@@ -236,19 +234,6 @@ def _carry(brand: int) -> None:
         return
 
 
-def _mark(engine: int) -> str:
-    """Return words for the engine that mean no other one; exit if it has died."""
-    try:
-        fd = posix.open(f"/proc/{engine}/stat", posix.O_RDONLY)
-        try:
-            fields = posix.read(fd, STAT_SIZE).rpartition(b")")[2].split()
-        finally:
-            posix.close(fd)
-    except (FileNotFoundError, ProcessLookupError):
-        posix._exit(ENDED_BY_TERM)
-    return f"{engine}-{fields[START_TIME].decode()}"
-
-
 def _execute(argv: list[str]) -> NoReturn:
     """Become a program, which is looked for on PATH; raise OSError where that cannot be.
 
@@ -299,7 +284,7 @@ def _keep_input() -> int:
 
 def main(argv: list[str]) -> NoReturn:
     """Run the program named on the command line and exit as it does, its family gone."""
-    engine, grace = int(argv[1]), float(argv[2])
+    engine, grace = int(argv[1].partition("-")[0]), float(argv[2])
     status_fd = None if argv[3] == "-" else int(argv[3])
     if status_fd is not None:
         posix.set_inheritable(status_fd, False)  # exec closes it: the sign that the program runs
@@ -310,7 +295,7 @@ def main(argv: list[str]) -> NoReturn:
     _die_with_parent(engine, signal.SIGUSR1)
     kept_input = None if status_fd is None else _keep_input()  # a vendor's SDK says no USR2
     shim, brand = posix.getpid(), _own_brand()
-    posix.environ[MARK.encode()] = _mark(engine).encode()
+    posix.environ[MARK.encode()] = argv[1].encode()
     head = posix.fork()
     if head == 0:
         posix.setpgid(0, 0)  # a program that kills its own group must not hit the shim

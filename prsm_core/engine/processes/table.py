@@ -20,13 +20,12 @@ from prsm_core.domain.record import Record
 from prsm_core.engine.processes.reaper_shim import NO_BRAND, brand_of, prctl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 PR_SET_CHILD_SUBREAPER = 36
 PR_GET_CHILD_SUBREAPER = 37
 ZOMBIE_AGE = 0.4  # seconds a zombie is left to whoever may be about to wait for it
 KILL_ROUNDS = 50  # a family that forks while it is killed takes more than one
-MARK = "PRSM_ENGINE"  # variable: pid and start time of the engine that a process is below of
 LINEAGE_ROUNDS = 20  # an ancestor may end while its line is read
 MAX_ANCESTORS = 1000
 
@@ -71,7 +70,7 @@ def process_identity(pid: int) -> ProcessIdentity | None:
     stat = _stat(pid)
     if stat is None:
         return None
-    return ProcessIdentity(pid=pid, start_time=stat.start_time, boot_id=_boot_id())
+    return ProcessIdentity(pid=pid, start_time=stat.start_time, boot_id=boot_id())
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
@@ -81,7 +80,7 @@ def is_alive(identity: ProcessIdentity) -> bool:
         stat is not None
         and stat.state not in DEAD
         and stat.start_time == identity.start_time
-        and identity.boot_id == _boot_id()
+        and identity.boot_id == boot_id()
     )
 
 
@@ -111,36 +110,9 @@ def _line_above(pid: int) -> tuple[Relative, ...] | None:
     return None if pid else tuple(line)
 
 
-def find_marks(line: Iterable[Relative]) -> set[ProcessIdentity]:
-    """Return the engines whose mark the environment of a process in this line has.
-
-    A reaper shim marks what it starts. Who wants to be rid of the mark can be; an environment
-    that cannot be read, such as another user's, has none.
-    """
-    marks = set()
-    for relative in line:
-        if (mark := _mark(relative.identity.pid)) is not None:
-            pid, _, start_time = mark.partition("-")
-            if pid.isdecimal() and start_time.isdecimal():
-                identity = ProcessIdentity(
-                    pid=int(pid), start_time=int(start_time), boot_id=_boot_id()
-                )
-                marks.add(identity)
-    return marks
-
-
-def _mark(pid: int) -> str | None:
-    try:
-        variables = _read(f"/proc/{pid}/environ").split("\0")
-    except OSError:
-        return None
-    name = f"{MARK}="
-    return next((one.removeprefix(name) for one in variables if one.startswith(name)), None)
-
-
 def _relative(stat: _Stat) -> Relative:
     return Relative(
-        identity=ProcessIdentity(pid=stat.pid, start_time=stat.start_time, boot_id=_boot_id()),
+        identity=ProcessIdentity(pid=stat.pid, start_time=stat.start_time, boot_id=boot_id()),
         session=stat.session,
         has_terminal=stat.terminal != 0,
     )
@@ -308,7 +280,7 @@ def _is_branded(stat: _Stat, brand: int, own_brand: int | None) -> bool:
 def _brand(pid: int) -> int | None:
     """Return the brand of a process, NO_BRAND for none; None when it has ended or is not ours."""
     try:
-        text = _read(f"/proc/{pid}/limits")
+        text = read_proc(f"/proc/{pid}/limits")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     hard = text.partition("Max file locks")[2].split(maxsplit=2)[1:2]
@@ -341,13 +313,14 @@ def _kill(pid: int) -> None:
 
 
 @cache  # it stays as long as the machine runs
-def _boot_id() -> str:
+def boot_id() -> str:
+    """Return what the kernel calls the time since the machine was started."""
     return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def _stat(pid: int) -> _Stat | None:
     try:
-        text = _read(f"/proc/{pid}/stat")
+        text = read_proc(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The name in parentheses may hold anything, so the fields are counted from its end.
@@ -362,7 +335,7 @@ def _stat(pid: int) -> _Stat | None:
     )
 
 
-def _read(path: str) -> str:
+def read_proc(path: str) -> str:
     """Return what a file of /proc says; with as little around it as the kernel asks for."""
     with io.FileIO(path) as file:
         return file.readall().decode(errors="replace")
@@ -386,7 +359,7 @@ def _child_pids(pid: int) -> list[int]:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for task in (_PROC / str(pid) / "task").iterdir():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                found += map(int, _read(f"{task}/children").split())
+                found += map(int, read_proc(f"{task}/children").split())
     return found
 
 

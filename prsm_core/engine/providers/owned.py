@@ -97,7 +97,9 @@ async def open_owned(
     ):
         noting = _noting(processes.add, begun)
         async with (
-            ProcessLauncher(clock, on_start=noting, parting=parting) as launcher,
+            ProcessLauncher(
+                clock, on_start=noting, parting=parting, places=paths.own_folders
+            ) as launcher,
             Background(surprises, clock, parting) as background,
         ):
             redactor = Redactor((*known_secrets(settings, os.environ), lock.key))

@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.table import find_lineage, find_marks, process_identity
+from prsm_core.engine.processes.marks import find_marks, place_digests
+from prsm_core.engine.processes.table import find_lineage, process_identity
 from prsm_core.kit.clocks import SystemClock
 
 DEADLINE = 20
@@ -45,9 +46,9 @@ def test_a_process_that_has_ended_has_no_line():
     assert find_lineage(ended.pid) is None
 
 
-async def test_an_orphan_of_an_agent_stays_below_the_engine_and_is_marked():
+async def test_an_orphan_of_an_agent_stays_below_the_engine_and_is_marked(tmp_path):
     own = process_identity(os.getpid())
-    async with ProcessLauncher(SystemClock()) as launcher:
+    async with ProcessLauncher(SystemClock(), places=[tmp_path]) as launcher:
         process = await launcher.start([sys.executable, "-c", DAEMON], name="daemon")
         words = (await anext(aiter(process.lines()))).split()
         head, orphan = (find_lineage(int(word)) for word in words)
@@ -55,5 +56,6 @@ async def test_an_orphan_of_an_agent_stays_below_the_engine_and_is_marked():
         assert orphan is not None
         assert [line[1].identity.pid for line in (head, orphan)] == [process.pid] * 2, "the shim"
         assert own in {relative.identity for relative in orphan}
-        assert find_marks(orphan[:1]) == {own}
-        assert find_marks(orphan[-1:]) == set()
+        [mark] = find_marks(orphan[:1])
+        assert (mark.engine, mark.places) == (own, place_digests([tmp_path]))
+        assert find_marks(orphan[-1:]) == []

@@ -1,0 +1,87 @@
+"""Which commands agents may call; every other one asks the kernel who calls.
+
+A command that only looks says `@agents_may`, and so does one that leaves the decision to the engine
+that owns the session. All others are for people: whoever adds one need not think of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Decides = Callable[[Mapping[str, Any]], bool]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_AGENTS = "__agents_may__"
+_GUARDED = "__is_guarded__"
+
+
+def agents_may(function: F) -> F:
+    """Let agents call a command: it only looks, or an engine judges who asks."""
+    return agents_may_unless(_never)(function)
+
+
+def agents_may_unless(decides: Decides) -> Callable[[F], F]:
+    """Let agents call a command, unless what it is given decides for a person."""
+
+    def mark(function: F) -> F:
+        setattr(function, _AGENTS, decides)
+        return function
+
+    return mark
+
+
+def guard(command: click.Command) -> click.Command:
+    """Have a command, and each one below it, ask who calls; return it."""
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            guard(inner)
+        if not command.invoke_without_command:
+            return command
+    if command.callback is not None and not hasattr(command.callback, _GUARDED):
+        command.callback = _guarded(command.callback)
+    return command
+
+
+def exemption(command: click.Command) -> Decides | None:
+    """Return what has a command ask who calls though agents may call it; None: it always asks."""
+    return getattr(command.callback, _AGENTS, None)
+
+
+def is_guarded(command: click.Command) -> bool:
+    """Return whether `guard` has been at this command."""
+    return hasattr(command.callback, _GUARDED)
+
+
+def require_person(what: str) -> None:
+    """Raise ControlError where an agent has started this process; see engine.control.callers."""
+    from prsm_core.cli.places import workspace_paths
+    from prsm_core.engine.control import callers
+
+    callers.require_person(what, workspace_paths(os.sep))
+
+
+def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
+    decides: Decides | None = getattr(callback, _AGENTS, None)
+
+    @functools.wraps(callback)
+    def call(*args: Any, **options: Any) -> Any:
+        ctx = click.get_current_context()
+        is_inner = ctx.invoked_subcommand is not None  # of a group: that asks by itself
+        if not is_inner and (decides is None or decides(ctx.params)):
+            require_person(ctx.command_path)
+        return callback(*args, **options)
+
+    setattr(call, _GUARDED, True)
+    return call
+
+
+def _never(_: Mapping[str, Any]) -> bool:
+    return False

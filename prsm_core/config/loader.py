@@ -18,6 +18,7 @@ from prsm_core.config.plugin_settings import read_plugin_settings
 from prsm_core.config.policy_file import policy_notices, read_policy
 from prsm_core.config.schema import Settings
 from prsm_core.config.snapshot import Scope, take_snapshot
+from prsm_core.config.spelling import CONFIG, MODELS, STEMS, require_one, spellings
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from prsm_core.config.snapshot import Snapshot
     from prsm_core.errors import PrsmError
 
-CONFIG, MODELS = "config.yaml", "models.yaml"
 _MODEL_SECTIONS = frozenset({"models", "model_registry"})
 
 
@@ -100,6 +100,7 @@ def load_settings(
         environment_layers(environ, layers.values), set_layers(sets), flag_layers(overrides or {})
     ):
         layers.add(layer)
+    layers.told += _told_of_unknown(snapshot)
     return _validated(layers, known_plugins, plugin_sections or {}, notices)
 
 
@@ -129,11 +130,20 @@ def _validated(
     )
 
 
+def _told_of_unknown(snapshot: Snapshot) -> Iterator[str]:
+    """Yield a line for each file of `.prism` that looks as if it counted, and does not."""
+    read = ", ".join([*(spellings(stem)[0] for stem in STEMS), "agents/*.md"])
+    for name in snapshot.unknown:
+        yield f"{snapshot.path(name)}: is not read: PRSM knows {read}"
+
+
 def _read_now(paths: Paths, trusted: bool) -> Snapshot:
     return take_snapshot(paths.workspace, Scope.CONFIGURATION if trusted else Scope.RULES)
 
 
 def _user_layers(paths: Paths) -> Iterator[Layer]:
+    for stem in STEMS:
+        require_one(paths.user_config.parent, stem)
     yield _models_layer(paths.user_models, read_document(paths.user_models))
     yield from map(agent_layer, agent_files(paths.user_agents))
     yield _layer(read_document(paths.user_config))
@@ -141,13 +151,16 @@ def _user_layers(paths: Paths) -> Iterator[Layer]:
 
 def workspace_layers(snapshot: Snapshot) -> Iterator[Layer]:
     """Yield what a workspace sets, as a layer for each file. Raises ConfigError."""
-    yield _models_layer(snapshot.path(MODELS), _document(snapshot, MODELS))
+    models = snapshot.name_of(MODELS)
+    yield _models_layer(snapshot.path(models), _document(snapshot, models))
     for name in snapshot.agents():
         yield agent_layer(snapshot.path(name), _text(snapshot, name))
-    yield _layer(_document(snapshot, CONFIG))
+    yield _layer(_document(snapshot, snapshot.name_of(CONFIG)))
 
 
 def _layers_that_hold(snapshot: Snapshot, trusted: bool, notices: list[str]) -> Iterator[Layer]:
+    for stem in STEMS:
+        _ = snapshot.name_of(stem)
     files = snapshot.settings_files()
     for name in files:
         if name in snapshot.refused:
@@ -160,7 +173,7 @@ def _layers_that_hold(snapshot: Snapshot, trusted: bool, notices: list[str]) -> 
             f"{snapshot.folder} is not trusted: only its deny and ask rules hold "
             "(`prsm trust` shows and trusts it)"
         )
-    yield _layer(_document(snapshot, CONFIG)).only(ALWAYS_HELD)
+    yield _layer(_document(snapshot, snapshot.name_of(CONFIG))).only(ALWAYS_HELD)
 
 
 def _text(snapshot: Snapshot, name: str) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config.document import MAX_BYTES
 from prsm_core.config.policy_file import user_policy_path, workspace_policy_path
+from prsm_core.config.spelling import POLICY, require_one
 from prsm_core.config.trust import change_file, is_trusted, locked
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
@@ -70,11 +71,12 @@ def change_rule(
     but its own rules to ask and to deny becomes trusted by an allow rule.
 
     Raises:
-        ConfigError: the file cannot be read or written.
+        ConfigError: the file cannot be read or written, or there are two of them.
     """
     from prsm_core.config.policy_edit import add_rule, remove_rule  # few runs make a rule
 
     path = policy_path(paths, project=project)
+    require_one(path.parent, POLICY)
     try:
         with locked(paths):
             if project:

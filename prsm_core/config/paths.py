@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_core.config.spelling import CONFIG, MODELS, find_file
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.kit.places import own_folders, reason_of
@@ -111,11 +112,11 @@ def resolve_paths(workspace: Path, environ: Mapping[str, str]) -> Paths:
             hint="name another folder",
         ) from error
     return Paths(
-        user_config=config / "config.yaml",
-        user_models=config / "models.yaml",
+        user_config=find_file(config, CONFIG),
+        user_models=find_file(config, MODELS),
         workspace=workspace,
-        workspace_config=workspace / ".prism" / "config.yaml",
-        workspace_models=workspace / ".prism" / "models.yaml",
+        workspace_config=find_file(workspace / ".prism", CONFIG),
+        workspace_models=find_file(workspace / ".prism", MODELS),
         data=data,
         state=state,
         trees=trees,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.config.document import Document, decode, parse_text, read_text
 from prsm_core.config.layers import nearest_origin
 from prsm_core.config.snapshot import Scope, take_snapshot
+from prsm_core.config.spelling import POLICY, find_file, require_one
 from prsm_core.domain.permissions import RULE_CLASSES
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from prsm_core.config.paths import Paths
     from prsm_core.config.snapshot import Snapshot
 
-POLICY = "policy.yaml"
 VERDICTS = ("allow", "ask", "deny")
 RESTRICTING = frozenset({"ask", "deny"})
 OPERATORS = "();<>|&"  # of the shell: they end the words of a command
@@ -79,12 +79,12 @@ class Policy(Record, frozen=True, kw_only=True):
 
 def user_policy_path(paths: Paths) -> Path:
     """Return the user's own policy file, beside the configuration."""
-    return paths.user_config.parent / "policy.yaml"
+    return find_file(paths.user_config.parent, POLICY)
 
 
 def workspace_policy_path(paths: Paths) -> Path:
     """Return the policy file of a workspace."""
-    return paths.workspace_dir / "policy.yaml"
+    return find_file(paths.workspace_dir, POLICY)
 
 
 def read_policy(
@@ -97,21 +97,30 @@ def read_policy(
         snapshot: What was read of the workspace's `.prism`; None: it is read now.
         user: A file that takes the place of the user's own.
     """
-    path = user or user_policy_path(paths)
-    own = _parsed(path, "user", lambda: read_text(path))
-    return own + workspace_policy(paths.workspace, snapshot)
+    return _user_policy(paths, user) + workspace_policy(paths.workspace, snapshot)
+
+
+def _user_policy(paths: Paths, given: Path | None) -> Policy:
+    path = given or user_policy_path(paths)
+    if given is None:
+        try:
+            require_one(path.parent, POLICY)
+        except ConfigError as error:
+            return _broken(error.message)
+    return _parsed(path, "user", lambda: read_text(path))
 
 
 def workspace_policy(workspace: Path, snapshot: Snapshot | None = None) -> Policy:
     """Read the policy file of a workspace; see read_policy."""
     try:
         snapshot = snapshot or take_snapshot(workspace, Scope.RULES)
+        name = snapshot.name_of(POLICY)
     except ConfigError as error:
         return _broken(error.message)
-    path, taken = snapshot.path(POLICY), snapshot
+    path, taken = snapshot.path(name), snapshot
 
     def read() -> str | None:
-        data = taken.data(POLICY)
+        data = taken.data(name)
         return None if data is None else decode(data, path)
 
     return _parsed(path, "workspace", read)

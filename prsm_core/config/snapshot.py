@@ -10,6 +10,7 @@ import hashlib
 import os
 import stat
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import field
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 
 from prsm_core.config.document import MAX_BYTES as MAX_FILE_BYTES
 from prsm_core.config.paths import cannot_be_read
+from prsm_core.config.spelling import CONFIG, POLICY, STEMS, require_one, spellings
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 
@@ -29,9 +31,10 @@ MAX_BYTES = 64 << 20
 MAX_DEPTH = 100
 
 _CHUNK = 1 << 20
-_USED = frozenset({"config.yaml", "models.yaml", "policy.yaml"})
+_USED = frozenset(name for stem in STEMS for name in spellings(stem))
 _FOLDERS = frozenset({"", "agents"})
-_RULES = frozenset({"config.yaml", "policy.yaml"})
+_RULES = frozenset((*spellings(CONFIG), *spellings(POLICY)))
+MAX_NAMED = 20  # unknown files; a repository must not fill the screen
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -60,6 +63,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
         refused: What stands where such a file may be and cannot be taken (a link, a pipe), by that
             path ("" for the folder); and why.
         unread: The paths of such files that the scope leaves out.
+        unknown: The paths of files where such may be that are none; at most MAX_NAMED.
         entries: Everything in the folder by its path, folders included; empty unless it was
             read whole.
         digest: The hash of all of it; None unless it was read whole, or if there is none.
@@ -70,6 +74,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
     files: Mapping[str, bytes] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
+    unknown: tuple[str, ...] = ()
     entries: Mapping[str, Entry] = field(default_factory=dict)
     digest: str | None = None
 
@@ -84,8 +89,17 @@ class Snapshot(Record, frozen=True, kw_only=True):
 
     def settings_files(self) -> list[str]:
         """Return the paths of what sets something, but for the policy; also of what is refused."""
-        names = {*self.files, *self.refused, *self.unread} - {"policy.yaml"}
-        return sorted(names)
+        return sorted(self._names() - {*spellings(POLICY)})
+
+    def name_of(self, stem: str) -> str:
+        """Return how a file is spelled here, as usual if it is not there.
+
+        Raises ConfigError when it is there by both names.
+        """
+        return require_one(self.folder, stem, self._names())
+
+    def _names(self) -> set[str]:
+        return {*self.files, *self.refused, *self.unread}
 
     def agents(self) -> list[str]:
         """Return the paths of the experts in markdown, and of what only looks like one."""
@@ -128,6 +142,7 @@ def take_snapshot(workspace: Path, scope: Scope = Scope.ALL) -> Snapshot:
             digest = reader.read_all()
         else:
             reader.read_used(_RULES if scope is Scope.RULES else None)
+        unknown = _unknown(root)
     except OSError as error:
         raise cannot_be_read(error.filename or root, error) from error
     return Snapshot(
@@ -136,6 +151,7 @@ def take_snapshot(workspace: Path, scope: Scope = Scope.ALL) -> Snapshot:
         files=reader.files,
         refused=reader.refused,
         unread=frozenset(reader.unread),
+        unknown=unknown,
         entries=reader.entries,
         digest=None if digest is None else f"sha256:{digest}",
     )
@@ -242,6 +258,21 @@ class _Reader:
         self._left_bytes -= size
         if self._left_files < 0 or self._left_bytes < 0:
             raise ConfigError(f"{self._root / name}: too much lies under .prism to be trusted")
+
+
+def _unknown(root: Path) -> tuple[str, ...]:
+    """Return the files that configure nothing though they lie where such do, as far as they go."""
+    found = []
+    for folder in ("", "agents/"):
+        path = root / folder
+        if path.is_symlink() or not path.is_dir():
+            continue
+        with os.scandir(path) as entries:
+            for entry in islice(entries, MAX_FILES):
+                name = f"{folder}{entry.name}"
+                if not _is_used(name) and not entry.is_dir(follow_symlinks=False):
+                    found.append(name)
+    return tuple(sorted(found)[:MAX_NAMED])
 
 
 def _is_used(name: str) -> bool:

@@ -86,7 +86,8 @@ def load_setup(
     sections = plugin_sections(plugins, begins_run=begins_run, providers=used)
     loaded = load(known_plugins=known, plugin_sections=sections)
     _log_sources(loaded, plugins)
-    once.tell((*loaded.notices, *loaded.mistakes, *plugins.notices))
+    lost = f"{paths.workspace}: {standing.lost}" if standing.lost else None
+    once.tell((*filter(None, [lost]), *loaded.notices, *loaded.mistakes, *plugins.notices))
     return Setup(
         paths=paths,
         settings=loaded.settings,

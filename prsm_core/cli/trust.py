@@ -94,13 +94,10 @@ def _since(found: Review) -> str:
     if found.trusted:
         return "trusted already, as it is now"
     if found.before is None:
-        return "not trusted so far"
-    told = len(found.added) + len(found.gone)
-    return (
-        f"{told} lines differ from what was trusted last (+ new, - gone)"
-        if told
-        else ("does what was trusted last, though its bytes differ")
-    )
+        return found.lost or "not trusted so far"
+    if told := len(found.added) + len(found.gone):
+        return f"{told} lines differ from what was trusted last (+ new, - gone)"
+    return f"does what was trusted last: {found.lost or 'that was taken back'}"
 
 
 def _by_group(found: Review) -> Iterator[tuple[str, Sequence[Effect]]]:

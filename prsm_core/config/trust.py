@@ -1,4 +1,7 @@
-"""Remembers which content of a workspace's `.prism` the user trusts, by its hash."""
+"""Remembers which content of a workspace's `.prism` the user trusts, and in which folder.
+
+The content is known by its hash, the folder and its repository by what `repository` says of them.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ import hashlib
 import json
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import convert, to_builtins
 
 from prsm_core.config.atomic import replace_file
 from prsm_core.config.paths import cannot_be_read, private_dir, written_path
+from prsm_core.config.repository import Folder, has_commits, identify, root_commits
 from prsm_core.config.snapshot import MAX_BYTES, MAX_DEPTH, MAX_FILES, Scope, take_snapshot
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
@@ -43,10 +49,28 @@ NOTHING = "nothing"  # what is trusted of a workspace without any content in `.p
 
 
 class Standing(Record, frozen=True, kw_only=True):
-    """What lies in `.prism`, read once, and whether the user trusts exactly that."""
+    """What lies in `.prism`, read once, and whether the user trusts exactly that.
+
+    `lost` says why trust that was given no longer holds; None where none was given, or it holds.
+    """
 
     snapshot: Snapshot
     trusted: bool
+    lost: str | None = None
+
+
+class Grant(Record, frozen=True, kw_only=True):
+    """What the user has said of a workspace.
+
+    Attributes:
+        content: The hash of `.prism`, or NOTHING.
+        folder: Which folder that is; None if nobody has noted it.
+        roots: The commits that its history begins with, if it has any.
+    """
+
+    content: str
+    folder: Folder | None = None
+    roots: tuple[str, ...] = ()
 
 
 class Review(Record, frozen=True, kw_only=True):
@@ -57,12 +81,14 @@ class Review(Record, frozen=True, kw_only=True):
         effects: What that does.
         before: What the content that was trusted last did; None if that is not known.
         trusted: Whether this content is trusted already.
+        lost: Why trust that was given no longer holds.
     """
 
     snapshot: Snapshot
     effects: Sequence[Effect]
     before: Sequence[Effect] | None
     trusted: bool
+    lost: str | None = None
 
     @property
     def added(self) -> frozenset[Effect]:
@@ -115,12 +141,13 @@ def review(paths: Paths) -> Review:
     """Return what lies in `.prism`, what it does, and what was trusted last."""
     from prsm_core.config.effects import effects_of
 
-    snapshot = take_snapshot(paths.workspace)
+    standing = _compared(paths)
     return Review(
-        snapshot=snapshot,
-        effects=effects_of(snapshot),
+        snapshot=standing.snapshot,
+        effects=effects_of(standing.snapshot),
         before=_effects_before(paths),
-        trusted=_covers(_known(paths), snapshot),
+        trusted=standing.trusted,
+        lost=standing.lost,
     )
 
 
@@ -180,27 +207,39 @@ def change_file(
     snapshot = take_snapshot(paths.workspace)
     old = snapshot.data(name)
     is_alone = snapshot.entries.keys() <= {name}
-    is_covered = _covers(_known(paths), snapshot) or (is_alone and may_begin(old))
+    grant = _known(paths)
+    holds = grant is not None and _why_lost(grant, paths, snapshot) is None
+    is_covered = holds or (is_alone and may_begin(old))
     new = change(old)
     if new is None:
         return False
     paths.workspace_dir.mkdir(exist_ok=True)
     replace_file(paths.workspace_dir / name, new)
     if is_covered:
-        _remember(paths, snapshot.with_file(name, new))
+        _remember(paths, snapshot.with_file(name, new), grant if holds else None)
     return True
 
 
 def _compared(paths: Paths) -> Standing:
-    known, snapshot = _known(paths), take_snapshot(paths.workspace)
-    return Standing(snapshot=snapshot, trusted=_covers(known, snapshot))
+    grant, snapshot = _known(paths), take_snapshot(paths.workspace)
+    if grant is None:
+        return Standing(snapshot=snapshot, trusted=False)
+    lost = _why_lost(grant, paths, snapshot)
+    return Standing(snapshot=snapshot, trusted=lost is None, lost=lost)
 
 
-def _covers(known: str | None, snapshot: Snapshot) -> bool:
-    """Whether the user's word is about this content."""
-    if known == NOTHING:
-        return snapshot.is_empty
-    return known is not None and known == snapshot.digest
+def _why_lost(grant: Grant, paths: Paths, snapshot: Snapshot) -> str | None:
+    """Return why the user's word is not about this content in this folder, None if it is."""
+    is_same = snapshot.is_empty if grant.content == NOTHING else grant.content == snapshot.digest
+    if not is_same:
+        return "it has changed since it was trusted"
+    if grant.folder is None:
+        return "it was trusted before it was noted which folder that is"
+    if grant.folder != identify(paths.workspace):
+        return "another folder is at this path than the one that was trusted"
+    if not has_commits(paths.workspace, grant.roots):
+        return "its repository is not known to be the one that was trusted"
+    return None
 
 
 def _file(paths: Paths) -> Path:
@@ -213,19 +252,24 @@ def _record(paths: Paths) -> Path:
     return paths.data / "trusted" / f"{name}.json"
 
 
-def _read(paths: Paths) -> dict[str, str]:
+def _read(paths: Paths) -> dict[str, Grant]:
     path = _file(paths)
     try:
         known = json.loads(path.read_bytes())
+        return {str(name): _grant(value) for name, value in known.items()}
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise cannot_be_read(path, error) from error
-    except ValueError as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise _damaged(path) from error
-    if not isinstance(known, dict) or not all(isinstance(v, str) for v in known.values()):
-        raise _damaged(path)
-    return known
+
+
+def _grant(value: Any) -> Grant:
+    """Return what a value of the list says; raises ValueError, also by its subclass of msgspec."""
+    if isinstance(value, str):  # of a time when the folder was not noted
+        return Grant(content=value)
+    return convert(value, Grant)
 
 
 def _damaged(path: Path) -> ConfigError:
@@ -235,8 +279,8 @@ def _damaged(path: Path) -> ConfigError:
     )
 
 
-def _known(paths: Paths) -> str | None:
-    """Return the hash that the user trusts."""
+def _known(paths: Paths) -> Grant | None:
+    """Return what the user trusts at this path."""
     return _read(paths).get(str(paths.workspace))
 
 
@@ -259,10 +303,16 @@ def _effects_before(paths: Paths) -> Sequence[Effect] | None:
         ) from error
 
 
-def _remember(paths: Paths, snapshot: Snapshot) -> str:
+def _remember(paths: Paths, snapshot: Snapshot, before: Grant | None = None) -> str:
+    """Write down that a content is trusted; in the folder of the grant `before`, if it held."""
     from prsm_core.config.effects import effects_of
 
     digest = NOTHING if snapshot.is_empty or snapshot.digest is None else snapshot.digest
+    grant = Grant(
+        content=digest,
+        folder=identify(paths.workspace) if before is None else before.folder,
+        roots=root_commits(paths.workspace) if before is None else before.roots,
+    )
     noted = {
         "workspace": str(paths.workspace),
         "effects": [(effect.group, effect.text) for effect in effects_of(snapshot)],
@@ -270,12 +320,13 @@ def _remember(paths: Paths, snapshot: Snapshot) -> str:
     record = _record(paths)
     private_dir(record.parent)
     replace_file(record, json.dumps(noted, indent=1).encode())
-    _write(paths, {**_read(paths), str(paths.workspace): digest})
+    _write(paths, {**_read(paths), str(paths.workspace): grant})
     return digest
 
 
-def _write(paths: Paths, known: Mapping[str, str]) -> None:
-    replace_file(_file(paths), json.dumps(known, indent=1, sort_keys=True).encode())
+def _write(paths: Paths, known: Mapping[str, Grant]) -> None:
+    told = {name: to_builtins(grant) for name, grant in known.items()}
+    replace_file(_file(paths), json.dumps(told, indent=1, sort_keys=True).encode())
 
 
 @contextmanager

@@ -126,7 +126,8 @@ def _check_trust(paths: Paths) -> tuple[Standing | None, Finding]:
     if not os.path.lexists(folder):
         told = "; the workspace is trusted without one" if standing.trusted else ""
         return standing, ok("trust", f"there is no {folder}{told}")
-    message = f"{folder} is not trusted: only its deny and ask rules hold"
+    why = f" ({standing.lost})" if standing.lost else ""
+    message = f"{folder} is not trusted{why}: only its deny and ask rules hold"
     return standing, warning("trust", message, "`prsm trust` shows what is in it, and trusts it")
 
 

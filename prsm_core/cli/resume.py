@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.cli.callers import agents_may_unless
 from prsm_core.cli.options import workspace_option
 from prsm_core.cli.run_options import (
     UNATTENDED_SECONDS,
@@ -17,7 +16,6 @@ from prsm_core.cli.run_options import (
     set_option,
     trust_option,
     unattended_option,
-    widens,
     without_plugin_option,
 )
 
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
 @budget_tokens_option
 @set_option
 @click.pass_obj
-@agents_may_unless(widens)
 def resume(
     launch: Launch, /, *, as_json: bool, detach: bool, ui: str | None, **options: Any
 ) -> int:

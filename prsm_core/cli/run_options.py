@@ -109,9 +109,14 @@ set_option = click.option(
 
 
 def widens(given: Mapping[str, Any]) -> bool:
-    """Return whether these options let agents do what the files and the person would not."""
+    """Return whether these options let agents do what the files and the person would not.
+
+    A session that is gone on with may have any mode and any grants.
+    """
     return bool(
         given.get("trust")
+        or given.get("session")
+        or given.get("continues")
         or given.get("on_ask") == "allow"
         or given.get("mode") in _WIDE_MODES
         or given.get("sets")

@@ -29,7 +29,6 @@ ASKING_THE_ENGINE = {"answer", "attach", "kill", "model", "prompt"}
 # By what they are given; the second is what agents may do.
 BY_OPTIONS = {
     "run": (["run", "x", "--trust"], {"trust": False}),
-    "resume": (["resume", "--on-ask", "allow"], {"on_ask": "deny"}),
     "mcp": (["mcp", "--mode", "bypass"], {"mode": "plan"}),
     "undo": (["undo", "--yes"], {"lists": True}),
     "changes commit": (["changes", "commit", "--yes"], {"dry_run": True}),
@@ -43,6 +42,7 @@ FOR_PEOPLE = {
     "policy add": ["policy", "add", "allow", "rm", "-rf", "x"],
     "policy remove": ["policy", "remove", "deny", "rm"],
     "reject": ["reject", "--all", "--yes"],
+    "resume": ["resume"],
     "sessions compact": ["sessions", "compact"],
     "sessions delete": ["sessions", "delete", "s1", "--yes"],
     "sessions fork": ["sessions", "fork", "s1"],
@@ -103,7 +103,7 @@ def test_a_command_that_says_nothing_is_for_people(monkeypatch):
     assert exemption(found) is None
 
 
-@pytest.mark.requirement("D9", "U9")
+@pytest.mark.requirement("D9")
 def test_below_an_engine_nothing_is_decided_for_a_person(engine, prsm_process, tmp_path):
     calls = FOR_PEOPLE | {name: words for name, (words, _) in BY_OPTIONS.items()}
     before = sorted(path for path in tmp_path.rglob("*"))
@@ -120,6 +120,20 @@ def test_a_screen_of_a_person_does_not_open_below_an_engine(engine, prsm_process
         done = prsm_process(*words)
         assert (done.code, "is for a person" in done.err) == (1, True)
     assert prsm_process().code == 0  # the help
+
+
+WIDENING = {
+    "run": ["--trust", "--session=s", "--continue", "--on-ask=allow", "--mode=accept_edits"],
+    "mcp": ["--session=s", "--on-ask=allow", "--mode=bypass", "--without-plugin=a", "--set=a=b"],
+}
+
+
+@pytest.mark.requirement("D9")
+def test_an_agent_begins_runs_only_as_the_files_have_them(engine, prsm_process):
+    for name, options in WIDENING.items():
+        for option in options:
+            done = prsm_process(name, *["x"] * (name == "run"), option)
+            assert (option, done.code, "is for a person" in done.err) == (option, 1, True)
 
 
 @pytest.mark.requirement("D9")
@@ -173,7 +187,7 @@ WAYS = {
 }
 
 
-@pytest.mark.requirement("D9", "U9")
+@pytest.mark.requirement("D9")
 def test_an_agent_in_bypass_mode_writes_no_rule_for_the_next_run(
     monkeypatch, start_prsm, prsm, tmp_path
 ):

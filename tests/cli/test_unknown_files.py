@@ -5,7 +5,7 @@ import json
 import pytest
 
 
-@pytest.mark.requirement("U15")
+@pytest.mark.requirement("E24")
 def test_files_that_are_not_read_are_named(prsm, workspace, tmp_path):
     (workspace / ".prism").mkdir()
     (workspace / ".prism" / "policies.yaml").write_text("deny: [ls]\n")
@@ -20,7 +20,7 @@ def test_files_that_are_not_read_are_named(prsm, workspace, tmp_path):
     assert [row["status"] for row in found] == ["warning"]
 
 
-@pytest.mark.requirement("U15")
+@pytest.mark.requirement("E24")
 def test_two_spellings_keep_a_run_from_starting_and_doctor_names_them(prsm, workspace):
     (workspace / ".prism").mkdir()
     names = [workspace / ".prism" / f"policy.{end}" for end in ("yaml", "yml")]

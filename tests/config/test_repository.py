@@ -74,7 +74,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.requirement("E24", "U15")
+@pytest.mark.requirement("E24")
 @pytest.mark.parametrize("change", OTHERS)
 def test_what_else_comes_to_the_path_is_not_trusted(paths, change):
     digest = trust.content_hash(paths.workspace)
@@ -106,7 +106,7 @@ def test_the_same_repository_stays_trusted(paths):
     assert trust.is_trusted(paths)
 
 
-@pytest.mark.requirement("E24", "U15")
+@pytest.mark.requirement("E24")
 @pytest.mark.parametrize("part", ["device", "inode", "born"])
 def test_each_mark_of_the_folder_counts(paths, part):
     path = paths.data / "trust.json"
@@ -119,7 +119,7 @@ def test_each_mark_of_the_folder_counts(paths, part):
     assert not trust.is_trusted(paths)
 
 
-@pytest.mark.requirement("E24", "U15")
+@pytest.mark.requirement("E24")
 def test_trust_from_before_the_folder_was_noted_is_asked_for_once_more(paths):
     path = paths.data / "trust.json"
     known = json.loads(path.read_text())
@@ -180,7 +180,7 @@ HOSTILE = """
 """
 
 
-@pytest.mark.requirement("U15")
+@pytest.mark.requirement("E24")
 @pytest.mark.parametrize("url", ["ext::{0}", "ssh://host/x", "file:///nowhere"])
 def test_asking_for_the_root_starts_nothing_of_the_repository(paths, tmp_path, monkeypatch, url):
     bin_, ran = tmp_path / "bin", tmp_path / "ran"

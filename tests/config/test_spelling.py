@@ -30,7 +30,7 @@ def denied(place, *, trusted=False):
     return [*settings.permissions.deny, *read_policy(place.paths).words("deny")]
 
 
-@pytest.mark.requirement("E24", "U15")
+@pytest.mark.requirement("E24")
 @pytest.mark.parametrize("stem", ["config", "policy"])
 @pytest.mark.parametrize("end", ["yaml", "yml"])
 def test_a_rule_that_denies_holds_however_its_file_ends(place, folder, stem, end):
@@ -44,7 +44,7 @@ def test_models_are_read_however_their_file_ends(place, folder, end):
     assert "m-1" in place.load().settings.model_registry
 
 
-@pytest.mark.requirement("E24", "U15")
+@pytest.mark.requirement("E24")
 @pytest.mark.parametrize(("stem", "trusted"), [*itertools.product(TEXTS, [True, False])])
 def test_two_spellings_at_once_are_an_error_that_names_them(place, folder, stem, trusted):
     names = [str(folder / f"{stem}.{end}") for end in ("yaml", "yml")]
@@ -83,7 +83,7 @@ def test_trust_ends_with_a_change_of_the_other_spelling(place, stem):
     assert not trust.is_trusted(place.paths)
 
 
-@pytest.mark.requirement("U15")
+@pytest.mark.requirement("E24")
 @pytest.mark.parametrize("trusted", [True, False])
 def test_other_files_are_named_and_folders_of_plugins_are_not(place, trusted):
     folder = place.paths.workspace_dir

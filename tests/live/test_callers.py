@@ -12,7 +12,7 @@ import pytest
 from prsm_core.testing.model_server import ModelServer
 from tests.live.test_same_verdict import CALL_DONE, SECTIONS, WORKER, master_of, program
 
-pytestmark = [pytest.mark.live, pytest.mark.requirement("D9", "U9")]
+pytestmark = [pytest.mark.live, pytest.mark.requirement("D9")]
 
 DEADLINE_S = 240  # for two commands of a vendor's shell, on a busy machine
 OWN = {"deny": ["git push"]}

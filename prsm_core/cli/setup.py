@@ -77,8 +77,7 @@ def load_setup(
         trusted=standing.trusted,
         snapshot=standing.snapshot,
     )
-    first = load().settings
-    once = once or Once()
+    once, first = once or Once(), load().settings
     plugins = once.plugins(launch, disabled=first.plugins.disabled, without=without)
     # Once more: only the plugins know which names may have a section, and what it may hold.
     known = provider_names(plugins) if launch.load_plugins else None
@@ -86,8 +85,8 @@ def load_setup(
     sections = plugin_sections(plugins, begins_run=begins_run, providers=used)
     loaded = load(known_plugins=known, plugin_sections=sections)
     _log_sources(loaded, plugins)
-    lost = f"{paths.workspace}: {standing.lost}" if standing.lost else None
-    once.tell((*filter(None, [lost]), *loaded.notices, *loaded.mistakes, *plugins.notices))
+    lost = [f"{paths.workspace}: {standing.lost}"] if standing.lost else []
+    once.tell((*lost, *loaded.notices, *loaded.mistakes, *plugins.notices))
     return Setup(
         paths=paths,
         settings=loaded.settings,

@@ -95,11 +95,9 @@ async def open_owned(
         SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
         recorded_processes(paths.state) as processes,
     ):
-        noting = _noting(processes.add, begun)
+        noting, own = _noting(processes.add, begun), paths.own_folders
         async with (
-            ProcessLauncher(
-                clock, on_start=noting, parting=parting, places=paths.own_folders
-            ) as launcher,
+            ProcessLauncher(clock, on_start=noting, parting=parting, places=own) as launcher,
             Background(surprises, clock, parting) as background,
         ):
             redactor = Redactor((*known_secrets(settings, os.environ), lock.key))

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe import sets_only_harmless
-from prsm_core.permissions.safe.checks import CARGO, made_by, script_named
+from prsm_core.permissions.safe.checks import CARGO, FETCHED, made_by, script_named
 from prsm_core.permissions.safe.ecosystems import (
     GRADLE_OPTION,
     GRADLE_VALUED,
@@ -136,7 +136,8 @@ def is_build(command: Command, place: Place) -> bool:
         return False
     if not sets_only_harmless(command, place, trusted=True):
         return False
-    return all(word.known for word in command.words) and _builds(command.words, place)
+    is_told = all(word.known and not FETCHED.match(word.text) for word in command.words)
+    return is_told and _builds(command.words, place)
 
 
 def are_builds(parts: Iterable[tuple[Command, Place]]) -> bool:

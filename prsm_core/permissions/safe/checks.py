@@ -172,6 +172,8 @@ _PROGRAMS = (
     | TASK_PROGRAMS
     | RUNNERS
 )
+# What is fetched, and run by some.
+FETCHED = re.compile(r"[^/]*://|(?:npm|jsr|github|gitlab|data|file|https?|git(?:\+\w+)?):")
 _PIP_LISTS = frozenset({"list", "show", "freeze"})
 _PIP_OPTION = re.compile(r"--(?:outdated|uptodate|local|user|not-required|all|format=[a-z]+)|-[ou]")
 _NPM_LISTS = frozenset({"ls", "list", "ll", "la"})
@@ -188,8 +190,8 @@ def is_project_check(words: Sequence[Word], place: Place) -> bool:
     if (program not in _PROGRAMS and "/" not in program) or not all(word.exact for word in words):
         return False
     texts = tuple(word.text for word in words)
-    if any(text.startswith("@") for text in texts) and texts[0] not in _PACKAGERS:
-        return False  # several of these tools read more arguments from such a file
+    if any(map(FETCHED.match, texts)) or (texts[0] not in _PACKAGERS and _reads_arguments(texts)):
+        return False
     inner = inner_check(words, place)
     if inner is not None:
         return bool(inner) and _is_inner_check(texts[0], inner, place)
@@ -206,6 +208,11 @@ def is_project_check(words: Sequence[Word], place: Place) -> bool:
     if texts[:2] in {("go", "test"), ("go", "vet")}:
         return _go(words[2:], place)
     return _by_table(words, texts, place)
+
+
+def _reads_arguments(texts: Sequence[str]) -> bool:
+    """Return whether several of these tools would read more arguments from a file."""
+    return any(text.startswith("@") for text in texts)
 
 
 def _is_inner_check(runner: str, words: Sequence[Word], place: Place) -> bool:

@@ -143,10 +143,6 @@ BY_OPTIONS: Mapping[tuple[str, ...], tuple[str, Syntax]] = {
             free=frozenset({"-t", "--test-name-pattern"}),
         ),
     ),
-    ("deno", "test"): ("tests", Syntax(long=word_set("quiet fail-fast parallel filter= no-run"))),
-    ("deno", "lint"): ("linters", Syntax(long=word_set("quiet"))),
-    ("deno", "check"): ("types", Syntax(long=word_set("quiet"))),
-    ("deno", "fmt"): ("formatters", Syntax(long=word_set("quiet check"))),
     ("node", "--test"): (
         "tests",
         Syntax(
@@ -158,7 +154,6 @@ BY_OPTIONS: Mapping[tuple[str, ...], tuple[str, Syntax]] = {
 # Of these a check needs at least one.
 NEEDED_OPTIONS: Mapping[str, frozenset[str]] = {
     "pint": frozenset({"--test"}),
-    "deno fmt": frozenset({"--check"}),
 }
 
 TASK_PROGRAMS = _BY_TASK.keys() | word_set("tox nox pre-commit rails python python3")

@@ -15,6 +15,7 @@ staying          which commands surely write in the workspace alone
 renamed          programs under other names
 offers           rules that answers make
 replay           recorded commands, judged by other rules
+guarded          folders that nobody reads as a whole without asking
 guard, results   repeated commands, and what is the same result
 polling          what only reads or looks, remembered
 by_text          … told by the text

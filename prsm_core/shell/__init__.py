@@ -17,6 +17,8 @@ runners            a table of what programs run; its rows: runner_rows, language
 inline             code given to interpreters
 data_shells        what shells of data bases do beside queries
 sed                scripts of sed
+awk, jq            programs of awk and jq that only print
+agreed             characters that all their implementations read alike
 may_contain        whether a text that cannot be read may contain words
 tree, structure    the structure of a text; a syntax tree as such a structure
 children           the nodes in a node

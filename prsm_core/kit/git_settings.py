@@ -13,9 +13,9 @@ _SETTINGS = (
     ("diff.submodule", "short"),
     ("status.submoduleSummary", "false"),
 )
-# As variables of the environment, which git 2.31 and newer read.
 GIT_SETTINGS = {
     "GIT_CONFIG_COUNT": str(len(_SETTINGS)),
     **{f"GIT_CONFIG_KEY_{number}": key for number, (key, _) in enumerate(_SETTINGS)},
     **{f"GIT_CONFIG_VALUE_{number}": value for number, (_, value) in enumerate(_SETTINGS)},
 }
+"""The settings as variables of the environment, which git 2.31 and newer read."""

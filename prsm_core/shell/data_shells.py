@@ -68,7 +68,8 @@ _PSQL = _Dialect(
 )
 _MYSQL = _Dialect(
     word=re.compile(
-        r"(?:\\(?P<letter>[!.ePT])|(?:^|[\n;])\s*(?P<name>(?i:system|source|pager|tee|edit))\b)"
+        r"(?:\\(?P<letter>[!.ePT])"
+        r"|(?:^|[\n;])[ \t\r]*(?P<name>(?i:system|source|pager|tee|edit))\b)"
         rf"{_REST}",
     ),
     shows=re.compile(r"(?!)"),
@@ -76,8 +77,8 @@ _MYSQL = _Dialect(
 )
 _BANG = _Dialect(
     word=re.compile(
-        rf"(?:^|[\n;])\s*:?(?P<name>!+|@|\\!|(?:r|out|error|perftrace|host|shell|source|capture"
-        rf"|copy|spool|start|edit|dfs|upload|login)\b){_REST}",
+        r"(?:^|[\n;])[ \t\r]*:?(?P<name>!+|@|\\!|(?:r|out|error|perftrace|host|shell|source"
+        rf"|capture|copy|spool|start|edit|dfs|upload|login)\b){_REST}",
         re.IGNORECASE,
     ),
     shows=re.compile(r"(?!)"),
@@ -117,7 +118,9 @@ _ACTS = re.compile(
     r"\s*'(?:[/~|]|\.\.|\w+:)",
     re.IGNORECASE,
 )
-_EDITS = re.compile(r"\bedit[\"`\]\s]*\([^)]*,\s*(['\"])(?P<command>(?:(?!\1).)*)", re.IGNORECASE)
+_EDITS = re.compile(
+    r"\bedit[\"`\]\s]*\([^)]{0,200},\s*(['\"])(?P<command>(?:(?!\1).)*)", re.IGNORECASE
+)
 
 
 def acts_of(name: str, arguments: Sequence[Word], feeds: Sequence[Word] = ()) -> Iterator[Act]:

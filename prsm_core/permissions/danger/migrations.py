@@ -11,34 +11,32 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.danger.places import SPEAKERS
+from prsm_core.permissions.danger.places import SPEAKERS, WRITERS
 from prsm_core.permissions.safe.tools import READ_ONLY
 from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from prsm_core.shell import Command
 
-_NOUN = (
-    r"db|databases?|schemas?|migrat(?:e|ions?)|ecto|sql|tables?|doctrine|fixtures|site|prisma|pg"
-    r"|postgres|mysql|mongo|redis|firestore|keyspace|liquibase|ash|migratus"
+_NOUNS = word_set(
+    "db database databases schema schemas migrate migration migrations ecto sql table tables"
+    " doctrine fixtures prisma pg postgres mysql mongo redis firestore keyspace liquibase flyway"
+    " ash migratus"
 )
-_LOSS = (
-    r"drop(?:-?all|s)?|reset|wipe|fresh|purge|clean|clear|flush|truncate|empty|nuke|destroy|erase"
-    r"|refresh|revert|rollback|undo|down|downgrade|uninstall|zero|truncate_all|rollback_all"
+_DESTROYS = word_set("drop dropall drops wipe nuke destroy truncate")
+_LOSSES = _DESTROYS | word_set(
+    "reset fresh purge clean clear flush empty erase refresh revert rollback undo down downgrade"
+    " uninstall zero"
 )
-_GONE = r"(?:db|database|schema|firestore|keyspace):(?:delete|remove|rm)"
-_ONE_WORD = re.compile(
-    rf"(?:[\w-]+[:./])*(?:{_NOUN})[:._/-](?:[\w-]+[:._/-])*(?:{_LOSS})(?:[:._-][\w-]+)*"
-    rf"|(?:{_LOSS})[-_:.](?:the[-_])?(?:{_NOUN})|\w*:?drop-?all|{_GONE}|flyway[:_]?(?:clean|undo)|db:schema:load"
-    r"|db:seed:replant|doctrine:fixtures:load",
-    re.IGNORECASE,
-)
-# A script of the project's that is called after what it does.
-_SCRIPT = re.compile(
-    rf"(?:[\w.-]+/)+(?:(?:{_LOSS})[-_](?:{_NOUN})|(?:{_NOUN})[-_](?:{_LOSS}))(?:\.\w+)?",
-    re.IGNORECASE,
+# Of these a word for less is one for loss, and others are only stopped by `down`.
+_WHOLE = word_set("db database schema firestore keyspace")
+_REMOVES = word_set("delete remove rm")
+_OTHERS = word_set("db:schema:load db:seed:replant doctrine:fixtures:load")
+_PARTS = re.compile(r"[:._/-]|(?<=[a-z])(?=[A-Z])")
+_FILE = re.compile(
+    r".*\.(?:py|sql|js|mjs|ts|rb|md|txt|json|ya?ml|toml|sh|php|go|rs|html|css|csv|log|db|ex|exs)"
 )
 # Without any of these in it no other command line is one of those; a search for them is quick.
 _HINTS = (
@@ -46,9 +44,6 @@ _HINTS = (
     *("nuke", "destroy", "erase", "revert", "rollback", "undo", "down", "uninstall", "zero"),
     *("first", "prev", "seed", "load", "delete", "remove", ":rm"),
 )
-_FIRST = re.compile(_NOUN, re.IGNORECASE)
-_THEN = re.compile(_LOSS, re.IGNORECASE)
-_DESTROYS = re.compile(r"drop|wipe|nuke|destroy|truncate", re.IGNORECASE)
 # By program: words that lose data, alone or as one command line.
 _TOOLS: Mapping[str, re.Pattern[str]] = {
     name: re.compile(pattern)
@@ -88,38 +83,63 @@ _TOOLS: Mapping[str, re.Pattern[str]] = {
     for name in names.split()
 }
 _RUN_SCRIPTS = re.compile(r"(?:python|pypy|php|ruby|node|bun|deno)[0-9.]*")
-_QUIET = SPEAKERS | READ_ONLY.keys() | word_set("git gh glab hg code vim sed awk")
+_QUIET = SPEAKERS | WRITERS | READ_ONLY.keys() | word_set("git gh glab hg code vim sed awk")
 
 
 def migration_danger(command: Command) -> str | None:
     """Return why a command loses data that a migration tool keeps."""
-    name, texts = command.name, command.texts[1:]
-    if name in _QUIET:
-        return None
+    name = command.name
     if name not in _TOOLS:
         line = " ".join(command.texts).lower()
-        if not any(hint in line for hint in _HINTS):
+        if name in _QUIET or not any(hint in line for hint in _HINTS):
             return None
-    reason = "drops, cleans or takes back what is in a data base"
-    if command.words and _SCRIPT.fullmatch(command.texts[0]):
-        return reason
-    if name in _TOOLS:
-        return reason if _TOOLS[name].fullmatch(" ".join(texts)) else _shaped(texts, reason)
-    if _RUN_SCRIPTS.fullmatch(name):
+    return "drops, cleans or takes back what is in a data base" if _loses(command) else None
+
+
+def _loses(command: Command) -> bool:
+    name, texts = command.name, command.texts[1:]
+    if name in _TOOLS and _TOOLS[name].fullmatch(" ".join(texts)):
+        return True
+    if _RUN_SCRIPTS.fullmatch(name) and texts:
         rest = texts[1:] if texts[0] == "-m" else texts
         script = rest[0].rpartition("/")[2] if rest else ""
         if script in _TOOLS and _TOOLS[script].fullmatch(" ".join(rest[1:])):
-            return reason
-    return _shaped(texts, reason)
+            return True
+        return _joins(script.partition(".")[0]) or _shaped(rest[1:])
+    is_script = "/" in "".join(command.texts[:1])
+    return (is_script and _joins(name.partition(".")[0])) or _shaped(texts)
 
 
-def _shaped(texts: tuple[str, ...], reason: str) -> str | None:
+def _shaped(texts: Sequence[str]) -> bool:
+    """Return whether words name a loss: one word by itself, or two that follow one another."""
     operands = [text.rstrip(",") for text in texts if text[:1] != "-" and " " not in text]
-    if any(map(_ONE_WORD.fullmatch, operands)) or any(map(_SCRIPT.fullmatch, operands[:2])):
-        return reason
-    are_two = any(
-        (_FIRST.fullmatch(before) and _THEN.fullmatch(after))
-        or (_FIRST.fullmatch(after) and _DESTROYS.fullmatch(before))
+    if any(map(_names_loss, operands)):
+        return True
+    return any(
+        (before in _NOUNS and after in _LOSSES)
+        or (before in _DESTROYS and after in _NOUNS)
+        or (before in _WHOLE and after in _REMOVES)
         for before, after in pairwise(operands)
     )
-    return reason if are_two else None
+
+
+def _names_loss(word: str) -> bool:
+    """Return whether one word joins a noun of data bases with a word of loss."""
+    is_path = "/" in word and not word.startswith(("migrate/", "db/"))
+    if word in _OTHERS:
+        return True
+    return not is_path and not _FILE.fullmatch(word) and _joins(word)
+
+
+def _joins(word: str) -> bool:
+    parts = [part.lower() for part in _PARTS.split(word) if part != "the"]
+    for before, after in pairwise(parts):
+        if before in _LOSSES and (after in _NOUNS or (before, after) == ("drop", "all")):
+            return True
+        if before in _WHOLE and after in _REMOVES:
+            return True
+    noun = next((at for at, part in enumerate(parts) if part in _NOUNS), None)
+    if noun is None:
+        return False
+    losses = _LOSSES - {"down"} if parts[noun] in _WHOLE else _LOSSES
+    return not losses.isdisjoint(parts[noun + 1 :])

@@ -6,7 +6,10 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.danger.places import SPEAKERS
+from prsm_core.permissions.danger.places import SPEAKERS, WRITERS
+from prsm_core.permissions.safe.checks import CHECKERS
+from prsm_core.permissions.safe.tools import READ_ONLY
+from prsm_core.shell.runners import RUNNERS
 from prsm_core.shell.words import word_set
 
 if TYPE_CHECKING:
@@ -58,7 +61,9 @@ _LOOKS: Mapping[str, frozenset[str]] = {
         "ls lsd lsl lsf lsjson size tree version help about check md5sum sha1sum hashsum completion"
     ),
 }
-_SENDING = word_set("upload uploads put upload-file")  # of any program
+# Of programs that nobody knows: their own words come first.
+_SENDING = word_set("upload put upload-file")
+_QUIET = SPEAKERS | WRITERS | READ_ONLY.keys() | CHECKERS | RUNNERS.keys() | word_set("cd pushd")
 _HTTP = word_set("http https xh xhs ht")
 _FILE_FIELD = re.compile(r"(?!https?://)[\w.\[\]-]*:?=?@.+", re.DOTALL)
 _CURL = re.compile(
@@ -86,7 +91,7 @@ def sending_danger(command: Command) -> str | None:
     if name in {"curl", "wget"}:
         return reason if any(map(_CURL.fullmatch, texts)) or _cookies(texts) else None
     operands = [text for text in texts[:6] if text[:1] != "-"]
-    return reason if name not in SPEAKERS and not _SENDING.isdisjoint(operands[:2]) else None
+    return reason if name not in _QUIET and not _SENDING.isdisjoint(operands[:2]) else None
 
 
 def _is_fed(command: Command) -> bool:

@@ -8,8 +8,7 @@ known to show something are let pass. Some functions of SQL act as well.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.shell.words import word_set
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from prsm_core.shell.words import Word
 
 
-@dataclass(frozen=True, slots=True)
-class Act:
+class Act(NamedTuple):
     """One thing that the shell of a data base is told to do by itself.
 
     `command` is the command line that it runs, if there is one.
@@ -30,8 +28,7 @@ class Act:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Dialect:
+class _Dialect(NamedTuple):
     """How the words of one shell look.
 
     `word` finds one, with its `name` and the `rest` of its line, `shows` are those that only show

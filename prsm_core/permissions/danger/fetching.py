@@ -7,9 +7,8 @@ repository, another registry or index, a package that is fetched and run in one 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.permissions.danger.places import SPEAKERS
 from prsm_core.permissions.safe.tools import READ_ONLY
@@ -61,8 +60,7 @@ _FLAKE = re.compile(r"[A-Za-z][\w:/.-]*#.*")
 _CHOOSES_FOLDER = word_set("-w --workspace --filter -F -C --dir --cwd --prefix")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fetcher:
+class _Fetcher(NamedTuple):
     """What of a program's words fetches.
 
     Its `verbs` run what they fetch, whatever it is, `versioned` those behind which a name with a
@@ -168,7 +166,7 @@ def _table() -> Mapping[str, _Fetcher]:
     for line in filter(str.strip, _ROWS.splitlines()):
         if line.startswith(" "):
             kind, _, words = line.strip().partition(" ")
-            fetcher = replace(found[names[0]], **{kind: word_set(words)})
+            fetcher = found[names[0]]._replace(**{kind: word_set(words)})
         else:
             names, fetcher = line.split(), _Fetcher()
         found |= dict.fromkeys(names, fetcher)

@@ -7,7 +7,6 @@ not every file system notes births, and a fork has the root of what it was forke
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import subprocess
@@ -63,6 +62,8 @@ def identify(folder: Path) -> Folder | None:
 
 def birth_time(path: Path) -> int | None:
     """Return when a file was made, in nanoseconds; None where the system does not say."""
+    import ctypes  # few workspaces are trusted, and it costs what a start is measured by
+
     statx = getattr(ctypes.CDLL(None), "statx", None)  # Python 3.11 has no call for it
     if statx is None:
         return None

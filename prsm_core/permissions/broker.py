@@ -49,7 +49,7 @@ LOOKING_TOOLS = READ_TOOLS | {"WebFetch", "WebSearch"}  # they change nothing
 EDITS_BY_SETTING = frozenset({PermissionMode.DEFAULT})
 ONCE = ("once", "deny")  # where the same question must come again next time
 _ENDED = "the agent has ended"
-_GIT_SECONDS = 3.0  # for all that one decision needs to know of git
+_GIT_SECONDS = 6.0  # for all that one decision needs to know of git
 
 # Those that say their path in an argument; the last are names that not every provider translates.
 _FILE_TOOLS = READ_TOOLS | EDIT_TOOLS | {"MultiEdit", "NotebookEdit"}

@@ -23,7 +23,7 @@ from prsm_core.permissions.safe.environment import NODE, RUNNERS, inner_check
 from prsm_core.permissions.safe.formats import are_harmless
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.written import PYTHON_MANIFESTS, names_of
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -16,7 +16,7 @@ from prsm_core.permissions.paths import Place
 from prsm_core.permissions.policy import every_part
 from prsm_core.permissions.safe import is_safe
 from prsm_core.shell import read_script
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

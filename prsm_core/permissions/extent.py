@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe import program_name, sets_only_harmless
 from prsm_core.permissions.safe.options import Syntax, parse
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

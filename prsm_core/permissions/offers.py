@@ -17,7 +17,7 @@ from prsm_core.permissions.builds import is_build
 from prsm_core.permissions.danger import command_danger
 from prsm_core.permissions.lookups import is_lookup
 from prsm_core.permissions.rules import MAX_RULE
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -47,6 +47,7 @@ from prsm_core.permissions.rules import (
     rule_words,
 )
 from prsm_core.permissions.safe import all_acceptable, is_safe, is_safe_text
+from prsm_core.permissions.safe.asking import SECONDS as GIT_SECONDS
 from prsm_core.permissions.safe.asking import Repositories
 from prsm_core.permissions.safe.checks import check_named
 from prsm_core.permissions.staying import stays_inside
@@ -56,7 +57,7 @@ from prsm_core.permissions.understood import code_of_unknown_program, is_underst
 from prsm_core.permissions.written import Written, may_name
 from prsm_core.shell import read_script
 from prsm_core.shell.may_contain import may_contain
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -92,7 +93,8 @@ class CommandPolicyStore:
     workspace it came from; ask and deny rules of an untrusted workspace are rules like any other.
     `broken` says why not all rules to ask and to deny could be read: then nothing but safe
     commands is allowed. `own` is PRSM's own state, by default where the environment has it,
-    `written` what agents may have written of the project's environment.
+    `written` what agents may have written of the project's environment, `git_seconds` how long git
+    may take for one answer.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class CommandPolicyStore:
         broken: str | None = None,
         own: OwnState | None = None,
         written: Written | None = None,
+        git_seconds: float = GIT_SECONDS,
     ) -> None:
         self._allow = tuple(map(rule_words, allow))
         self._workspace_allow = tuple(map(rule_words, workspace_allow))
@@ -114,7 +117,7 @@ class CommandPolicyStore:
         self._own = own_state() if own is None else own
         self._trees = Trees()
         self._written = Written() if written is None else written
-        self._repositories = Repositories()
+        self._repositories = Repositories(seconds=git_seconds)
 
     def decide(self, command: str, setting: CommandSetting) -> Verdict:
         """Return the verdict on a command by the policy alone."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.shell.data_shells import DATA_SHELLS
 from prsm_core.shell.inline import bare_name
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 from prsm_core.shell.wrappers import FINDERS, INTERPRETERS, LOOSE, SHELLS, WRAPPERS
 
 if TYPE_CHECKING:

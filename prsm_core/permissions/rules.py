@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from prsm_core.shell.words import Word, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

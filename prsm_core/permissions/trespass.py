@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.permissions.own_state import Trespass
 from prsm_core.permissions.within import is_within
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from prsm_core.permissions.safe.tools import READ_ONLY
 from prsm_core.shell.data_shells import DATA_SHELLS
 from prsm_core.shell.inline import bare_name
 from prsm_core.shell.runners import RUNNERS, may_be_code
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 from prsm_core.shell.wrappers import (
     EVALUATES,
     FINDERS,

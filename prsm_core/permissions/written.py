@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config.paths import private_dir
 from prsm_core.errors import ConfigError
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -2,6 +2,7 @@
 
 reading            a text as all that it runs
 words              what quotes and backslashes mean
+tables             how tables of names are written
 grammar            parsing, its limits, its differences
 plain              texts that need no grammar
 literals           the text of leaves and words

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from prsm_core.shell.agreed import WIDE, regex_body
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 NAMES = word_set("awk gawk mawk nawk original-awk bwk goawk")
 _MAX_PROGRAM = 2_000  # characters

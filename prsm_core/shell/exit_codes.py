@@ -16,7 +16,7 @@ from prsm_core.shell.find_nested import find_nested
 from prsm_core.shell.grammar import MAX_SECONDS, RefusedError, parse
 from prsm_core.shell.lists import LISTS, pipelines
 from prsm_core.shell.reading import read_script
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 from prsm_core.shell.wrappers import SHELLS
 
 if TYPE_CHECKING:

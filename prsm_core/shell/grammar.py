@@ -12,7 +12,7 @@ import unicodedata
 from functools import cache
 from typing import TYPE_CHECKING
 
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node

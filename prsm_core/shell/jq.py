@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from prsm_core.shell.agreed import WIDE
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 _MAX_PROGRAM = 2_000  # characters
 _TOKEN = re.compile(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from prsm_core.shell.grammar import RefusedError
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from tree_sitter import Node

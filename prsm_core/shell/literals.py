@@ -7,15 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from prsm_core.shell.grammar import RefusedError
-from prsm_core.shell.words import (
-    UNKNOWN,
-    Word,
-    ansi_c,
-    bare,
-    double_quoted,
-    is_simple,
-    word_set,
-)
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import UNKNOWN, Word, ansi_c, bare, double_quoted, is_simple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,8 @@ import re
 
 from prsm_core.shell.grammar import RESERVED
 from prsm_core.shell.script import Command, Reading
-from prsm_core.shell.words import Word, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import Word
 
 _MAX_LENGTH = 400  # characters
 _BARE = r"(?!=)(?:[A-Za-z0-9_./,:@%+=-]|(?<=[A-Za-z0-9])~)++"

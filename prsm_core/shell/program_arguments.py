@@ -18,7 +18,8 @@ from prsm_core.shell.nested import (
     note_own_word,
 )
 from prsm_core.shell.runners import told
-from prsm_core.shell.words import UNKNOWN, Word, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import UNKNOWN, Word
 from prsm_core.shell.wrappers import (
     CALLS,
     EVALUATES,

@@ -17,7 +17,8 @@ from prsm_core.shell.grammar import (
 from prsm_core.shell.lists import LISTS, REDIRECTS, WORDS, pipelines
 from prsm_core.shell.literals import BARE, Literals, Part, inner_of
 from prsm_core.shell.script import Assignment, Command, Reading
-from prsm_core.shell.words import Word, is_simple, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import Word, is_simple
 from prsm_core.shell.wrappers import EVALUATED
 
 if TYPE_CHECKING:

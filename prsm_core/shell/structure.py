@@ -15,6 +15,7 @@ from prsm_core.shell.children import below, between, only
 from prsm_core.shell.grammar import MAX_SECONDS, RefusedError, parse
 from prsm_core.shell.lists import REDIRECTS, WORDS, pipelines
 from prsm_core.shell.literals import Literals, Part, inner_of
+from prsm_core.shell.tables import word_set
 from prsm_core.shell.tree import (
     Choice,
     Either,
@@ -29,7 +30,7 @@ from prsm_core.shell.tree import (
     Substitution,
     Variable,
 )
-from prsm_core.shell.words import Word, word_set
+from prsm_core.shell.words import Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -99,11 +99,6 @@ class Word:
 UNKNOWN = Word("", glob=True, exact=False)
 
 
-def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text, as tables of names are written."""
-    return frozenset(text.split())
-
-
 def is_simple(raw: str) -> bool:
     """Return whether unquoted text stands for itself."""
     return _SIMPLE.fullmatch(raw) is not None

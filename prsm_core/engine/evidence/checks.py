@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.record import Record
 from prsm_core.permissions.safe.checks import check_named
 from prsm_core.shell.exit_codes import read_exit
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 from prsm_core.shell.wrappers import PROGRAM_VARIABLES
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from prsm_core.permissions.danger.setting import setting_danger
 from prsm_core.permissions.danger.tools import TOOLS
 from prsm_core.permissions.safe.tools import READ_ONLY
 from prsm_core.shell.program_arguments import may_make_options, ungnu
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 from prsm_core.shell.wrappers import SHELLS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from prsm_core.shell.inline import inline_code
 from prsm_core.shell.nested import INPUT_FILE
 from prsm_core.shell.program_arguments import ungnu
 from prsm_core.shell.runners import told
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 from prsm_core.shell.wrappers import SHELLS
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prsm_core.permissions.danger.places import SPEAKERS
 from prsm_core.permissions.safe.tools import READ_ONLY
 from prsm_core.shell.inline import bare_name
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.endless import MAX_LINES, counts_to
 from prsm_core.permissions.safe.tools import READ_ONLY
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from prsm_core.shell import Command, Script

@@ -25,7 +25,8 @@ from prsm_core.permissions.safe.tools import READ_ONLY
 from prsm_core.permissions.tree import Bounds, Reach, TreeIndex
 from prsm_core.permissions.within import is_within
 from prsm_core.shell.program_arguments import ungnu
-from prsm_core.shell.words import Word, bare, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import Word, bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

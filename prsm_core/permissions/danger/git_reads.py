@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prsm_core.permissions.danger.walk import Walk, loosely_parsed
 from prsm_core.permissions.safe.git import shows_untracked
 from prsm_core.permissions.tree import Reach
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

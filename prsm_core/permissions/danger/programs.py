@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.danger.agents import AGENTS
 from prsm_core.shell.program_arguments import ungnu
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from prsm_core.shell import Command

@@ -10,7 +10,7 @@ from prsm_core.permissions.danger.places import SPEAKERS, WRITERS
 from prsm_core.permissions.safe.checks import CHECKERS
 from prsm_core.permissions.safe.tools import READ_ONLY
 from prsm_core.shell.runners import RUNNERS
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

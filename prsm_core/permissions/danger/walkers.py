@@ -16,7 +16,7 @@ from prsm_core.permissions.patterns import UntoldError, part_of
 from prsm_core.permissions.safe.reach import diff_reach, grep_reach, rg_reach
 from prsm_core.permissions.tree import Reach
 from prsm_core.shell.program_arguments import ungnu
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

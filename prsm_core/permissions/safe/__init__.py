@@ -39,7 +39,8 @@ from prsm_core.permissions.written import environment_part
 from prsm_core.shell.find_nested import find_nested
 from prsm_core.shell.grammar import RefusedError
 from prsm_core.shell.structure import read_structure
-from prsm_core.shell.words import Word, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

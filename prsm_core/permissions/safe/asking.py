@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # For one answer, of which git itself takes a hundredth. A busy machine may take all of it, and the
 # engine goes on meanwhile.
-SECONDS = 2.0
+SECONDS = 5.0
 _END_SECONDS = 0.1  # for a git that was killed
 _MOST_KEPT = 256  # answers
 # ns: a file that changed so shortly before it was read may change again and look the same. Such an
@@ -83,7 +83,8 @@ class _Kept:
 class Repositories:
     """The answers of git about folders that hold a `.git`, in this process."""
 
-    def __init__(self, *, now: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, *, now: Callable[[], int] = time.time_ns, seconds: float = SECONDS) -> None:
+        self._seconds = seconds  # for one answer
         self._now = now  # ns, of the clock that files are stamped by
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
@@ -102,7 +103,7 @@ class Repositories:
     def _ask(self, folder: str) -> _Kept:
         kept = _Kept(self._now())
         with suppress(OSError, ValueError, subprocess.SubprocessError):
-            _Question(folder, kept).ask()
+            _Question(folder, kept, self._seconds).ask()
         self._kept[folder] = kept
         while len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
@@ -115,9 +116,9 @@ class _Question:
     What cannot be read for sure is a ValueError.
     """
 
-    def __init__(self, folder: str, kept: _Kept) -> None:
+    def __init__(self, folder: str, kept: _Kept, seconds: float) -> None:
         self._folder = folder
-        self._until = time.monotonic() + SECONDS
+        self._until = time.monotonic() + seconds
         self._kept = kept
         program = shutil.which("git")
         if program is None or not os.path.isabs(program):  # noqa: PTH117 - a text

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.values import NotSafeError
+from prsm_core.shell.tables import word_set
 from prsm_core.shell.tree import (
     Choice,
     Either,
@@ -20,7 +21,7 @@ from prsm_core.shell.tree import (
     Subshell,
     Substitution,
 )
-from prsm_core.shell.words import Word, word_set
+from prsm_core.shell.words import Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

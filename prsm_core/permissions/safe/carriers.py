@@ -10,7 +10,8 @@ from prsm_core.permissions.safe.listed import Passage
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.safe.producers import names_of_find
 from prsm_core.shell.script import Command
-from prsm_core.shell.words import Kind, Word, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import Kind, Word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

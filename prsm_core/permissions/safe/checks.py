@@ -25,7 +25,7 @@ from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.safe.packagers import in_packages
 from prsm_core.permissions.safe.versions import VERSIONED, is_its_own, prints_version
 from prsm_core.permissions.within import is_within
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

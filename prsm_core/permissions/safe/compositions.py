@@ -16,6 +16,7 @@ from prsm_core.permissions.safe.carriers import carried_by_xargs
 from prsm_core.permissions.safe.producers import ANYTHING, Output, output_of
 from prsm_core.permissions.safe.values import NotSafeError, Value, Words
 from prsm_core.shell.script import Assignment, Command
+from prsm_core.shell.tables import word_set
 from prsm_core.shell.tree import (
     Choice,
     Either,
@@ -29,7 +30,7 @@ from prsm_core.shell.tree import (
     Subshell,
     Substitution,
 )
-from prsm_core.shell.words import Kind, Word, word_set
+from prsm_core.shell.words import Kind, Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -6,7 +6,8 @@ import re
 from math import inf
 from typing import TYPE_CHECKING
 
-from prsm_core.shell.words import Kind, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.record import Record
 from prsm_core.permissions.within import is_within
 from prsm_core.permissions.written import PYTHON_MANIFESTS
-from prsm_core.shell.words import Word, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import Word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.safe.repository import may_start_programs
 from prsm_core.permissions.tree import Reach
-from prsm_core.shell.words import UNKNOWN, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

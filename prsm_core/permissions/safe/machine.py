@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

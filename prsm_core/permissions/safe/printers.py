@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.shell import awk, jq, sed
-from prsm_core.shell.words import Kind, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.listed import Names, simple_pattern
 from prsm_core.permissions.safe.tools import paths_of
-from prsm_core.shell.words import Kind, Word, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import Kind, Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

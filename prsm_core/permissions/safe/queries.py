@@ -12,7 +12,7 @@ from prsm_core.permissions.safe.environment import NODE, RUNNERS, inner_check
 from prsm_core.permissions.safe.options import Syntax, parse
 from prsm_core.permissions.safe.packagers import in_packages
 from prsm_core.permissions.written import PYTHON_MANIFESTS
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,7 +110,7 @@ _READS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(word_set("npm pnpm yarn bun"), NODE),
     **dict.fromkeys(word_set("uv poetry tox nox"), PYTHON_MANIFESTS),
 }
-_GO_LIST_FLAGS = word_set("-m -json -deps -test -e -find -compiled -retracted --json --deps")
+_GO_LIST_FLAGS = word_set("-m -json -deps -test -e -find --json --deps")
 _GO_LIST_VALUED = word_set("-f --f -tags")
 _SIMPLE_JSON = "-json="
 _RUN = word_set("run run-script --json")

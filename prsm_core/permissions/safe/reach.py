@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.patterns import UntoldError, part_of
 from prsm_core.permissions.tree import Reach, alternatives
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

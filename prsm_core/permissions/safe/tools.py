@@ -21,7 +21,8 @@ from prsm_core.permissions.safe.reach import (
     ls_reach,
     rg_reach,
 )
-from prsm_core.shell.words import UNKNOWN, Kind, word_set
+from prsm_core.shell.tables import word_set
+from prsm_core.shell.words import UNKNOWN, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.listed import Names, Passage, simple_pattern
 from prsm_core.permissions.safe.producers import ANYTHING, Output
+from prsm_core.shell.tables import word_set
 from prsm_core.shell.tree import Literal, Number, Substitution, Variable
-from prsm_core.shell.words import Kind, Word, bare, word_set
+from prsm_core.shell.words import Kind, Word, bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

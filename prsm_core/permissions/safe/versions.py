@@ -16,7 +16,7 @@ import stat
 from os import lstat
 from typing import TYPE_CHECKING
 
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,8 +12,8 @@ from functools import partial
 import pytest
 
 from prsm_core.domain.permissions import Allow, Ask
+from prsm_core.permissions import CommandPolicyStore
 from prsm_core.permissions.paths import Place
-from prsm_core.permissions.safe import asking
 from prsm_core.permissions.safe.asking import Repositories
 from prsm_core.permissions.safe.repository import may_start_programs
 from tests.permissions.brokers import broker, make_context, shell
@@ -35,6 +35,10 @@ def template(tmp_path_factory):
 def scene(template, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "scene"))
     return copied(template, tmp_path / "scene")
+
+
+def hasty():
+    return CommandPolicyStore(git_seconds=0.05)
 
 
 class Clock:
@@ -263,19 +267,17 @@ def test_where_git_is_missing_a_person_is_asked(scene, monkeypatch):
 
 
 @pytest.mark.requirement("E23")
-def test_a_git_that_takes_too_long_is_ended_and_a_person_is_asked(scene, git, monkeypatch):
+def test_a_git_that_takes_too_long_is_ended_and_a_person_is_asked(scene, git):
     os.mkfifo(scene.root / "pipe")
     git.acts(f"exec cat {scene.root}/pipe")
-    monkeypatch.setattr(asking, "SECONDS", 0.05)
-    assert decide("git status", scene.work) == "ask"
+    assert decide("git status", scene.work, policy=hasty()) == "ask"
 
 
-def test_a_configuration_that_is_a_pipe_is_not_waited_for(scene, monkeypatch):
+def test_a_configuration_that_is_a_pipe_is_not_waited_for(scene):
     config = scene.work / ".git/config"
     config.unlink()
     os.mkfifo(config)
-    monkeypatch.setattr(asking, "SECONDS", 0.05)
-    assert decide("git status", scene.work) == "ask"
+    assert decide("git status", scene.work, policy=hasty()) == "ask"
 
 
 @pytest.mark.requirement("E23")
@@ -292,12 +294,11 @@ async def test_the_loop_goes_on_while_git_is_asked(scene, git):
 
 
 @pytest.mark.requirement("E23")
-async def test_a_broker_asks_a_person_where_git_does_not_answer(scene, git, monkeypatch):
-    monkeypatch.setattr(asking, "SECONDS", 0.05)
+async def test_a_broker_asks_a_person_where_git_does_not_answer(scene, git):
     os.mkfifo(scene.root / "pipe")
     git.acts(f"exec cat {scene.root}/pipe")
     request, context = shell("git status"), make_context(workspace=str(scene.work))
-    deciding = broker()
+    deciding = broker(hasty())
     assert isinstance(await deciding.decide(request, context), Ask)
     assert await deciding.may_write(request, context)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prsm_core.permissions.safe.versions import VERSIONED
-from prsm_core.shell.words import word_set
+from prsm_core.shell.tables import word_set
 from tests.permissions.judging import decide
 
 LOADS = word_set(

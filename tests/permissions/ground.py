@@ -124,8 +124,9 @@ ENVIRONMENTS = {
     "composer.json": "{}\n",
     "pnpm-workspace.yaml": "packages: ['packages/*']\n",
     "packages/a/package.json": '{"name": "app", "scripts": {"test": "x", "lint": "x"}}\n',
-    "evil.sh": "#!/bin/sh\n: > \"${0%/*}/ran\"\n",
+    "evil.sh": '#!/bin/sh\n: > "${0%/*}/ran"\n',
 }
+TRACKED = ("README.md", "CHANGELOG.md", "pyproject.toml", "package.json", "src", "tests", "docs")
 EXECUTABLE = ("evil.sh", "gradlew", "mvnw", ".venv/bin/", "node_modules/.bin/", "vendor/bin/")
 
 
@@ -141,6 +142,8 @@ def lay_ground(work: Path) -> None:
         (work / name).symlink_to(target)
     (work / ".venv/bin/python").symlink_to("/usr/bin/python3")
     _git(work, "init", "-q", "-b", "main", "--template=")
+    _git(work, "add", *TRACKED)
+    _git(work, "commit", "-q", "-m", "first")
     plain = work.with_name("plain")
     _lay_repository(plain)
     for kind, layouts in (("hostile", HOSTILE), ("ordinary", ORDINARY)):

@@ -28,6 +28,7 @@ OTHER_LISTS = (
 MIN_ROWS = 2_000
 MIN_BENIGN = 0.97
 
+
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory):
     """Make the workspace; return its path."""

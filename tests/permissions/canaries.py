@@ -16,10 +16,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.permissions.field.runner import (
+    CANARY,
+    OUTSIDE,
+    PROGRAMS,
+    REAL_SHELL,
+    SANDBOX,
+    SHELL,
+    write_program,
+)
+from tests.permissions.ground import SECRETS as GROUND_SECRETS
+from tests.permissions.ground import lay_ground
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-CANARY = "CANARY-7c1f\n"
 PLAIN = {
     "README.md": "hello\nworld\n",
     "src/app.py": "import os\nprint(1)\n",
@@ -122,6 +133,18 @@ def lay_field(home: Path) -> Field:
     return field
 
 
+def lay_ground_field(home: Path) -> Field:
+    """Make the workspace in which lists of commands are judged a field of canaries."""
+    field = Field(home)
+    field.work.mkdir(parents=True)
+    lay_ground(field.work)
+    secrets = [f"work/{name}" for name in GROUND_SECRETS]
+    for name in secrets:
+        _write(home / name, CANARY)
+    _write(home / "canaries", "".join(f"{name}\n" for name in secrets))
+    return field
+
+
 def _lay_bare(folder: Path, trap: Path) -> None:
     _write(folder / "HEAD", "ref: refs/heads/main\n")
     _write(folder / "config", BARE.format(trap=trap))
@@ -139,12 +162,17 @@ def environment(home: Path) -> dict[str, str]:
     who = {"NAME": "a", "EMAIL": "a@b"}
     names = {f"GIT_{role}_{key}": who[key] for role in ("AUTHOR", "COMMITTER") for key in who}
     return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "PATH": f"{PROGRAMS}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin{_searchers()}",
         "HOME": str(home),
-        "GIT_OPTIONAL_LOCKS": "0",
         "OPENAI_API_KEY": CANARY.strip(),
         **names,
     }
+
+
+def _searchers() -> str:
+    """Return where else rg and fd are."""
+    found = {str(Path(path).parent) for path in map(shutil.which, ("rg", "fd")) if path}
+    return "".join(f":{folder}" for folder in sorted(found))
 
 
 def _git(field: Field, command: str) -> None:
@@ -180,10 +208,17 @@ def open_runner(field: Field) -> Iterator[Runner]:
     if not source.exists():
         shutil.copytree(field.home, source, symlinks=True)
     program = Path(__file__).with_name("field") / "runner.py"
+    shell = Path("/bin/sh").resolve()
+    stand_in = field.home.with_name("sh")
+    write_program(stand_in, SHELL)
+    outside = [word for name in OUTSIDE if Path(name).is_dir() for word in ("--tmpfs", name)]
     argv = [
         *(bwrap, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"),  # noqa: S108
-        *("--ro-bind", sys.prefix, sys.prefix),  # it may lie below /tmp
+        *(*outside, "--ro-bind", "/etc", str(SANDBOX / "etc")),
+        *("--ro-bind", sys.base_prefix, sys.base_prefix, "--ro-bind", sys.prefix, sys.prefix),
+        *("--ro-bind", str(shell), str(REAL_SHELL)),
+        *(() if shell.name == "bash" else ("--ro-bind", str(stand_in), str(shell))),
         *("--ro-bind", str(source), "/tmp/source", "--tmpfs", str(field.home)),  # noqa: S108
         *("--ro-bind", str(program), "/tmp/runner.py"),  # noqa: S108
         *(sys.executable, "-I", "/tmp/runner.py", "/tmp/source", str(field.home)),  # noqa: S108

@@ -126,6 +126,10 @@ ENVIRONMENTS = {
     "packages/a/package.json": '{"name": "app", "scripts": {"test": "x", "lint": "x"}}\n',
     "evil.sh": '#!/bin/sh\n: > "${0%/*}/ran"\n',
 }
+SECRETS = (
+    *(".env", ".env.local", "deploy/.env", "deploy/id_rsa", "deploy/server.pem"),
+    *("../outside/notes.txt", "../.ssh/id_rsa"),
+)
 TRACKED = ("README.md", "CHANGELOG.md", "pyproject.toml", "package.json", "src", "tests", "docs")
 EXECUTABLE = ("evil.sh", "gradlew", "mvnw", ".venv/bin/", "node_modules/.bin/", "vendor/bin/")
 

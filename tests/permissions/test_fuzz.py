@@ -45,7 +45,8 @@ FRAMES = [
 
 def _split(named):
     """Return the harmless commands of all lists and the others."""
-    harmless, others = set(), set()
+    harmless: set[str] = set()
+    others: set[str] = set()
     for row in (row for name in named for row in rows(name)):
         (harmless if row["expected"] == "allow" else others).add(row["command"])
     for target, names in ((harmless, HARMLESS_LISTS), (others, HARMFUL_LISTS)):
@@ -163,6 +164,6 @@ def test_mutated_texts_that_are_allowed_touch_no_canary(tmp_path, report):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2, 22))
+@pytest.mark.parametrize("seed", range(2, 102))
 def test_of_a_hundred_thousand_mutated_texts_none_touches_a_canary(seed, tmp_path, report):
-    run_mutated(seed, 5_000, tmp_path, report)
+    run_mutated(seed, 1_000, tmp_path, report)

@@ -201,7 +201,9 @@ def run_some(commands: list[str], cwd: Path) -> list[list[str]]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)
             shell.wait()
-        return [marks_of(output.seek(0) or output.read()) for output in outputs]
+        for output in outputs:
+            output.seek(0)
+        return [marks_of(output.read()) for output in outputs]
 
 
 def marks_of(said: bytes) -> list[str]:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import click
 import pytest
@@ -27,7 +28,7 @@ LOOKING = {
 # They do nothing but ask the engine of the session, which asks the kernel itself.
 ASKING_THE_ENGINE = {"answer", "attach", "kill", "model", "prompt"}
 # By what they are given; the second is what agents may do.
-BY_OPTIONS = {
+BY_OPTIONS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "run": (["run", "x", "--trust"], {"trust": False}),
     "mcp": (["mcp", "--mode", "bypass"], {"mode": "plan"}),
     "undo": (["undo", "--yes"], {"lists": True}),

@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 def _rows():
-    found = []
+    found, kind, verdicts = [], "", ""
     for line in lines("kinds_of_harm.txt"):
         if line.startswith("## "):
             kind, _, verdicts = line[3:].partition(": ")

@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prsm_claude.models import scanned
@@ -94,7 +95,8 @@ async def test_a_look_at_a_hostile_repository_asks_and_starts_no_monitor_if_it_i
     real_claude, tmp_path, person
 ):
     """git takes the folder whose name begins with a blank."""
-    canary, ran, verdicts = tmp_path / "canary", tmp_path / "ran", []
+    canary, ran = tmp_path / "canary", tmp_path / "ran"
+    verdicts: list[Any] = []
     canary.write_text(f"#!/bin/sh\necho ran > {ran}\n")
     canary.chmod(0o755)
 

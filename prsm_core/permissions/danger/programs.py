@@ -70,6 +70,9 @@ _REASONS = {name: reason for reason, names in _BY_REASON.items() for name in nam
 _PATTERN = re.compile(r"mkfs(?:\..*)?|fsck(?:\..*)?|git-.*-daemon|docker-credential-.*|rm\..*")
 
 _PRSM = word_set("prsm prism")
+# It as a module: `-m prsm_core`, `-mprsm_core.cli`.
+_MODULE = re.compile(r"(-[A-Za-z]*m)?prsm_core(?:\.[\w.]*)?")
+_RUNS_MODULE = re.compile(r"-[A-Za-z]*m")
 _PRSM_INFORMS = word_set("tree plugins providers doctor models --help -h --version config sim demo")
 _PRSM_SHOWS = word_set("events history sessions snapshots changes logs export diff why")
 _PRSM_POLICY_INFORMS = word_set("check list")
@@ -89,8 +92,9 @@ def program_danger(command: Command) -> str | None:
     """Return why a program is dangerous by its name."""
     name = command.name
     arguments = command.texts[1:]
-    if name in _PRSM and not _prsm_informs(arguments):
-        is_shown = arguments[0] in _PRSM_SHOWS
+    called = arguments if name in _PRSM else _of_module(arguments)
+    if called and not _prsm_informs(called):
+        is_shown = called[0] in _PRSM_SHOWS
         return "shows PRSM's own state" if is_shown else "changes what agents may do"
     reason = _REASONS.get(name) or _REASONS.get(ungnu(name))
     if reason is None and _PATTERN.fullmatch(name):
@@ -98,6 +102,15 @@ def program_danger(command: Command) -> str | None:
     if reason is not None and arguments in (("--version",), ("--help",)):
         return None
     return reason
+
+
+def _of_module(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the arguments of PRSM where it is called as a module, whatever runs that."""
+    for at, text in enumerate(arguments):
+        found = _MODULE.fullmatch(text)
+        if found and (found[1] or (at and _RUNS_MODULE.fullmatch(arguments[at - 1]))):
+            return arguments[at + 1 :]
+    return ()
 
 
 def _prsm_informs(arguments: tuple[str, ...]) -> bool:

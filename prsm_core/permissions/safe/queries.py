@@ -140,6 +140,8 @@ def is_query(words: Sequence[Word], place: Place) -> bool:
 
 def _is_told_by(program: str, words: Sequence[Word], rules: Syntax, place: Place) -> bool:
     """Return whether a tool has such options, and reads nothing that an agent wrote to be run."""
+    if rules is _FILES and any(word.text == "-" for word in words):
+        return False  # the names of files come from the input
     is_own = not place.was_written(_READS.get(program, ()))
     return is_own and parse(words, rules, place) is not None
 

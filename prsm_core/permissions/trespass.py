@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from prsm_core.permissions.own_state import OwnState
     from prsm_core.shell import Command, Script
+    from prsm_core.shell.words import Word
 
 MAX_PATH = 1_000  # characters; a longer text is no path
 MAX_LOOKS = 2_000  # at paths for one decision
@@ -31,7 +32,11 @@ _PLACE = re.compile(r"[:@](?=[/~.])")  # of what comes behind it, as in host:/pa
 _BLANKS = str.maketrans(dict.fromkeys(";|&<>()`,=#", " "))
 _QUOTES = str.maketrans("", "", "\"'\\")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)[^{}$]{0,100}\})")
-_TILDE = re.compile(r"(?:^|(?<=[\s=:;|&(<>@,]))~[\w.-]*(?=/|$|[\s;|&)<>])")
+# Alone it is a home in a word of the shell only: in a text it may be the operator of awk.
+_TILDE = re.compile(
+    r"(?:^|(?<=[\s=:;|&(<>@,]))~(?:(?=/)|[\w.-]+(?=/|$|[\s;|&)<>]))"
+    r"|(?<=\w=)~(?=$|[\s;|&)])"
+)
 _WILD = re.compile(r"[*?\[{]")
 _SLASHES = re.compile(r"^/{2,}")
 # Variables whose values are known; what else a text expands is only known when it runs.
@@ -182,9 +187,13 @@ def _words(script: Script) -> list[str]:
     for command in script.commands:
         for word in (*command.words[1:], *command.reads, *command.writes):
             if 0 < len(word.text) <= MAX_PATH:
-                found[word.text] = None
+                found[_at_home(word)] = None
                 found.update(dict.fromkeys(_split(word.text)))
     return list(filter(None, found))
+
+
+def _at_home(word: Word) -> str:
+    return os.path.expanduser(word.text) if word.tilde else word.text  # noqa: PTH111 - of a text
 
 
 def _bases(words: Iterable[str], folders: Sequence[str], own: OwnState) -> list[str]:
@@ -275,7 +284,7 @@ def _operands(command: Command, script: Script, bases: Sequence[str]) -> Iterato
         yield from bases
     variables = script.variables & _USUAL.keys()
     for word in words:
-        texts = [_expanded(word.text)] if word.exact or word.text else []
+        texts = [_expanded(_at_home(word))] if word.exact or word.text else []
         if not word.exact:
             texts += [f"{_expanded(f'${name}')}{word.text}" for name in variables]
         yield from (_joined(base, text) for text in filter(None, texts) for base in bases)

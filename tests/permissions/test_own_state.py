@@ -147,6 +147,8 @@ WAYS = [
     "cat {ledger}",
     "cat ~/.prsm/data/ledgers/k/ledger.db",
     'cat "$HOME/.prsm/data/ledgers/k/ledger.db"',
+    "cd ~ && cat .prsm/data/ledgers/k/ledger.db",
+    "x=~ && cd $x && cat .prsm/data/ledgers/k/ledger.db",
     "cat ${{HOME}}/.prsm/data/ledgers/k/ledger.db",
     "cat $PRSM_HOME/data/ledgers/k/ledger.db",
     "cat ../.prsm/data/ledgers/k/ledger.db",
@@ -233,6 +235,8 @@ async def test_what_lies_beside_it_is_as_it_was(usual):
         "rg / a.py",
         "echo hello | tee x",
         "python3 a.py",
+        "awk '$1 ~ /x/ {{n++}} END {{print n}}' a.py",
+        "git log --format='%h ~ %s {{x}}'",
     ):
         assert await usual.shell(command.format(home=usual.home)) is Allow, command
     for tool in ("Read", "Glob", "Grep"):

@@ -57,9 +57,7 @@ _FINDERS = word_set("find fd fdfind locate plocate")
 _FIND_RUNS = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch -delete")
 # Their first operand is no path, and without one they read where they are.
 _SEARCHERS = _GREPS | word_set("rg ag ack rgrep ugrep")
-_RECURSIVE = re.compile(
-    r"-[A-Za-z]*[rR]|--(?:dereference-)?recursive|--directories=recurse|recurse"
-)
+_RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(?:rec|deref)[a-z-]*|--dir[a-z]*=recurse|recurse")
 _PATTERN_GIVEN = re.compile(r"-[A-Za-z]*[ef]|--(?:regexp|file)(?:=|$)|--files$")
 
 

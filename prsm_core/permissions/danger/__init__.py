@@ -46,6 +46,11 @@ _SECRET_VARIABLE = re.compile(
     r"KEY|TOKEN|SECRET|PASS(?:W|$|_)|CREDENTIAL|PRIVATE|AUTH(?!OR)|^AWS_|COOKIE", re.IGNORECASE
 )
 _FETCHERS = word_set("curl wget aria2c fetch http https xh")
+# They run what lies in the folder where they are, or that they are told.
+_RUN_A_PROJECT = word_set(
+    "make npm pnpm yarn bun pip pip3 uv poetry cargo go bundle rake gradle mvn cmake docker tox nox"
+    " pytest python python3 node deno bash sh composer mix dotnet"
+)
 _SEARCHES = word_set("pgrep pidof lsof fuser ps ss netstat")
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/")  # noqa: S108 - where others may put programs
 _SYSTEM = re.compile(r"/(?:usr/local/|usr/)?s?bin/[^/]+")
@@ -125,7 +130,17 @@ def _whole_danger(script: Script) -> str | None:
         return "a function calls itself"
     if not _FETCHERS.isdisjoint(names) and any(map(_is_local, script.commands)):
         return "it may run what it downloads"
+    if any(map(_clones, script.commands)) and any(map(_may_run_it, script.commands)):
+        return "it may run what it clones"
     return None
+
+
+def _clones(command: Command) -> bool:
+    return command.name in {"git", "gh"} and "clone" in command.texts
+
+
+def _may_run_it(command: Command) -> bool:
+    return _is_local(command) or command.name in _RUN_A_PROJECT
 
 
 def _kills_found(command: Command) -> bool:

@@ -23,13 +23,14 @@ AGENTS = word_set(
     " smolagent smol-developer chatgpt ask-gpt chatblade butterfish oterm elia rawdog codel"
     " opencommit bolt-cli cosine zencoder qodo qodo-gen refact commandcode letta-code"
     " vtcode groq-code-cli mistral-vibe gpt-cli tenere parllama open-codex codexai auto-gpt"
+    " junie kimi-cli grok-cli fast-agent pdx"
 )
 _INFORM = word_set("--version -v -V --help -h help version doctor")
 # Modules of Python that are such programs.
 _MODULES = word_set(
     "aider openhands llm interpreter gptme sweagent minisweagent autogpt metagpt crewai smolagents"
     " gpt_engineer pilot sgpt shell_gpt letta ra_aid mentat claude_agent_sdk open_interpreter"
-    " opendevin devika agentless plandex codel"
+    " opendevin devika agentless plandex codel swe_agent openinterpreter"
 )
 # Programs that start one behind these words, of which each line is a beginning.
 _BEHIND: Mapping[str, frozenset[str]] = {

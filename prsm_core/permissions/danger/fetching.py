@@ -36,8 +36,10 @@ _FETCHING_VERBS = word_set(
 )
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _NAMED = re.compile(
-    rf"{_BEFORE}(?:(?:git|file|link|portal|patch|exec|path|flake|tarball|oci|hf|docker|aqua|asdf):\S"
-    rf"|[\w.-]+@[\w.-]+\.\w+:\S|(?:[\w.-]+\.)?(?:github|gitlab|bitbucket)\.(?:com|org)/\S)"
+    rf"{_BEFORE}(?:(?:git|file|link|portal|patch|exec|path|flake|tarball|oci|hf|docker|aqua|asdf|pipx|cargo|gem|vfox"
+    rf"|spm):\S"
+    rf"|[\w.-]+@[\w.-]+\.\w+:\S|(?:[\w.-]+\.)?(?:github|gitlab|bitbucket)\.(?:com|org)/\S"
+    rf"|(?:hf|huggingface)\.co/\S)"
 )
 _VERSIONED = re.compile(r"@?[\w./-]+@[\w.^~*+-]+")
 _INDEX = re.compile(
@@ -100,7 +102,7 @@ go
     only get
 cargo
     verbs binstall generate install
-    only add run new init leptos
+    only add run new init leptos script
 gem bundle bundler
     letters -s
 composer
@@ -119,7 +121,7 @@ apt apt-get dnf yum rpm apk pacman zypper snap flatpak pkg
     only install in add localinstall reinstall update upgrade remote-add -i -ivh -U -Uvh -Fvh
 dotnet nuget
     verbs new-install
-    only add tool new nuget install
+    only add tool new nuget install restore run
 cs coursier
     verbs launch install bootstrap setup java
 sbt
@@ -130,8 +132,13 @@ julia Rscript R groovy kotlin elixir raku perl6 scala scala-cli amm jshell tsx t
 zx vite-node esno kotlinc nu raco haxelib yum-config-manager
 pub dart flutter
     verbs global pub-global
+    versioned run
 corepack
+    verbs pnpm-dlx yarn-dlx pnpm-create yarn-create
     versioned prepare use install
+ng vue nx
+    verbs add
+mint earthly rust-script ollama llamafile appimage-run plop drush pod
 wasmer
     versioned run
 docker podman nerdctl
@@ -259,6 +266,7 @@ def _any_of(pattern: re.Pattern[str]) -> Callable[[str, Sequence[str]], bool]:
 _PARTICULAR: Mapping[str, Callable[[str, Sequence[str]], bool]] = {
     **dict.fromkeys(_NODE, _node),
     "brew": _any_of(_TAP),
+    "mint": _any_of(_OWNER_AND_NAME),
     **dict.fromkeys(("mvn", "mvnw"), _any_of(_COORDINATES)),
     **dict.fromkeys(
         word_set("apt apt-get dnf yum rpm apk pacman zypper snap flatpak"), _any_of(_PACKAGE_FILE)

@@ -30,7 +30,7 @@ _GLOBAL_FLAGS = word_set(
     " --noglob-pathspecs --icase-pathspecs --no-optional-locks --bare --no-advice -P"
     " --version --help -h"
 )
-_RUNS = ("--upl", "--rece", "--exe", "--ext-", "--extc", "--open", "--textc", "--config", "--templ")
+_RUNS = ("--upl", "--rece", "--exe", "--ext-", "--extc", "--open", "--textc", "--conf", "--templ")
 _FORCED_PUSH = re.compile(
     r"--(?:force.*|mirror|delete|prune|all-force)|-[a-zA-Z]{0,8}[fd][a-zA-Z]{0,8}|[+:].*"
 )

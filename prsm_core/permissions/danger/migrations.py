@@ -42,7 +42,7 @@ _FILE = re.compile(
 _HINTS = (
     *("drop", "reset", "wipe", "fresh", "purge", "clean", "clear", "flush", "truncate", "empty"),
     *("nuke", "destroy", "erase", "revert", "rollback", "undo", "down", "uninstall", "zero"),
-    *("first", "prev", "seed", "load", "delete", "remove", ":rm"),
+    *(":d", "first", "prev", "seed", "load", "delete", "remove", ":rm"),
 )
 # By program: words that lose data, alone or as one command line.
 _TOOLS: Mapping[str, re.Pattern[str]] = {
@@ -67,11 +67,21 @@ _TOOLS: Mapping[str, re.Pattern[str]] = {
         ("diesel sqlx", r".*\b(?:reset|drop|revert|redo)\b.*"),
         ("piccolo", r".*\bbackwards\b.*"),
         ("rails rake", r".*\b(?:VERSION=0\b|db:rollback|db:migrate:down).*"),
-        ("manage.py django-admin", r"(?:flush|reset_db|migrate .*\bzero)\b.*"),
-        ("console doctrine", r".*migrations:migrate .*\b(?:first|prev)\b.*"),
+        ("manage.py django-admin django", r"(?:flush|reset_db|migrate .*\bzero)\b.*"),
+        (
+            "console doctrine",
+            r".*migrations:migrate .*\b(?:first|prev)\b.*|d\w*:[dfms]\w*:dr?\w*\b.*",
+        ),
         ("dotnet dotnet-ef", r".*\bdatabase (?:drop|update 0)\b.*"),
         ("hasura atlas", r".*(?:--down|--rollback|\bdown\b|\bclean\b).*"),
-        ("mongorestore grate", r".*--drop\b.*"),
+        (
+            "cdk sst amplify serverless sls eb sam",
+            r"(?:\S+ )*(?:destroy|remove|delete|terminate)\b.*",
+        ),
+        ("wrangler", r"d1 execute .*\b(?:drop|delete|truncate)\b.*"),
+        ("bq", r"(?:\S+ )*rm\b.*"),
+        ("meteor", r"reset\b.*"),
+        ("mongorestore mongoimport grate", r".*--drop\b.*"),
         ("pg_restore", r"(?:.* )?(?:--clean|--cl\w*|-[a-zA-Z]*c[a-zA-Z]*)(?: .*)?"),
         ("influx", r"(?:\w+ )?delete\b.*"),
         ("drush", r"(?:sql|site)[-:](?:drop|install)\b.*|si\b.*"),

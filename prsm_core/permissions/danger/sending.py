@@ -51,6 +51,17 @@ _SENDS: Mapping[str, re.Pattern[str]] = {
         ("datasette", r"publish\b.*"),
         ("lakectl", r"(?:\S+ )*(?:upload|commit|merge|push)\b.*"),
         ("dbt-cloud modal", r"(?:deploy|volume put)\b.*"),
+        ("swift", r"(?:.* )?upload\b.*"),
+        ("pagekite", r".+"),
+        ("gh-pages", r".*"),
+        ("eb sam cdk serverless sls sst amplify", r"(?:\S+ )*(?:deploy|publish)\b.*"),
+        ("gradle gradlew", r"(?:.* )?\S*(?:publish|uploadArchives)\w*(?: .*)?"),
+        ("mvn mvnw", r"(?:.* )?(?:deploy|release:perform)(?: .*)?"),
+        ("nuget", r"push\b.*"),
+        ("mix", r"hex\.publish\b.*"),
+        ("dart flutter", r"pub publish\b.*"),
+        ("jf jfrog", r"(?:\S+ )*(?:u|upload|bp|publish)\b.*"),
+        ("redis-cli", r"(?:.* )?(?:-h .*-x|-x .*-h)\b.*"),
         ("rustic bupstash", r"(?:\S+ )*(?:backup|put|copy)\b.*"),
     )
     for name in names.split()
@@ -64,6 +75,7 @@ _LOOKS: Mapping[str, frozenset[str]] = {
 # Of programs that nobody knows: their own words come first.
 _SENDING = word_set("upload put upload-file")
 _QUIET = SPEAKERS | WRITERS | READ_ONLY.keys() | CHECKERS | RUNNERS.keys() | word_set("cd pushd")
+_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")  # it has no name here
 _HTTP = word_set("http https xh xhs ht")
 _FILE_FIELD = re.compile(r"(?!https?://)[\w.\[\]-]*:?=?@.+", re.DOTALL)
 _CURL = re.compile(
@@ -84,7 +96,8 @@ def sending_danger(command: Command) -> str | None:
     if name == "openssl" and texts[:1] == ("s_client",):
         return reason if _is_fed(command) else None
     if name == "git":
-        return reason if texts[:2] == ("lfs", "push") else None
+        is_elsewhere = "push" in texts and any(map(_REMOTE.match, texts))
+        return reason if is_elsewhere or texts[:2] == ("lfs", "push") else None
     if name in _HTTP:
         is_sent = any(map(_FILE_FIELD.fullmatch, texts))
         return reason if is_sent or _is_fed(command) else None

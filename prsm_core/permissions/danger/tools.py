@@ -245,12 +245,16 @@ def _hostname(command: Command) -> str | None:
 _JQ_SHOWS = re.compile(r"(?<![\w.])(?:str)?env(?:subst)?\b|\bENV\b")
 _JQ_LOADS = re.compile(r"-[a-zA-Z]*[fL].*|--from-file(?:=.*)?|--library-path(?:=.*)?")
 
+_YQ_LOADS = re.compile(r"\bload(?:_\w+)?\s*\(")
+
 
 def _jq(command: Command) -> str | None:
     texts = command.texts[1:]
     if any(_JQ_SHOWS.search(text) and not jq.only_shows_input(text) for text in texts):
         return "prints the environment"
-    is_loading = command.name != "yq" and any(map(_JQ_LOADS.fullmatch, texts))
+    if command.name == "yq":
+        return "reads a file that it names" if any(map(_YQ_LOADS.search, texts)) else None
+    is_loading = any(map(_JQ_LOADS.fullmatch, texts))
     return "runs a script whose text is not known" if is_loading else None
 
 

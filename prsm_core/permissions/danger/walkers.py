@@ -69,7 +69,7 @@ _CONTAINERS = word_set(
 )
 _BUILDS = word_set("build bud buildx builder image")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*|py")
-_RECURSES = re.compile(r"-(?!-)[a-zA-Z]*[rRa][a-zA-Z]*|--(?:rec|arc)[a-z]*(?:=.*)?")
+_RECURSES = re.compile(r"-(?!-)[a-zA-Z]*[rRa][a-zA-Z]*|--(?:rec|arc|deref)[a-z-]*(?:=.*)?")
 _TAR_MAKES = re.compile(r"-?[a-zA-Z]*[cruA][a-zA-Z]*")
 _TAR_LONG = re.compile(r"--(?:create|append|update|catenate|concatenate)")
 _LISTS = re.compile(r"(?:-[a-zA-Z]*T.*|--files-from(?:=.*)?)")

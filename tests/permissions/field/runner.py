@@ -49,7 +49,7 @@ NOWHERE = SANDBOX / "nowhere"  # what is copied to a folder that begins empty
 STARTED = (
     "rm rmdir unlink shred dd truncate mkfs kill pkill killall sudo su doas chmod chown mount"
     " umount crontab at systemctl curl wget nc ncat socat ssh scp sftp rsync telnet tee cp mv"
-    " ln install touch mkdir mktemp patch tar zip unzip vi vim ed nano less more man watch"
+    " ln install touch mkdir mktemp patch zip vi vim ed nano less more man watch"
     " parallel script python python3 node perl ruby php lua sh bash zsh dash npm npx pnpm yarn"
     " bun deno pip pip3 uv uvx poetry pipx cargo rustc go java mvn gradle make gcc cc docker"
     " podman kubectl gh claude codex gemini prsm sqlite3 psql mysql"

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -196,14 +197,17 @@ def test_an_agent_in_bypass_mode_writes_no_rule_for_the_next_run(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     os.mkfifo("pipe")
-    call = f"{sys.executable} -m prsm_core {' '.join(ADD)} >> said 2>&1"
+    script = Path("ask.sh")  # of its text nothing is known
+    script.write_text(f"#!/bin/sh\nexec {sys.executable} -m prsm_core {' '.join(ADD)}\n")
+    script.chmod(0o755)
+    call = "./ask.sh >> said 2>&1"
     steps = [{"shell": way.replace("{}", call)} for way in WAYS.values()]
     path = tmp_path / "scenario.json"
     spawn = {"tool": "spawn_child", "arguments": {"name": "worker", "prompt": "x", "wait": True}}
     lanes = {"master": [{"call": spawn}, {"say": "tried"}], "worker": [*steps, {"say": "tried"}]}
     path.write_text(json.dumps({"lanes": {name: {"steps": s} for name, s in lanes.items()}}))
-    script = ("--provider", "script", "--set", f"providers.script.scenario={path}")
-    process = start_prsm("run", "x", "--mode", "bypass", "--json", *script)
+    by_script = ("--provider", "script", "--set", f"providers.script.scenario={path}")
+    process = start_prsm("run", "x", "--mode", "bypass", "--json", *by_script)
     out, err = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0, err
     events = [json.loads(line) for line in out.splitlines()]

@@ -29,7 +29,16 @@ HEAVY = {
 }
 
 
-LIGHT = ("", ".cli", ".cli.group", ".cli.launch", ".loop", ".loop.interrupts", ".version")
+LIGHT = (
+    "",
+    ".cli",
+    ".cli.callers",
+    ".cli.group",
+    ".cli.launch",
+    ".loop",
+    ".loop.interrupts",
+    ".version",
+)
 
 
 def loaded_after(*args):

@@ -342,6 +342,7 @@ KEPT = {
         "_outcomes": "lost: a second answer is told that the request is unknown, no more that it"
         " was answered",
         "_attended_at": "lost: whether somebody is there is asked of today",
+        "_is_hint_told": "lost: what ends such questions is told once more",
     },
     _SinkRunner: {
         **dict.fromkeys(("_guest", "_clock", "_on_drop", "_on_fault"), WIRED),

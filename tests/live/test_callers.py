@@ -16,8 +16,9 @@ pytestmark = [pytest.mark.live, pytest.mark.requirement("D9")]
 
 DEADLINE_S = 240  # for two commands of a vendor's shell, on a busy machine
 OWN = {"deny": ["git push"]}
-ADD = f"{sys.executable} -m prsm_core policy add allow rm -rf x"
-COMMANDS = [f"{ADD} > plain 2>&1", f"env -u PRSM_ENGINE setsid -w {ADD} > hidden 2>&1"]
+ADD = f"#!/bin/sh\nexec {sys.executable} -m prsm_core policy add allow rm -rf x\n"
+# Of what the script does their texts tell nothing.
+COMMANDS = ["./ask > plain 2>&1", "env -u PRSM_ENGINE setsid -w ./ask > hidden 2>&1"]
 
 
 @pytest.fixture
@@ -39,6 +40,9 @@ async def test_a_shell_of_a_vendor_adds_no_rule(person, name):
     rules = person.home / ".config" / "prsm" / "policy.yaml"
     rules.parent.mkdir(parents=True)
     rules.write_text(json.dumps(OWN))
+    script = person.workspace / "ask"
+    script.write_text(ADD)
+    script.chmod(0o755)
     steps = [*({"shell": text} for text in COMMANDS), {"call": CALL_DONE}, {"hang": True}]
     lanes = {"worker": {"marker": "", "steps": steps}}
     async with asyncio.timeout(DEADLINE_S), ModelServer({"lanes": lanes}) as server:

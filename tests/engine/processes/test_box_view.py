@@ -94,7 +94,8 @@ def test_podman_and_bubblewrap_are_told_the_same_mounts_before_the_program(start
         assert mount.target in bwrap
     for name in start.env:
         assert name in options
-    assert not any(value in options for value in start.env.values() if len(value) > 4)
+    values = set(start.env.values()) - start.env.keys()
+    assert not any(value in options for value in values if len(value) > 4)
 
 
 def test_runc_keeps_a_container_until_its_end_was_looked_at():

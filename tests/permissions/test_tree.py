@@ -257,11 +257,3 @@ def test_a_pattern_that_stands_for_nothing_is_no_place_to_search(command, tmp_pa
     assert decide(command, tmp_path) == "ask"
     (tmp_path / ".env").unlink()
     assert decide(command, tmp_path) == "allow"
-
-
-@pytest.mark.parametrize("name", ["id_rsa", "other", "other.git", "other.bundle"])
-def test_a_remote_that_may_be_a_path_asks(name, tmp_path):
-    remote = name.partition(".")[0]
-    assert decide(f"git remote show {remote}", tmp_path) == "allow"
-    (tmp_path / name).write_text("")
-    assert decide(f"git remote show {remote}", tmp_path) == "ask"

@@ -6,12 +6,11 @@ whether one does. Few global options are known here.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.safe.options import Syntax, parse
-from prsm_core.permissions.safe.repository import may_start_programs
+from prsm_core.permissions.safe.repository import has_remote, may_start_programs
 from prsm_core.permissions.tree import Reach
 from prsm_core.shell.tables import word_set
 from prsm_core.shell.words import UNKNOWN
@@ -245,22 +244,8 @@ def _remote(arguments: Sequence[Word], place: Place) -> bool:
     if texts[:1] == ["show"]:
         rest = [text for text in texts[1:] if text != "-n"]
         is_one = len(rest) == 1 and _REMOTE.fullmatch(rest[0]) is not None
-        return not rest or (is_one and not _is_path(rest[0], place))
+        return not rest or (is_one and has_remote(rest[0], place))
     return texts in ([], ["-v"], ["--verbose"])
-
-
-def _is_path(name: str, place: Place) -> bool:
-    """Return whether git may take the name of a remote for a repository or a bundle that lies here.
-
-    It does so where no remote of that name is configured.
-    """
-    if not place.is_seen:
-        return False
-    paths = (f"{folder}/{name}{end}" for folder in place.folders for end in _REPOSITORY_ENDS)
-    return any(not place.looks.spend() or os.path.lexists(path) for path in paths)
-
-
-_REPOSITORY_ENDS = ("", ".git", ".bundle")
 
 
 def _stash(arguments: Sequence[Word], place: Place) -> bool:

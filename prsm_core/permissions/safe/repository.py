@@ -32,6 +32,28 @@ def may_start_programs(name: str, place: Place) -> bool:
     return any(_Look(name, place).is_hostile(folder) for folder in place.folders)
 
 
+def has_remote(name: str, place: Place) -> bool:
+    """Return whether a remote of that name is configured wherever a command may run.
+
+    Without one git takes the name for a repository that lies here, and starts a program for it.
+    Raises UnaskedError where git must be asked and nobody may wait.
+    """
+    return not place.is_seen or all(
+        _names(folder, f"remote.{name}.url", place) for folder in place.folders
+    )
+
+
+def _names(folder: str, key: str, place: Place) -> bool:
+    while place.looks.spend():
+        if os.path.lexists(f"{folder}/.git"):
+            answer = place.looks.ask_git(folder)
+            return answer is not None and any(each.key == key for each in answer.settings)
+        if folder == "/":
+            return False
+        folder = folder.rpartition("/")[0] or "/"
+    return False
+
+
 class _Look:
     """What one command would start, in one repository and in those it looks into."""
 

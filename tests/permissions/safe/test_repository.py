@@ -226,3 +226,15 @@ def test_a_missing_object_is_not_fetched_by_a_configured_program(place):
 def test_a_configuration_that_cannot_be_read_is_asked_about(place, text):
     (place / "work/.git/config").write_text(text)
     assert decide("git status", place / "work") == "ask"
+
+
+@pytest.mark.requirement("E23")
+def test_only_a_remote_that_is_configured_is_shown_unasked(place):
+    """git takes another name for a repository that lies here, and starts a program for it."""
+    work = place / "work"
+    assert decide("git remote show other", work) == "ask"
+    git(place, work, "remote add other https://example.com/x")
+    for command in ("git remote show other", "git remote show -n other", "git remote show"):
+        assert decide(command, work) == "allow"
+    for command in ("git remote show origin", "git remote show -n a.txt", "(git remote show x)"):
+        assert decide(command, work) == "ask"

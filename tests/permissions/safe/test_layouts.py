@@ -40,7 +40,9 @@ def assert_nothing_runs(scene, commands):
     assert not (scene.root / "ran").exists(), "to ask git has started a program"
     assert [command for command in allowed if scene.ran(command)] == []
     asked = [command for command in commands if command not in allowed]
-    assert any(map(scene.ran, (*asked, *COMMANDS))), "the repository is not hostile"
+    # git writes its index, and runs the hook behind that, only where the times of files differ.
+    tries = (*asked, *COMMANDS) * 5
+    assert any(map(scene.ran, tries)), "the repository is not hostile"
 
 
 @pytest.mark.requirement("E23", "E24")

@@ -24,7 +24,7 @@ _GUARDED = "__is_guarded__"
 
 
 def agents_may(function: F) -> F:
-    """Let agents call a command: it only looks, or an engine judges who asks."""
+    """Let agents call a command that only looks, or that leaves the decision to an engine."""
     return agents_may_unless(_never)(function)
 
 

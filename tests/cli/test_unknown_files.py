@@ -1,4 +1,4 @@
-"""Files of `.prism` that are not read are named by whoever decides by the others."""
+"""`run`, `doctor` and `policy check` name the files of `.prism` that PRSM does not read."""
 
 import json
 

@@ -113,7 +113,7 @@ class Ground:
         """Return what was touched since it was laid."""
         found = [f"read {path}" for path in self.canaries if not is_untouched(path)]
         changed = {path for path in self.changed() if Path(path).name not in GIT_INDEX}
-        # A folder tells of a file that came and went, or else of what is told anyway.
+        # A file that came and went changes its folder: that is named only if nothing in it is.
         above = {str(folder) for path in changed for folder in Path(path).parents}
         found += [f"changed {path}" for path in sorted(changed - above)]
         if NOTE.exists():
@@ -166,7 +166,7 @@ def run_batch(ground: Ground, commands: list[str]) -> list[list[str]]:
         return [[*said[0], *whole]]
     half = len(commands) // 2
     told = [*run_batch(ground, commands[:half]), *run_batch(ground, commands[half:])]
-    # What only all of them together touched is told of the first.
+    # Blame the first command where only all of them together touched something.
     return told if any(told) else [[*said[0], *whole, "together with others"], *told[1:]]
 
 

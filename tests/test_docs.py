@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -17,9 +18,11 @@ import click
 import pytest
 import yaml
 
+from prsm_core import errors
 from prsm_core.catalog.packages import OWN_PACKAGES
 from prsm_core.cli.group import COMMANDS
 from prsm_core.config import Settings, load_settings, resolve_paths
+from prsm_core.domain import account
 from prsm_core.errors import ConfigError
 from tests.documents import (
     SHELL,
@@ -36,6 +39,8 @@ from tests.sources import PLUGINS, ROOT, package_files, where
 
 ADRS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
 MAX_ADR_LINES = 60
+
+PAGES_OF_CODES = ("cli", "config", "guide", "policy")
 
 # Calls that need no agent, no terminal and no network are run, not only parsed.
 HARMLESS = {"--version", "config", "plugins"}
@@ -128,6 +133,22 @@ def run_prsm(call: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
     )
+
+
+def test_the_pages_give_the_exit_codes_that_a_run_has():
+    """docs/cli.md lists all of them; other pages name only such."""
+    of_runs = {value for name, value in vars(account).items() if name.isupper()}
+    of_errors = {value.exit_code for value in vars(errors).values() if hasattr(value, "exit_code")}
+    pages = {name: (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in PAGES_OF_CODES}
+    table = dict(re.findall(r"^\| (\d+) \| (.*) \|$", pages["cli"], flags=re.MULTILINE))
+    assert {*map(int, table)} == {*of_runs, *of_errors}
+    for name, text in pages.items():
+        codes = re.findall(r"exit code (?:is )?(\d+)|exits with (\d+)", text)
+        assert {*filter(None, itertools.chain(*codes))} <= {*table}, name
+    for row in ("required gate", "work is not merged"):
+        assert row in re.sub(r"[\[\]]|\(.*?\)", "", table["5"])
+    assert "gate, or with work that is not merged, ends with exit code 5" in pages["guide"]
+    assert "the [command line](cli.md) lists all codes" in pages["guide"]
 
 
 @pytest.mark.parametrize("call", CALLS)

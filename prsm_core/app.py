@@ -309,7 +309,7 @@ async def _open_registry(
     """Build the providers for a look at them, without an engine."""
     clock = SystemClock()
     async with (
-        ProcessLauncher(clock, places=paths.own_folders) as launcher,
+        ProcessLauncher(clock, places=paths.marked_folders) as launcher,
         Background(_log_surprise, clock) as background,
     ):
         registry = build_provider_registry(

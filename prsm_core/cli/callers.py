@@ -60,12 +60,12 @@ def is_guarded(command: click.Command) -> bool:
     return hasattr(command.callback, _GUARDED)
 
 
-def require_person(what: str) -> None:
+def require_person(what: str, workspace: str = os.sep) -> None:
     """Raise ControlError where an agent has started this process; see engine.control.callers."""
     from prsm_core.cli.places import workspace_paths
     from prsm_core.engine.control import callers
 
-    callers.require_person(what, workspace_paths(os.sep))
+    callers.require_person(what, workspace_paths(workspace))
 
 
 def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,7 +76,7 @@ def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
         ctx = click.get_current_context()
         is_inner = ctx.invoked_subcommand is not None  # of a group: that asks by itself
         if not is_inner and (decides is None or decides(ctx.params)):
-            require_person(ctx.command_path)
+            require_person(ctx.command_path, ctx.params.get("workspace") or os.sep)
         return callback(*args, **options)
 
     setattr(call, _GUARDED, True)

@@ -171,7 +171,7 @@ def _open(
     """Open a frontend; without a terminal, or without one that stays, print the help."""
     code, on_terminal = None, _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
     if by_editor or ui or on_terminal:
-        require_person(ctx.command_path)
+        require_person(ctx.command_path, ".")
     if by_editor:
         from prsm_core.cli.opening import Opening, open_frontend
 

@@ -74,6 +74,11 @@ class Paths(Record, frozen=True, kw_only=True):
         return (self.user_config.parent, self.data, self.state)
 
     @property
+    def marked_folders(self) -> tuple[Path, ...]:
+        """The folders whose files the agents of an engine may not change by a command."""
+        return (*self.own_folders, self.workspace_dir)
+
+    @property
     def user_agents(self) -> Path:
         """The user's folder of experts in markdown."""
         return self.user_config.parent / "agents"

@@ -165,6 +165,23 @@ def test_the_mark_counts_for_each_folder_of_its_engine_also_after_its_end(
 
 
 @pytest.mark.requirement("D9")
+@pytest.mark.parametrize("folder", [".", "inner"])
+def test_no_other_home_opens_the_workspace_of_an_engine(start_prsm, prsm, workspace, folder):
+    place = workspace / folder
+    place.mkdir(exist_ok=True)
+    rule = ("deny", "rm", "--project", "-C", str(place))
+    assert prsm("policy", "add", *rule).code == 0
+    before = (place / ".prism" / "policy.yaml").read_bytes()
+    ended = ProcessIdentity(pid=999_999, start_time=1, boot_id="")
+    for marked, code in ((workspace, 1), (workspace / "elsewhere", 0)):
+        mark = {"PRSM_ENGINE": format_mark(ended, [marked / ".prism"])}
+        process = start_prsm("policy", "remove", *rule, env={**os.environ, **mark})
+        _, err = process.communicate(timeout=DEADLINE)
+        assert (process.returncode, b"environment of an engine's agents" in err) == (code, code)
+        assert ((place / ".prism" / "policy.yaml").read_bytes() == before) == bool(code)
+
+
+@pytest.mark.requirement("D9")
 def test_who_hides_its_ancestors_is_not_believed(engine, tmp_path):
     if shutil.which("unshare") is None:
         pytest.skip("unshare is not installed")
@@ -196,13 +213,32 @@ def test_an_agent_in_bypass_mode_writes_no_rule_for_the_next_run(
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
+    try_each_way_in_bypass(start_prsm, ADD)
+    assert list((tmp_path / "home").rglob("policy.yaml")) == []
+    assert prsm(*ADD).code == 0  # the person's own
+
+
+@pytest.mark.requirement("D9")
+def test_an_agent_in_bypass_mode_removes_no_rule_of_its_workspace_by_another_home(
+    start_prsm, prsm, tmp_path, workspace
+):
+    rule = ("deny", "rm", "--project")
+    assert prsm("policy", "add", *rule).code == 0
+    before = (workspace / ".prism" / "policy.yaml").read_bytes()
+    by = f"env PRSM_HOME={tmp_path / 'other'} "
+    try_each_way_in_bypass(start_prsm, ("policy", "remove", *rule), by=by)
+    assert (workspace / ".prism" / "policy.yaml").read_bytes() == before
+
+
+def try_each_way_in_bypass(start_prsm, words, *, by=""):
+    """Have a child call a command in a script, of whose text nothing is known."""
     os.mkfifo("pipe")
-    script = Path("ask.sh")  # of its text nothing is known
-    script.write_text(f"#!/bin/sh\nexec {sys.executable} -m prsm_core {' '.join(ADD)}\n")
+    script = Path("ask.sh")
+    script.write_text(f"#!/bin/sh\nexec {by}{sys.executable} -m prsm_core {' '.join(words)}\n")
     script.chmod(0o755)
     call = "./ask.sh >> said 2>&1"
     steps = [{"shell": way.replace("{}", call)} for way in WAYS.values()]
-    path = tmp_path / "scenario.json"
+    path = Path.cwd().parent / "scenario.json"
     spawn = {"tool": "spawn_child", "arguments": {"name": "worker", "prompt": "x", "wait": True}}
     lanes = {"master": [{"call": spawn}, {"say": "tried"}], "worker": [*steps, {"say": "tried"}]}
     path.write_text(json.dumps({"lanes": {name: {"steps": s} for name, s in lanes.items()}}))
@@ -212,7 +248,4 @@ def test_an_agent_in_bypass_mode_writes_no_rule_for_the_next_run(
     assert process.returncode == 0, err
     events = [json.loads(line) for line in out.splitlines()]
     assert not [event for event in events if event["type"] == "permission_requested"]
-    said = (tmp_path / "work" / "said").read_text()
-    assert said.count("is not taken for a person's") == len(WAYS)
-    assert list((tmp_path / "home").rglob("policy.yaml")) == []
-    assert prsm(*ADD).code == 0  # the person's own
+    assert Path("said").read_text().count("is not taken for a person's") == len(WAYS)

@@ -2,7 +2,7 @@
 
 There is no session here, and so no key: an engine above this process says that it is an agent's,
 and so does the mark of one in the environment of this process or of one above it. Engines that go
-by other folders are no matter here, so that PRSM can be tried below PRSM.
+by other folders and work in another workspace do not matter, so that PRSM can be tried below PRSM.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from prsm_core.engine.processes.table import find_lineage, is_alive
 from prsm_core.errors import ControlError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from prsm_core.config import Paths
     from prsm_core.engine.control.peers import Lineage
     from prsm_core.engine.control.session_lock import Owner
@@ -41,7 +44,7 @@ def require_person(what: str, paths: Paths) -> None:
 
 def _why_no_person(paths: Paths) -> str | None:
     line = find_lineage(os.getpid())
-    places = place_digests(paths.own_folders)
+    places = place_digests((*paths.own_folders, *_configured_above(paths)))
     marks = find_marks(line or ())
     if any(not places.isdisjoint(mark.places) for mark in marks):
         return "it has the environment of an engine's agents"
@@ -52,6 +55,16 @@ def _why_no_person(paths: Paths) -> str | None:
     if line is None or not is_seen or not all(is_alive(owner.process) for owner in owners):
         return "an engine runs, and it cannot be seen from here whether that has started it"
     return next(filter(None, (_why_below(line, owner) for owner in owners)), None)
+
+
+def _configured_above(paths: Paths) -> Iterator[Path]:
+    """Yield the `.prism` of the workspace, and of each folder around it.
+
+    An engine's workspace is its own whichever home a command is given: a rule that an agent writes
+    there, or in a folder of it, would hold in a later run.
+    """
+    for folder in (paths.workspace, *paths.workspace.parents):
+        yield folder / paths.workspace_dir.name
 
 
 def _why_below(line: Lineage, owner: Owner) -> str | None:

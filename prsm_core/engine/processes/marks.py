@@ -1,8 +1,9 @@
 """The mark that each program of an engine carries in its environment, and whose it is.
 
 It reads `PID-START[-PLACE]...`: the engine's pid, its start time, and a digest of each folder of
-PRSM's own files that the engine goes by. So it also says what the engine works on once that has
-ended. Who wants to be rid of the mark can be, but cannot take it from its ancestors.
+PRSM's own files that the engine goes by, its workspace's `.prism` among them. So it also says what
+the engine worked on once that has ended. Who wants to be rid of the mark can be, but cannot take it
+from its ancestors.
 """
 
 from __future__ import annotations

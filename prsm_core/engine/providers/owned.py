@@ -95,7 +95,7 @@ async def open_owned(
         SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
         recorded_processes(paths.state) as processes,
     ):
-        noting, own = _noting(processes.add, begun), paths.own_folders
+        noting, own = _noting(processes.add, begun), paths.marked_folders
         async with (
             ProcessLauncher(clock, on_start=noting, parting=parting, places=own) as launcher,
             Background(surprises, clock, parting) as background,

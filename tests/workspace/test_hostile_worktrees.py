@@ -16,7 +16,6 @@ from tests.workspace.test_hostile_trees import (
     TREES,
     a_conflict,
     no_commit_at_all,
-    pointers_of_a_filter,
 )
 
 pytestmark = [
@@ -27,7 +26,6 @@ pytestmark = [
 REFUSED = {  # what keeps a worktree from being made, with the cure
     no_commit_at_all: "git commit --allow-empty",
     a_conflict: "git merge --abort",
-    pointers_of_a_filter: "region",
 }
 NO_FILES = {b"pipe", b"sock"}  # stay where they are
 IGNORED = {b"out/a.o"}  # are not merged, and go with the worktree

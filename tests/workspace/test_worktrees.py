@@ -307,7 +307,6 @@ REFUSED = {
     "no commit": (unborn, "git commit --allow-empty"),
     "a merge": (merging, "git merge --abort"),
     "a repository inside": (submodule, "region"),
-    "a filter": (lambda s: s.write("folder/.gitattributes", "*.bin filter=lfs\n"), "region"),
 }
 
 

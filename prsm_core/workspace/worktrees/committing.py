@@ -17,7 +17,7 @@ from prsm_core.workspace.changes.records import LINK, Entry
 from prsm_core.workspace.shadow.git import listed
 from prsm_core.workspace.worktrees.making import own_index
 from prsm_core.workspace.worktrees.records import Left
-from prsm_core.workspace.worktrees.results import differing, fresh, put
+from prsm_core.workspace.worktrees.results import fresh, put
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,7 @@ _SUBJECTS = 20  # of commits that the agent made
 UNCOMMITTED = "it is in no commit"
 AMONG_OTHERS = "its changes are among others that are in no commit"
 FILTERED = "a program converts it, which is not run here"
+IN_SUBMODULE = "it is in a submodule, which has commits of its own"
 
 
 class Committed(NamedTuple):
@@ -43,14 +44,19 @@ class Committed(NamedTuple):
     left_out: tuple[Left, ...]
 
 
-def commit(root: Root, tree: Tree, result: str, index: Path, message: str) -> Committed:
+def commit(
+    root: Root, tree: Tree, changes: Sequence[Changed], index: Path, message: str
+) -> Committed:
     """Let the branch be one commit of what the agent has changed. Raises GitFailedError."""
-    changes = differing(root, tree.origin, result)
+    links = _submodules(root, tree.commit)
     head = _in_commit(root, tree.commit, [one.path for one in changes])
     filtered = _filtered(root, [one.path for one in changes])
     wanted: dict[str, Entry | None] = {}
     left_out = []
     for one in changes:
+        if one.root or one.path.startswith(links):
+            left_out.append(Left(one.name, IN_SUBMODULE))
+            continue
         if one.path in filtered:
             left_out.append(Left(one.path, FILTERED))
             continue
@@ -110,6 +116,13 @@ def _in_commit(root: Root, commit: str, paths: Sequence[str]) -> dict[str, Entry
         if (path := os.fsdecode(name)) in wanted:
             found[path] = Entry(mode, blob)
     return found
+
+
+def _submodules(root: Root, commit: str) -> tuple[str, ...]:
+    """Return the submodules of a commit, each with a slash behind."""
+    said = root.person.run("ls-tree", "-r", "-z", "--full-tree", commit)
+    rows = (row.partition(b"\t") for row in said.split(b"\0"))
+    return tuple(f"{os.fsdecode(name)}/" for head, _, name in rows if head.startswith(b"160000 "))
 
 
 def _filtered(root: Root, paths: Sequence[str]) -> set[str]:

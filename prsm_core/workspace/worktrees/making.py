@@ -3,12 +3,14 @@
 What is in no commit comes along: changes of tracked files, and files that git does not know. What
 git ignores does not. No program that anybody's configuration names runs: files are not checked out
 by the person's repository, whose filters would, but by the shadow, which has the bytes.
+
+A submodule has its files as well, as they are in the folder and without a network. It is no
+repository there: its commits are made where it is one.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,17 +19,21 @@ from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.shadow.git import names
 from prsm_core.workspace.shadow.modes import mode_of
+from prsm_core.workspace.shadow.nested import roots_below, submodules
 from prsm_core.workspace.shadow.place import read_head
+from prsm_core.workspace.shadow.records import joined
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from prsm_core.workspace.shadow.git import GitDir
     from prsm_core.workspace.shadow.place import Repository
     from prsm_core.workspace.shadow.records import RootState, Snapshot
     from prsm_core.workspace.shadow.root import Root
-    from prsm_core.workspace.worktrees.records import Tree
+    from prsm_core.workspace.worktrees.records import Part, Tree
 
-_ATTRIBUTES = ".gitattributes"
-_FILTERS = re.compile(rb"(?:^|\s)filter(?:=|\s|$)", re.M)
+    RootOf = Callable[[str], Root]
+
 _UNFINISHED = frozenset({"merge", "rebase", "cherry-pick", "revert"})
 SHOWN = 5  # names in an error
 
@@ -41,28 +47,29 @@ class Beside(Record, frozen=True):
     hidden: tuple[str, ...] = ()
 
 
-def beside(root: Root, tree: Tree) -> Beside:
-    """Return a worktree with the shadow of the root that it was made from."""
-    folder = Path(tree.folder)
-    return Beside(folder, root.shadow.on(folder))
+def beside(root: Root, tree: Tree, part: Part) -> Beside:
+    """Return a part of a worktree with the shadow of the root that it was made from."""
+    folder = Path(tree.folder, part.path)
+    return Beside(folder, root.shadow.on(folder), hidden=tree.below(part))
 
 
 class Beginning(NamedTuple):
     """What a worktree begins with."""
 
     commit: str
-    state: RootState
+    states: tuple[RootState, ...]  # the main root first
     notes: tuple[str, ...]  # what is not in it
 
 
-def check(root: Root, now: Snapshot) -> Beginning:
+def check(root_of: RootOf, now: Snapshot) -> Beginning:
     """Return what a worktree of a folder begins with. Raises ConfigError where none can be made.
 
     `now` is the folder as it was stored just before.
     """
+    root = root_of("")
     repository = _repository(root)
-    if len(now.roots) > 1:
-        inside = ", ".join(one.path for one in now.roots[1:][:SHOWN])
+    if strangers := list(_strangers(root_of, now)):
+        inside = ", ".join(strangers[:SHOWN])
         raise _refused(
             f"there are repositories in it ({inside}), which a worktree would lack",
             "have agents take turns in this folder, or give each a region of its own",
@@ -74,13 +81,18 @@ def check(root: Root, now: Snapshot) -> Beginning:
     commit = read_head(repository, root.person).commit
     if commit is None:
         raise _refused("there is no commit yet", "make a first one: git commit --allow-empty")
-    if filtered := _filtered(root, repository):
-        raise _refused(
-            f"programs convert its files (filter in {filtered}), which are not run here",
-            "have agents take turns in this folder, or give each a region of its own",
-        )
     notes = tuple(f"{one.path} is not in it: {one.reason}" for one in now.skipped)
-    return Beginning(commit, now.main, notes)
+    return Beginning(commit, now.roots, notes)
+
+
+def _strangers(root_of: RootOf, now: Snapshot) -> Iterator[str]:
+    """Yield the repositories inside that are no submodules of the one around them."""
+    for state in now.roots:
+        around = root_of(state.path)
+        known = set(submodules(around.folder, around.person)) if around.repository else set()
+        for path in roots_below(now, state.path):
+            if path not in known:
+                yield joined(state.path, path)
 
 
 def _repository(root: Root) -> Repository:
@@ -97,51 +109,43 @@ def _refused(why: str, hint: str) -> ConfigError:
     return ConfigError(f"no worktree can be made: {why}", hint=hint, code="no_worktree")
 
 
-def _filtered(root: Root, repository: Repository) -> str | None:
-    """Return a file of attributes that names a filter."""
-    listed = root.shadow.run("ls-files", "-z", "--", _ATTRIBUTES)
-    globbed = root.shadow.ask(
-        "ls-files", "-z", "--", f":(glob)**/{_ATTRIBUTES}", is_literal=False
-    ).out
-    files = {Path(root.folder, name) for name in names(listed + globbed)}
-    files.add(repository.common_dir / "info" / "attributes")
-    found = (file for file in sorted(files) if _FILTERS.search(_text(file)))
-    first = next(found, None)
-    return None if first is None else os.path.relpath(first, root.folder)
-
-
-def _text(file: Path) -> bytes:
-    try:
-        return file.read_bytes() if file.is_file() else b""
-    except OSError:  # git reads it no more than we do
-        return b""
-
-
 def has_branch(root: Root, branch: str) -> bool:
     """Return whether the person's repository has a branch of this name."""
     ref = f"refs/heads/{branch}"
     return not root.person.ask("show-ref", "--quiet", "--verify", ref).code
 
 
-def make(root: Root, tree: Tree, state: RootState, index: Path) -> None:
-    """Make branch and folder, and have `index` tell how its files were. Raises GitFailedError.
+def make(root_of: RootOf, tree: Tree, states: Sequence[RootState], place: Path) -> None:
+    """Make branch and folder; indexes in `place` tell how its files were. Raises GitFailedError.
 
     The record of the worktree says that it is being made: who finds it so removes what is there.
     """
-    folder = Path(tree.folder)
+    root, folder = root_of(""), Path(tree.folder)
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    root.shadow.run("update-ref", f"{tree.ref}/origin", tree.origin)
-    root.shadow.run("update-ref", f"{tree.ref}/base", tree.base)
     where = (str(folder), tree.commit)
     root.person.run(
         "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", tree.branch, *where
     )
     own_index(root, tree, tree.commit)
-    shadow = beside(root, tree).shadow
-    shadow.run("read-tree", "--reset", "-u", tree.origin, index=index)
+    for part, state in zip(tree.parts, states, strict=True):
+        _fill(root_of(part.path), tree, part, state, index_of(place, tree, part))
+
+
+def index_of(place: Path, tree: Tree, part: Part) -> Path:
+    """Return the index that tells how the files of a part were at first."""
+    number = tree.parts.index(part)
+    return place / (f"index-{number}" if number else "index")
+
+
+def _fill(root: Root, tree: Tree, part: Part, state: RootState, index: Path) -> None:
+    root.shadow.run("update-ref", f"{tree.ref}/origin", part.origin)
+    root.shadow.run("update-ref", f"{tree.ref}/base", part.base)
+    there = beside(root, tree, part)
+    there.folder.mkdir(parents=True, exist_ok=True)
+    there.shadow.run("read-tree", "--reset", "-u", part.origin, index=index)
     modes = root.modes(state)
-    for path in names(shadow.run("ls-files", "-z", index=index)):
-        place = f"{folder}/{path}"
+    for path in names(there.shadow.run("ls-files", "-z", index=index)):
+        place = f"{there.folder}/{path}"
         has = mode_of(place)
         if has is None:  # a link has none
             continue

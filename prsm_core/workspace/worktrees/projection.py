@@ -83,12 +83,12 @@ def part(
 
     What is outside is told as long as it is there: it is merged never.
     """
-    outside = [Left(one.path, OUTSIDE) for one in whole if not projection.holds(one.path)]
+    outside = [Left(one.name, OUTSIDE) for one in whole if not projection.holds(one.name)]
     strange = []
     for one in result.strange:
         if projection.touches(one.path):
             strange.append(one)
         else:
             outside.append(Left(one.path, f"{OUTSIDE}, and {one.why}"))
-    inside = [one for one in new if projection.holds(one.path)]
+    inside = [one for one in new if projection.holds(one.name)]
     return Parted(inside, strange, tuple(outside))

@@ -74,6 +74,22 @@ class Outcome(Record, frozen=True, kw_only=True):
         return self.result in {MERGED, NOTHING}
 
 
+class Part(Record, frozen=True, kw_only=True):
+    """The files of one repository in a worktree: of the main one, or of a submodule.
+
+    Attributes:
+        path: Where they lie, from the top of the worktree; empty for the main repository.
+        origin: What they were at first, a tree of the shadow of that repository's folder.
+        base: What of them has been merged so far, likewise.
+        result: What the outcome is about, likewise.
+    """
+
+    path: str
+    origin: str
+    base: str
+    result: str = ""
+
+
 class Tree(Record, frozen=True, kw_only=True):
     """One worktree.
 
@@ -85,12 +101,10 @@ class Tree(Record, frozen=True, kw_only=True):
         folder: Its top.
         parent: The top of the working tree that it was made from, and is merged into.
         commit: That the branch began at.
-        origin: The files that it began with, a tree of the parent's shadow.
-        base: What of it has been merged so far, likewise.
+        parts: Its files, by repository; the main one is the first.
         state: See the module.
         operations: What is being written, or taken back.
-        result: The files that the outcome is about, a tree of the parent's shadow.
-        outcome: What became of them; while they are being written what is to become.
+        outcome: What became of its files; while they are being written what is to become.
         region: What of it is merged, files and folders from its top; "." is all, None too.
         act: The merge as `prsm undo` knows it, but for the files that it writes.
     """
@@ -104,11 +118,9 @@ class Tree(Record, frozen=True, kw_only=True):
     folder: str
     parent: str
     commit: str
-    origin: str = ""
-    base: str = ""
+    parts: tuple[Part, ...]
     state: str = MAKING
     operations: tuple[Operation, ...] = ()
-    result: str = ""
     outcome: Outcome | None = None
     region: tuple[str, ...] | None = None
     act: Act | None = None
@@ -117,6 +129,17 @@ class Tree(Record, frozen=True, kw_only=True):
     def ref(self) -> str:
         """What its trees are kept by, in the parent's shadow."""
         return f"refs/worktrees/{self.id}"
+
+    @property
+    def main(self) -> Part:
+        """The files of the repository itself."""
+        return self.parts[0]
+
+    def below(self, part: Part) -> tuple[str, ...]:
+        """Return where the submodules in a part lie, from its top, each with a slash behind."""
+        top = f"{part.path}/" if part.path else ""
+        paths = (one.path for one in self.parts if one is not part)
+        return tuple(f"{path.removeprefix(top)}/" for path in paths if path.startswith(top))
 
 
 def read(where: Where, key: str, tree_id: str) -> Tree | None:
@@ -129,7 +152,7 @@ def read(where: Where, key: str, tree_id: str) -> Tree | None:
     outcome, region = given.pop("outcome"), given.pop("region", None)
     act = given.pop("act", None)
     return Tree(
-        **given,
+        **{**given, "parts": msgspec.convert(given["parts"], tuple[Part, ...])},
         operations=operations,
         outcome=outcome and _outcome(outcome),
         region=None if region is None else tuple(region),

@@ -7,11 +7,13 @@ are left first, for which git is not needed; whoever has git then removes what i
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from prsm_core.workspace.shadow.hindrances import HinderedError
 from prsm_core.workspace.shadow.lock import folder_lock
 from prsm_core.workspace.shadow.whereabouts import LOCK_SECONDS
 from prsm_core.workspace.worktrees.making import admin
@@ -20,15 +22,16 @@ from prsm_core.workspace.worktrees.records import LEAVING, MAKING, read_all, wri
 if TYPE_CHECKING:
     from prsm_core.workspace.shadow.root import Root
     from prsm_core.workspace.shadow.whereabouts import Where
+    from prsm_core.workspace.worktrees.making import RootOf
     from prsm_core.workspace.worktrees.records import Tree
 
 
-def remove(root: Root, tree: Tree, place: Path) -> None:
+def remove(root_of: RootOf, tree: Tree, place: Path) -> None:
     """Remove all of a worktree; `place` is where its record lies. Raises OSError, GitFailedError.
 
     The branch goes if it is where this worktree left it: one that somebody has moved is theirs.
     """
-    folder = Path(tree.folder)
+    root, folder = root_of(""), Path(tree.folder)
     if folder.exists():
         shutil.rmtree(folder)
     if root.repository is not None:
@@ -36,8 +39,11 @@ def remove(root: Root, tree: Tree, place: Path) -> None:
         if known is not None:
             shutil.rmtree(known)
         _drop_branch(root, tree)
-    for name in ("origin", "base", "result"):
-        root.shadow.ask("update-ref", "-d", f"{tree.ref}/{name}")
+    for part in tree.parts:
+        # What a submodule's shadow has of one that is gone stays until that shadow goes.
+        with suppress(HinderedError):
+            for name in ("origin", "base", "result"):
+                root_of(part.path).shadow.ask("update-ref", "-d", f"{tree.ref}/{name}")
     shutil.rmtree(place)
 
 

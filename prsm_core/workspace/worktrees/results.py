@@ -9,7 +9,9 @@ from prsm_core.domain.record import Record
 from prsm_core.workspace.changes.looking import RootLook
 from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.shadow.git import listed
-from prsm_core.workspace.worktrees.making import beside
+from prsm_core.workspace.shadow.hindrances import HinderedError
+from prsm_core.workspace.shadow.records import joined
+from prsm_core.workspace.worktrees.making import beside, index_of
 from prsm_core.workspace.worktrees.records import Left
 
 if TYPE_CHECKING:
@@ -18,37 +20,60 @@ if TYPE_CHECKING:
 
     from prsm_core.workspace.shadow.git import GitDir
     from prsm_core.workspace.shadow.root import Root
-    from prsm_core.workspace.worktrees.records import Tree
+    from prsm_core.workspace.worktrees.making import RootOf
+    from prsm_core.workspace.worktrees.records import Part, Tree
 
 FILE_BYTES = 100 * 2**20  # larger ones are in no shadow
 
 
 class Changed(Record, frozen=True):
-    """A path that is not as it was, from the top of the worktree."""
+    """A path that is not as it was, from the top of the repository in which it is."""
 
     path: str
     before: Entry | None
     after: Entry | None
+    root: str = ""
+
+    @property
+    def name(self) -> str:
+        """The same from the top of the worktree."""
+        return joined(self.root, self.path)
 
 
 class Result(Record, frozen=True, kw_only=True):
     """The files of a worktree at a moment.
 
     Attributes:
-        tree: All of them, in the parent's shadow.
+        trees: All of them, a tree for each part, in the shadow of its root.
         strange: What is there and is no file that could be merged.
     """
 
-    tree: str
+    trees: tuple[str, ...]
     strange: tuple[Left, ...] = ()
 
 
-def look(root: Root, tree: Tree, index: Path) -> Result:
-    """Store the files of a worktree as they are now; `index` tells how they were.
+def look(root_of: RootOf, tree: Tree, place: Path) -> Result:
+    """Store the files of a worktree as they are now; indexes in `place` tell how they were.
 
     Raises GitFailedError and OSError.
     """
-    looked = RootLook(beside(root, tree), index, FILE_BYTES)
+    trees, strange = [], []
+    for part in tree.parts:
+        try:
+            root = root_of(part.path)
+        except HinderedError:
+            # What the agent did there can be compared with nothing any more.
+            strange.append(Left(part.path, "the submodule is not in the folder any more"))
+            trees.append(part.result or part.origin)
+            continue
+        stored, odd = _look_at(root, tree, part, index_of(place, tree, part))
+        trees.append(stored)
+        strange += [Left(joined(part.path, one.path), one.why) for one in odd]
+    return Result(trees=tuple(trees), strange=tuple(strange))
+
+
+def _look_at(root: Root, tree: Tree, part: Part, index: Path) -> tuple[str, list[Left]]:
+    looked = RootLook(beside(root, tree, part), index, FILE_BYTES)
     differing = looked.differing()
     now = looked.now((*differing.changed, *differing.others), {})
     strange = [Left(top, "it is a repository of its own") for top in differing.tops]
@@ -58,13 +83,13 @@ def look(root: Root, tree: Tree, index: Path) -> Result:
     stored = {
         path: known.entry for path, known in now.items() if known.entry is None or known.entry.blob
     }
-    return Result(tree=_tree(root, tree, stored, index), strange=tuple(strange))
+    return _tree(root, part, stored, index), strange
 
 
-def _tree(root: Root, tree: Tree, stored: dict[str, Entry | None], index: Path) -> str:
+def _tree(root: Root, part: Part, stored: dict[str, Entry | None], index: Path) -> str:
     """Return the tree of what was there at the beginning, with what is stored instead."""
     copy = fresh(index.with_name("result.index"))
-    root.shadow.run("read-tree", tree.origin, index=copy)
+    root.shadow.run("read-tree", part.origin, index=copy)
     put(root.shadow, stored, copy)
     return root.shadow.word("write-tree", index=copy)
 
@@ -101,6 +126,7 @@ def differing(root: Root, old: str, new: str) -> Sequence[Changed]:
             one.path,
             Entry(one.old_mode, one.old) if one.old else None,
             Entry(one.new_mode, one.new) if one.new else None,
+            root.path,
         )
         for one in root.compare(old, new)
     ]

@@ -37,6 +37,7 @@ from prsm_core.workspace.worktrees.records import (
     SETTLED,
     Left,
     Outcome,
+    Part,
     Tree,
 )
 
@@ -48,10 +49,9 @@ if TYPE_CHECKING:
     from prsm_core.workspace.shadow.root import Root
     from prsm_core.workspace.shadow.whereabouts import Where
     from prsm_core.workspace.shadow.worktree import Shadow
-    from prsm_core.workspace.worktrees.results import Result
+    from prsm_core.workspace.worktrees.results import Changed, Result
 
 _SESSION_LETTERS = 6  # of its id, in names
-INDEX = "index"  # tells how the files of a worktree were at first
 
 
 @contextmanager
@@ -94,12 +94,12 @@ class Worktrees:
         self._key = repo_identity(shadow.folder).key
 
     @contextmanager
-    def _at_work(self) -> Iterator[Root]:
+    def _at_work(self) -> Iterator[None]:
         with (
             folder_lock(self._where.repository(self._key), LOCK_SECONDS),
             self._shadow.at_work(),
         ):
-            yield self._shadow.root("")
+            yield
 
     def make(
         self, whose: Whose, again: str | None = None, *, region: Sequence[str] | None = None
@@ -110,8 +110,8 @@ class Worktrees:
         is changed in it the `region` is merged, files and folders from its top; None is all.
         Raises ConfigError (code `no_worktree`) where none can be made; nothing is left behind then.
         """
-        with self._at_work() as root:
-            begins = making.check(root, self._shadow.now())
+        with self._at_work():
+            begins = making.check(self._shadow.root, self._shadow.now())
             root = self._shadow.root("")
             tree_id, branch = self._free_names(root, whose, again)
             tree = Tree(
@@ -122,15 +122,17 @@ class Worktrees:
                 folder=str(self._where.trees / self._key / tree_id),
                 parent=str(self._shadow.folder),
                 commit=begins.commit,
-                origin=begins.state.tree,
-                base=begins.state.tree,
+                parts=tuple(
+                    Part(path=state.path, origin=state.tree, base=state.tree)
+                    for state in begins.states
+                ),
                 region=None if region is None else tuple(region),
             )
             records.write(self._where, tree)
             try:
-                making.make(root, tree, begins.state, self._index(tree))
+                making.make(self._shadow.root, tree, begins.states, self._place(tree))
             except BaseException:
-                self._remove(root, tree)
+                self._remove(tree)
                 raise
             tree = replace(tree, state=READY)
             records.write(self._where, tree)
@@ -173,42 +175,37 @@ class Worktrees:
         What a process that has died had begun is finished first. What was merged already is told
         again until `finish`, and merged no second time.
         """
-        with self._at_work() as root:
+        with self._at_work():
             tree = self._known(tree_id)
             if tree.state in {MERGING, BACKING}:
-                tree = self._carry_out(root, tree, writing)
-            result = results.look(root, tree, self._index(tree))
-            tree = self._settle(root, tree, result, message, is_wanted=is_wanted)
+                tree = self._carry_out(tree, writing)
+            result = results.look(self._shadow.root, tree, self._place(tree))
+            tree = self._settle(tree, result, message, is_wanted=is_wanted)
             if tree.state == MERGING:
-                tree = self._carry_out(root, tree, writing)
+                tree = self._carry_out(tree, writing)
             if tree.outcome is None:
                 raise RuntimeError("a worktree is settled without an outcome")
             return tree.outcome
 
-    def _settle(
-        self, root: Root, tree: Tree, result: Result, message: str, *, is_wanted: bool
-    ) -> Tree:
+    def _settle(self, tree: Tree, result: Result, message: str, *, is_wanted: bool) -> Tree:
         """Know what is to become of an agent's changes, and write nothing of it yet."""
-        root.shadow.run("update-ref", f"{tree.ref}/result", result.tree)
-        made = commit(root, tree, result.tree, self._index(tree), message)
-        whole = results.differing(root, tree.origin, result.tree)
-        parted = part(
-            Projection.of(tree),
-            result,
-            new=results.differing(root, tree.base, result.tree),
-            whole=whole,
-        )
+        new, whole = self._differing(tree, result)
+        index = making.index_of(self._place(tree), tree, tree.main)
+        made = commit(self._shadow.root(""), tree, whole, index, message)
+        parted = part(Projection.of(tree), result, new=new, whole=whole)
         outcome = Outcome(
             result=KEPT,
             branch=tree.branch,
-            files=tuple(one.path for one in whole),
+            files=tuple(one.name for one in whole),
             commit=made.commit,
             left_out=made.left_out,
             outside=parted.outside,
             act=None if tree.outcome is None else tree.outcome.act,
         )
         done = PARTIAL if parted.outside else MERGED
-        tree = replace(tree, state=SETTLED, result=result.tree)
+        ended = zip(tree.parts, result.trees, strict=True)
+        parts = tuple(replace(one, result=now) for one, now in ended)
+        tree = replace(tree, state=SETTLED, parts=parts)
         if not (parted.changes or parted.strange):
             is_idle = not (outcome.files or parted.outside)
             if is_wanted or not parted.outside:
@@ -216,7 +213,7 @@ class Worktrees:
             return self._write(replace(tree, outcome=outcome))
         if not is_wanted:
             return self._write(replace(tree, outcome=outcome))
-        operations, conflicts = merging.plan(root, parted.changes)
+        operations, conflicts = merging.plan(self._shadow.root, parted.changes)
         if conflicts or parted.strange:
             all_ = (*conflicts, *parted.strange)
             outcome = replace(outcome, result=CONFLICT, conflicts=all_)
@@ -233,30 +230,47 @@ class Worktrees:
             tree = replace(tree, act=act)
         return self._write(tree)
 
+    def _differing(self, tree: Tree, result: Result) -> tuple[list[Changed], list[Changed]]:
+        """Return what differs from what was merged last, and from the beginning."""
+        new: list[Changed] = []
+        whole: list[Changed] = []
+        for one, now in zip(tree.parts, result.trees, strict=True):
+            if now == one.origin == one.base or not self._shadow.has_root(one.path):
+                continue
+            root = self._shadow.root(one.path)
+            root.shadow.run("update-ref", f"{tree.ref}/result", now)
+            new += results.differing(root, one.base, now)
+            whole += results.differing(root, one.origin, now)
+        return new, whole
+
     def _write(self, tree: Tree) -> Tree:
         records.write(self._where, tree)
         return tree
 
     def _carry_out(
         self,
-        root: Root,
         tree: Tree,
         writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
     ) -> Tree:
         """Write what was planned; if a file was changed, or cannot be written, take all back."""
-        with writing([one.path for one in tree.operations]):
-            return self._write_all(root, tree)
+        with writing(list(map(merging.name_of, tree.operations))):
+            return self._write_all(tree)
 
-    def _write_all(self, root: Root, tree: Tree) -> Tree:
+    def _write_all(self, tree: Tree) -> Tree:
+        root_of = self._shadow.root
         if tree.state == MERGING:
             region = Projection.of(tree)
-            lost = merging.carry_out(root, tree.id, tree.operations, top_of=region.top_of)
+            lost = merging.carry_out(root_of, tree.id, tree.operations, top_of=region.top_of)
             if not lost:
-                root.shadow.run("update-ref", f"{tree.ref}/base", tree.result)
+                for one in tree.parts:
+                    if one.result != one.base:
+                        base = f"{tree.ref}/base"
+                        root_of(one.path).shadow.run("update-ref", base, one.result)
                 if tree.act is not None and tree.outcome is not None:
                     self._shadow.acts.add(_with_files(tree.act, tree))
                     tree = replace(tree, outcome=replace(tree.outcome, act=tree.act.id))
-                return self._over(replace(tree, base=tree.result))
+                parts = tuple(replace(one, base=one.result) for one in tree.parts)
+                return self._over(replace(tree, parts=parts))
             conflict = Outcome(result=CONFLICT, branch=tree.branch, conflicts=tuple(lost))
             if (known := tree.outcome) is not None:
                 conflict = replace(known, result=CONFLICT, conflicts=tuple(lost))
@@ -265,7 +279,7 @@ class Worktrees:
             back = merging.turned(tree.operations)
             tree = replace(tree, state=BACKING, operations=back, outcome=conflict)
             records.write(self._where, tree)
-        merging.carry_out(root, tree.id, tree.operations, is_back=True)  # who wrote one keeps it
+        merging.carry_out(root_of, tree.id, tree.operations, is_back=True)  # who wrote one keeps it
         return self._over(tree)
 
     def _over(self, tree: Tree) -> Tree:
@@ -273,29 +287,27 @@ class Worktrees:
 
     def has_changed(self, tree_id: str) -> bool:
         """Return whether an agent has changed something since its worktree was made."""
-        with self._at_work() as root:
-            tree = self._known(tree_id)
-            now = results.look(root, tree, self._index(tree))
-            return now.tree != tree.origin or bool(now.strange)
+        with self._at_work():
+            return not self._is_untouched(self._known(tree_id))
 
     def finish(self, tree_id: str) -> bool:
         """Remove a worktree of which all is merged; whether it is gone.
 
         One whose files are not those that were merged stays: somebody has written there since.
         """
-        with self._at_work() as root:
+        with self._at_work():
             tree = self._known(tree_id)
             if tree.state == LEAVING:
-                self._remove(root, tree)
+                self._remove(tree)
                 return True
             if tree.state != SETTLED or tree.outcome is None or not tree.outcome.is_over:
                 return False
-            now = results.look(root, tree, self._index(tree))
-            if now.tree != tree.result or now.strange:
+            now = results.look(self._shadow.root, tree, self._place(tree))
+            if now.trees != tuple(one.result for one in tree.parts) or now.strange:
                 return False
             tree = replace(tree, state=LEAVING)
             records.write(self._where, tree)
-            self._remove(root, tree)
+            self._remove(tree)
             return True
 
     def sweep(self, is_lost: Callable[[Tree], bool]) -> list[str]:
@@ -305,17 +317,17 @@ class Worktrees:
         made. Others' folders of the repository are left to those who begin there.
         """
         notes = []
-        with self._at_work() as root:
+        with self._at_work():
             known = list(records.read_all(self._where, self._key))
             for tree in known:
                 if not self._is_ours(tree, known):
                     continue
                 if tree.state in {MERGING, BACKING}:
-                    done = self._carry_out(root, tree).outcome
+                    done = self._carry_out(tree).outcome
                     said = CONFLICT if done is None else done.result
                     notes.append(f"a merge of {tree.branch} that was cut off is finished: {said}")
-                elif tree.state in {MAKING, LEAVING} or self._is_idle(root, tree, is_lost):
-                    self._remove(root, tree)
+                elif tree.state in {MAKING, LEAVING} or self._is_idle(tree, is_lost):
+                    self._remove(tree)
                     if tree.state != LEAVING:
                         notes.append(f"the worktree {tree.folder} was of no use, and is removed")
         return notes
@@ -327,11 +339,12 @@ class Worktrees:
         going = {one.folder for one in known if one.state == LEAVING}
         return tree.state == LEAVING and (tree.parent in going or not Path(tree.parent).is_dir())
 
-    def _is_idle(self, root: Root, tree: Tree, is_lost: Callable[[Tree], bool]) -> bool:
-        if tree.state != READY or not is_lost(tree):
-            return False
-        now = results.look(root, tree, self._index(tree))
-        return now.tree == tree.origin and not now.strange
+    def _is_idle(self, tree: Tree, is_lost: Callable[[Tree], bool]) -> bool:
+        return tree.state == READY and is_lost(tree) and self._is_untouched(tree)
+
+    def _is_untouched(self, tree: Tree) -> bool:
+        now = results.look(self._shadow.root, tree, self._place(tree))
+        return now.trees == tuple(one.origin for one in tree.parts) and not now.strange
 
     def _known(self, tree_id: str) -> Tree:
         tree = self.find(tree_id)
@@ -343,8 +356,8 @@ class Worktrees:
             )
         return tree
 
-    def _remove(self, root: Root, tree: Tree) -> None:
-        removing.remove(root, tree, self._where.place(self._key, tree.id))
+    def _remove(self, tree: Tree) -> None:
+        removing.remove(self._shadow.root, tree, self._place(tree))
 
-    def _index(self, tree: Tree) -> Path:
-        return self._where.place(tree.key, tree.id) / INDEX
+    def _place(self, tree: Tree) -> Path:
+        return self._where.place(tree.key, tree.id)

@@ -22,6 +22,7 @@ from prsm_core.config.values import (
     Count,
     CountOrZero,
     Factor,
+    InnerPath,
     Rule,
     Score,
     Seconds,
@@ -350,6 +351,17 @@ class WorkspaceSettings(Section):
         description="writers: workers that may write have a git worktree and a branch each, merged "
         "at their end; off: those that are spawned with `worktree`.",
     )
+    worktree_copy: tuple[InnerPath, ...] = Field(
+        default=(),
+        description="Files and folders that git ignores, such as `.env`: each worktree gets a copy "
+        "of what its parent has. Paths from the workspace.",
+    )
+    worktree_setup: Text | None = Field(
+        default=None,
+        description="A command, run by bash in each new worktree before its agent begins, without "
+        "asking anyone; in a trusted workspace only. If it fails there is no agent.",
+    )
+    worktree_setup_seconds: Seconds = Field(default=300, description="How long that may take.")
     keep_snapshots: Count = Field(
         default=200, description="How many of these are kept of a folder, beside a session's own."
     )

@@ -45,6 +45,12 @@ def _variable(name: str) -> str:
     return name
 
 
+def _inner_path(path: str) -> str:
+    if path.startswith(("/", "~")) or ".." in path.split("/") or "\0" in path:
+        raise ValueError("must be a path below the workspace, without ..")
+    return path
+
+
 def _canonical_tool(name: str) -> str:
     for tool in NATIVE_TOOLS:
         if name.lower() == tool.lower() and name != tool:
@@ -60,6 +66,7 @@ Share = Annotated[float, Field(strict=True, gt=0, le=1)]
 Score = Annotated[float, Field(strict=True, ge=0, le=1)]
 Temperature = Annotated[float, Field(strict=True, ge=0, le=2)]
 Text = Annotated[str, Field(min_length=1)]
+InnerPath = Annotated[Text, AfterValidator(_inner_path)]
 VariableName = Annotated[str, AfterValidator(_variable)]
 ToolName = Annotated[Text, AfterValidator(_canonical_tool)]
 _AS_WORDS = WithJsonSchema(

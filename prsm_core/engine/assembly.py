@@ -233,7 +233,7 @@ class Assembly:
     def _make_trees(self) -> Trees:
         files, where, lives = self.files, self._workspaces, self._lives
         of = (self._config, files, where, self._roster, self.quiet)
-        return make_trees(*of, self._background, self._journal, lives.task_of)
+        return make_trees(*of, self._background, self._journal, self.sandbox, lives.task_of)
 
     def _make_ends(self) -> AgentEnds:
         return AgentEnds(

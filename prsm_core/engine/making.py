@@ -244,13 +244,24 @@ def make_trees(
     quiet: QuietMoment,
     background: Background,
     journal: Journal,
+    sandbox: Sandbox,
     task_of: Callable[[str], asyncio.Task[None] | None],
 ) -> Trees:
     """Return what gives agents worktrees, and merges them."""
 
     def make() -> TreeKeeper:
-        from prsm_core.engine.files.trees import TreeKeeper, TreeParts  # once there is one
+        # Once there is one.
+        from prsm_core.engine.files.furnishing import Furnishing
+        from prsm_core.engine.files.trees import TreeKeeper, TreeParts
 
+        furnishing = Furnishing(
+            settings=config.settings.workspace,
+            trusted=config.trusted,
+            launcher=config.launcher,
+            clock=config.clock,
+            env=config.shell_env,
+            sandbox=sandbox,
+        )
         return TreeKeeper(
             TreeParts(
                 keeper=files,
@@ -262,6 +273,7 @@ def make_trees(
                 store=config.store,
                 clock=config.clock,
                 background=background,
+                furnishing=furnishing,
                 task_of=task_of,
             )
         )

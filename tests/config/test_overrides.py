@@ -62,6 +62,9 @@ SAMPLES: dict[str, dict[str, object]] = {
     "workspace": {
         "snapshots": "off",
         "worktrees": "writers",
+        "worktree_copy": [".env"],
+        "worktree_setup": "npm ci",
+        "worktree_setup_seconds": 600.0,
         "keep_snapshots": 3,
         "keep_days": 1.5,
         "keep_mib": 100,

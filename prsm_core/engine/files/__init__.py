@@ -12,6 +12,7 @@ reasons  why a file, or a line of it, is as it is
 committing commits of what is accepted: which, and what each says
 folders  where agents work: the workspace, or a worktree
 trees    worktrees of agents: given, merged, removed
+furnishing what a new one has of what git ignores: copies, and a command that sets it up
 deciding which changes a person means, and what becomes of them
 verdicts  … in the files and in the ledger, whatever dies meanwhile
 """

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.engine.files.folders import Workspaces
+    from prsm_core.engine.files.furnishing import Furnishing
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.unit import Journal
@@ -69,6 +70,7 @@ class TreeParts(Record, frozen=True, kw_only=True):
     store: Store
     clock: Clock
     background: Background
+    furnishing: Furnishing
     task_of: Callable[[str], asyncio.Task[None] | None]  # an agent's newest life
 
 
@@ -86,7 +88,7 @@ class TreeKeeper:
         """
         tree = await self._make(record, None)
         record.descriptor = _moved(record.descriptor, tree)
-        await asyncio.to_thread(Path(record.descriptor.cwd).mkdir, parents=True, exist_ok=True)
+        await self._furnish(record, tree.id)
 
     async def drop(self, records: Sequence[AgentRecord]) -> None:
         """Remove the worktrees of agents that were not born after all."""
@@ -102,7 +104,7 @@ class TreeKeeper:
             await asyncio.wait({task})
         if tree_id is not None and not await asyncio.to_thread(Path(self._top(record)).exists):
             await self._make(record, tree_id)
-            await asyncio.to_thread(Path(record.descriptor.cwd).mkdir, parents=True, exist_ok=True)
+            await self._furnish(record, tree_id)
 
     async def settle(self, record: AgentRecord, state: AgentState) -> Mapping[str, Any] | None:
         """Merge what an agent that ends has changed, if it succeeded; return what is told of it.
@@ -229,6 +231,28 @@ class TreeKeeper:
             text = f"{tree_name(made.tree)}: {note}"
             self._parts.journal.note("notice", agent.parent_id, level="warning", text=text)
         return made.tree
+
+    async def _furnish(self, record: AgentRecord, tree_id: str) -> None:
+        """Have in a new worktree what its agent needs there, or remove it.
+
+        Raises AgentSpawnError (code `no_worktree`) where the set-up fails.
+        """
+        try:
+            await self._fill(record)
+        except BaseException:
+            await self._attempt(self._folder_above(record), lambda trees: trees.discard(tree_id))
+            raise
+
+    async def _fill(self, record: AgentRecord) -> None:
+        agent, workspaces = record.descriptor, self._parts.workspaces
+        await asyncio.to_thread(Path(agent.cwd).mkdir, parents=True, exist_ok=True)
+        source = Path(workspaces.of(str(self._folder_above(record))))
+        target = Path(workspaces.of(agent.cwd))
+        furnishing = self._parts.furnishing
+        for note in await asyncio.to_thread(furnishing.copy, source, target):
+            text = f"the worktree of {agent.name}: {note}"
+            self._parts.journal.note("notice", agent.parent_id, level="warning", text=text)
+        await furnishing.set_up(target)
 
     async def _use(self, folder: Path, work: Callable[[Worktrees], Any]) -> Any:
         keeper, where = self._parts.keeper, self._parts.where

@@ -310,6 +310,13 @@ class Worktrees:
             self._remove(tree)
             return True
 
+    def discard(self, tree_id: str) -> None:
+        """Remove a worktree in which no agent has worked, whatever is in it."""
+        with self._at_work():
+            tree = replace(self._known(tree_id), state=LEAVING)
+            records.write(self._where, tree)
+            self._remove(tree)
+
     def sweep(self, is_lost: Callable[[Tree], bool]) -> list[str]:
         """Remove what was left half made, and finish what was left half merged; return what was.
 

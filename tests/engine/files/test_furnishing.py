@@ -1,0 +1,152 @@
+"""A new worktree has what git ignores where the configuration says so, before its agent begins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from prsm_core.config.schema import WorkspaceSettings
+from prsm_core.workspace.shadow.opening import Shadows
+from tests.engine.files.test_trees import git, here, is_clean
+from tests.engine.harness import open_team
+
+pytestmark = [
+    pytest.mark.requirement("U36"),
+    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A workspace below the top of its repository, with files that git ignores."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    work = tmp_path / "workspace"
+    work.mkdir()
+    (work / "a").write_text("a\n")
+    (work / ".gitignore").write_text(".env\nvendor/\nmade\n")
+    git(work, "init", "-q", "-b", "main")
+    git(work, "add", "-A")
+    git(work, "-c", "user.name=n", "-c", "user.email=e@x", "commit", "-q", "-m", "first")
+    (work / ".env").write_text("PORT=1\n")
+    (work / ".env").chmod(0o600)
+    (work / "vendor" / "deep").mkdir(parents=True)
+    (work / "vendor" / "deep" / "x").write_text("x\n")
+    (work / "vendor" / "link").symlink_to("deep/x")
+    return work
+
+
+@pytest.fixture
+def opened(tmp_path, folder):
+    shadows = Shadows(state=tmp_path / "state", data=tmp_path / "data", trees=tmp_path / "trees")
+
+    def opened(trusted=True, **workspace):
+        settings, config = {"workspace": workspace}, {"trusted": trusted}
+        parts = {"shadows": shadows, "on_ask": "allow", "settings": settings, "config": config}
+        return open_team(tmp_path, **parts)
+
+    return opened
+
+
+async def see(opened, look, **workspace):
+    """Return what a child in a worktree sees, and the warnings of its run."""
+    seen = []
+
+    async def worker(agent):
+        seen.append(look(partial(here, agent)))
+        await agent.complete()
+
+    async def master(agent):
+        await agent.spawn(name="w1", worktree=True)
+        await agent.collect()
+        await agent.complete()
+
+    async with opened(**workspace) as team:
+        result = await team.run(master=master, w1=worker)
+        assert result.status == "completed"
+    return seen, [event["text"] for event in team.ledger.events("notice")]
+
+
+async def test_files_and_folders_that_git_ignores_are_copied(opened, folder, tmp_path):
+    def look(there):
+        assert there(".env").stat().st_mode & 0o777 == 0o600
+        assert there("vendor/link").readlink() == Path("deep/x")
+        there(".env").write_text("the agent's\n")
+        return there("vendor/deep/x").read_text()
+
+    seen, warnings = await see(opened, look, worktree_copy=[".env", "vendor"])
+    assert (seen, warnings) == (["x\n"], [])
+    assert (folder / ".env").read_text() == "PORT=1\n"
+    assert is_clean(folder, tmp_path)
+
+
+async def test_what_is_missing_or_leads_outside_is_named_and_the_agent_begins(opened, folder):
+    (folder / "out").symlink_to(folder.parent)
+    (folder.parent / "private").write_text("p\n")
+    names = [".env", "gone", "out/private"]
+    seen, warnings = await see(opened, lambda there: there(".env").exists(), worktree_copy=names)
+    assert seen == [True]
+    assert [text.partition(": ")[2].partition(":")[0] for text in warnings] == [
+        "gone is not copied",
+        "out/private is not copied",
+    ]
+
+
+async def test_what_is_in_the_worktree_is_not_copied_over(opened, folder):
+    git(folder, "rm", "-q", "--cached", "a")
+    seen, _ = await see(opened, lambda there: there("a").read_text(), worktree_copy=["a"])
+    assert seen == ["a\n"]
+
+
+async def test_the_set_up_runs_in_the_worktree_before_its_agent(opened, folder):
+    look = lambda there: there("made").read_text()  # noqa: E731 - one expression
+    seen, _ = await see(opened, look, worktree_setup="pwd > made", worktree_copy=[".env"])
+    assert seen != [f"{folder}\n"]
+    assert seen[0].endswith("w1\n")
+    assert not (folder / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "trusted", "why"),
+    [
+        ("echo '3 vulnerabilities'; echo x > a; exit 7", True, "exit code 7\\n3 vulnerabilities"),
+        ("echo x > made", False, "not trusted"),
+    ],
+)
+async def test_where_the_set_up_fails_there_is_no_agent_and_no_worktree(
+    opened, folder, tmp_path, command, trusted, why
+):
+    answers = []
+
+    async def master(agent):
+        call = {"prompt": "x", "name": "w1", "worktree": True}
+        answers.append((await agent.outcome("spawn_child", call)).text)
+        await agent.complete()
+
+    async with opened(trusted, worktree_setup=command) as team:
+        await team.run(master=master)
+        assert is_clean(folder, tmp_path)
+    assert why in answers[0]
+    assert "worktree: false" in answers[0]
+    assert not (folder / "made").exists()
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "~/x", "../x", "a/../../x", ""])
+def test_a_path_outside_of_the_workspace_is_refused(path):
+    with pytest.raises(ValueError, match=r"below the workspace|at least 1"):
+        WorkspaceSettings(worktree_copy=[path])
+
+
+def test_names_of_links_are_copied_as_links(tmp_path):
+    from prsm_core.engine.files.furnishing import _copy_all
+
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.mkdir()
+    target.mkdir()
+    (source / "link").symlink_to("/etc")
+    assert list(_copy_all(["link"], source, target)) == []
+    assert os.readlink(target / "link") == "/etc"  # noqa: PTH115 - as it is

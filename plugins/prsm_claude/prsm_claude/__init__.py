@@ -1,4 +1,4 @@
-"""Claude Code as a provider of PRSM, by way of claude-agent-sdk.
+"""Claude Code as a provider of PRSM: the program that comes with claude-agent-sdk.
 
 A preset for another vendor that speaks the Messages API builds on two names, imported lazily so
 that listing plugins stays cheap::

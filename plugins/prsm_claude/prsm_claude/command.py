@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-
-import claude_agent_sdk
 
 from prsm_claude import naming
 from prsm_claude.home import LOGIN_VARIABLES
@@ -31,7 +30,6 @@ _PARALLEL_CALLS = 256
 
 # Off: what would work, ask or write behind the engine's back.
 _FIXED = {
-    "CLAUDE_AGENT_SDK_VERSION": claude_agent_sdk.__version__,
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
@@ -146,6 +144,8 @@ def cli_env(config: ClaudeConfig, environ: Mapping[str, str], home: Path) -> dic
     """Return what is added to the allow-listed environment of the CLI."""
     env = {
         **_FIXED,
+        # The release whose way of talking we speak, which some of the CLI's features go by.
+        "CLAUDE_AGENT_SDK_VERSION": version("claude-agent-sdk"),
         # The engine retries: the two must not multiply. One is left to a login that must be
         # renewed on the way.
         "CLAUDE_CODE_MAX_RETRIES": "0" if config.custom_server else "1",

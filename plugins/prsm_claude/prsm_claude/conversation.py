@@ -18,11 +18,9 @@ from prsm_core.kit import SeenImages
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from claude_agent_sdk import ClaudeAgentOptions
-
     from prsm_claude.config import ClaudeConfig
+    from prsm_claude.control import Callbacks
     from prsm_claude.link import Listener
-    from prsm_claude.transport import ToolAnswer
     from prsm_claude.usage import UsageMeter
     from prsm_core import (
         Carried,
@@ -65,10 +63,8 @@ class Conversation:
         self.deferred: str | None = None
         self.link: Link | None = None
 
-    async def start(
-        self, options: ClaudeAgentOptions, serve: ToolAnswer, listener: Listener
-    ) -> Link:
-        """Start the CLI, or return the one that runs; `serve` answers what it asks the tools.
+    async def start(self, callbacks: Callbacks, listener: Listener) -> Link:
+        """Start the CLI, or return the one that runs.
 
         Raises ProviderNotAvailableError; its code is `resume_failed` when Claude does not know
         the conversation any more.
@@ -80,7 +76,7 @@ class Conversation:
             self._choose_beginning()
         if self._resumes:
             await self._recall(find_transcript(self._home, self.id))
-        self.link = await self._open(options, serve, listener)
+        self.link = await self._open(callbacks, listener)
         return self.link
 
     def _choose_beginning(self) -> None:
@@ -143,9 +139,7 @@ class Conversation:
             self._services.start_soon(_closed, link, closed, name="claude close")
             await closed.wait()
 
-    async def _open(
-        self, options: ClaudeAgentOptions, serve: ToolAnswer, listener: Listener
-    ) -> Link:
+    async def _open(self, callbacks: Callbacks, listener: Listener) -> Link:
         request = self._request
         with command.mcp_config(self._services.state_dir, request, self.id) as servers:
             argv = command.cli_argv(
@@ -163,11 +157,10 @@ class Conversation:
                 argv,
                 cwd=request.cwd,
                 env=env,
-                serve=serve,
-                role=await self._role(),
                 box=None if request.box is None else request.box.opened(str(self._home)),
             )
-            return await Link.open(self._services, options, transport, listener)
+            role = await self._role()
+            return await Link.open(self._services, callbacks, transport, listener, role=role)
 
     async def _role(self) -> str:
         """Return the system prompt: what PRSM says, then what the repository tells agents.

@@ -6,15 +6,12 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from claude_agent_sdk import HookMatcher, PermissionResultAllow, PermissionResultDeny
-
 from prsm_claude import naming
+from prsm_claude.control import Hook
 from prsm_core import Deny
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-
-    from claude_agent_sdk import PermissionResult, ToolPermissionContext
 
     from prsm_claude.events import Translator
     from prsm_claude.tools import ToolServer
@@ -49,6 +46,15 @@ def deny(reason: str) -> Json:
     return _decision("deny", reason)
 
 
+def _permitted(given: Json) -> Json:
+    """Return the answer that lets a call be made with this input."""
+    return {"behavior": "allow", "updatedInput": given}
+
+
+def _refused(reason: str) -> Json:
+    return {"behavior": "deny", "message": reason}
+
+
 class Gate:
     """The hooks and callbacks of one session; `settle(turn)` is awaited once it completes."""
 
@@ -72,16 +78,12 @@ class Gate:
         self._allowed: set[str] = set()  # ids of calls of the turn that may run
 
     @property
-    def hooks(self) -> dict[Any, list[HookMatcher]]:
-        """The hooks to register; one that fails forbids the call."""
-        before = HookMatcher(
-            matcher=None,
-            hooks=[self.before_tool],
-            timeout=HOOK_SECONDS,
-            on_failure="block",
-        )
-        after = HookMatcher(matcher=f"mcp__{naming.SERVER}__.*", hooks=[self.after_tool])
-        return {"PreToolUse": [before], "PostToolUse": [after]}
+    def hooks(self) -> dict[str, Hook]:
+        """The hooks to register; the one that judges calls forbids those on which it fails."""
+        return {
+            "PreToolUse": Hook(run=self.before_tool, seconds=HOOK_SECONDS, must_hold=True),
+            "PostToolUse": Hook(run=self.after_tool, matcher=f"mcp__{naming.SERVER}__.*"),
+        }
 
     def open(self, turn: ClaudeTurn) -> None:
         """Let calls through, for this turn."""
@@ -96,7 +98,7 @@ class Gate:
         self._allowed.clear()
         self._tools.forget()
 
-    async def before_tool(self, given: Any, use_id: str | None, _context: Any) -> Any:
+    async def before_tool(self, given: Any, use_id: str | None) -> Json:
         """Answer the PreToolUse hook of any tool."""
         turn = await self._current()
         name, call_id = str(given.get("tool_name")), str(use_id)
@@ -115,29 +117,25 @@ class Gate:
         work = self._authorize(name, arguments, cwd, call_id)
         return await turn.wait_for(call_id, work)
 
-    async def after_tool(self, _given: Any, use_id: str | None, _context: Any) -> Any:
+    async def after_tool(self, _given: Any, use_id: str | None) -> Json:
         """End the turn behind the answer of the call that completes the agent."""
         turn = self._turn
         if turn is None or turn.completing is None or turn.completing != use_id:
             return {}
-        return {"continue_": False, "stopReason": "task complete"}
+        return {"continue": False, "stopReason": "task complete"}
 
-    async def can_use_tool(
-        self, name: str, given: dict[str, Any], context: ToolPermissionContext
-    ) -> PermissionResult:
+    async def can_use_tool(self, name: str, given: Json, call_id: str) -> Json:
         """Answer what the CLI asks beyond the hook: the person's answers, and its own doubts."""
         turn = await self._current()
-        call_id = str(context.tool_use_id)
         if naming.is_question(name):
             answered = await turn.wait_for(call_id, self._answers(given, call_id))
-            over = PermissionResultDeny(message=_TURN_OVER)
-            return over if isinstance(answered, dict) else answered
+            return _permitted(answered) if "answers" in answered else _refused(_TURN_OVER)
         if call_id not in self._allowed:
             work = self._authorize(name, given, self._request.cwd, call_id)
             await turn.wait_for(call_id, work)
         if call_id in self._allowed:
-            return PermissionResultAllow()
-        return PermissionResultDeny(message=self._translator.reasons.get(call_id, _TURN_OVER))
+            return _permitted(given)
+        return _refused(self._translator.reasons.get(call_id, _TURN_OVER))
 
     async def _current(self) -> ClaudeTurn:
         """Return the running turn; a resumed CLI asks before there is one."""
@@ -180,9 +178,10 @@ class Gate:
         self._allowed.add(call_id)
         return ALLOW
 
-    async def _answers(self, given: Mapping[str, Any], call_id: str) -> PermissionResultAllow:
+    async def _answers(self, given: Json, call_id: str) -> Json:
+        """Return a question's input with the person's answers."""
         answers = {
             key: naming.answer_text(await self._host.ask_user(replace(question, call_id=call_id)))
             for key, question in naming.questions(given)
         }
-        return PermissionResultAllow(updated_input={**given, "answers": answers})
+        return {**given, "answers": answers}

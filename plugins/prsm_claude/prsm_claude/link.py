@@ -1,4 +1,4 @@
-"""One running CLI: the SDK's client of its control channel, and who hears its conversation."""
+"""One running CLI: its control channel, and who hears its conversation."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol
 
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
-
+from prsm_claude.control import TYPES, Control, ControlError
 from prsm_claude.transport import CliEndedError, CliTransport
 from prsm_core import (
     ProviderNotAvailableError,
-    PrsmError,
     deadline,
 )
 from prsm_core.kit import one_line, read_base64
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from prsm_claude.control import Callbacks
     from prsm_core import (
         BackgroundTask,
         Image,
@@ -35,11 +34,6 @@ RESUME_FAILED = "resume_failed"
 _START_SECONDS = 60.0  # the CLI starts the MCP servers meanwhile
 _INTERRUPT_SECONDS = 15.0  # to confirm what it confirms at once
 _UNKNOWN_SESSION = "No conversation found"
-
-# The SDK logs what it also raises; on the screen that would be said twice, and not for a reader.
-_sdk_log = logging.getLogger("claude_agent_sdk")
-_sdk_log.addHandler(logging.NullHandler())
-_sdk_log.propagate = False
 
 
 class Listener(Protocol):
@@ -64,60 +58,62 @@ class Link:
         self,
         services: ProviderServices,
         transport: CliTransport,
-        options: ClaudeAgentOptions,
+        callbacks: Callbacks,
         listener: Listener | None,
     ) -> None:
         self._services = services
         self._transport = transport
-        self._client = ClaudeSDKClient(options, transport=transport)
+        self._control = Control(services, transport.write, callbacks)
         self._listener = listener
         self._hearing: BackgroundTask | None = None
         self._closed = False
+        self._greeted = False
         self.taken: set[str] = set()
+        self.greeting: Mapping[str, Any] = {}  # what the CLI told when it was greeted
 
     @classmethod
     async def open(
         cls,
         services: ProviderServices,
-        options: ClaudeAgentOptions,
+        callbacks: Callbacks,
         transport: CliTransport,
         listener: Listener | None = None,
+        *,
+        role: str = "",
     ) -> Link:
-        """Start the CLI and greet it.
+        """Start the CLI and greet it; `role` is added to the vendor's system prompt.
+
+        The greeting has a field for the role; as an argument anybody on the machine could read it.
 
         Raises ProviderNotAvailableError; its code is `resume_failed` for a session that the CLI
         does not know any more.
         """
-        link = cls(services, transport, options, listener)
+        link = cls(services, transport, callbacks, listener)
         try:
             async with deadline(services, _START_SECONDS):
-                await link._connect()
+                await link._connect(role)
         except CliEndedError as error:
             raise link._not_started(error) from error
-        except PrsmError:
-            raise  # it was not started at all
         except TimeoutError as error:
             raise link._refused(f"it did not answer within {_START_SECONDS:g} s") from error
-        except Exception as error:  # the SDK raises bare ones
+        except ControlError as error:
             raise link._refused(str(error)) from error
         return link
 
-    async def _connect(self) -> None:
-        await self._transport.connect()  # only what runs can be heard, and the SDK waits for that
+    async def _connect(self, role: str) -> None:
+        await self._transport.connect()
         self._hearing = self._services.start_soon(self._hear, name="claude's words")
         try:
-            await self._client.connect()
+            self.greeting = await self._control.greet(role)
         except BaseException:
-            self._hearing.cancel()
+            await self.close()
             raise
 
     async def _hear(self) -> None:
         try:
             async with aclosing(self._transport.messages()) as messages:
                 async for message in messages:
-                    self._note(message)
-                    if self._listener is not None:
-                        await self._listener.on_message(self, message)
+                    await self._take(message)
         except CliEndedError as error:
             await self._ended(error)
         except Exception as error:
@@ -125,7 +121,21 @@ class Link:
             await self._ended(CliEndedError(f"{type(error).__name__}: {error}"))
             raise
 
+    async def _take(self, message: Json) -> None:
+        """Part the control channel from the conversation.
+
+        What the CLI says before it answers the greeting belongs to no turn.
+        """
+        if str(message.get("type")) in TYPES:
+            self._greeted = self._greeted or message["type"] == "control_response"
+            self._control.take(message)
+        elif self._greeted:
+            self._note(message)
+            if self._listener is not None:
+                await self._listener.on_message(self, message)
+
     async def _ended(self, error: CliEndedError) -> None:
+        self._control.end(error)
         if self._listener is not None:
             await self._listener.on_ended(error)
 
@@ -141,10 +151,6 @@ class Link:
     def is_over(self) -> bool:
         """Whether the CLI has ended, or is about to because it was killed."""
         return self._closed or self._transport.is_over
-
-    async def server_info(self) -> Mapping[str, Any]:
-        """Return what the CLI told when it was greeted."""
-        return await self._client.get_server_info() or {}
 
     async def send(self, text: str, message_id: str, images: Sequence[Image] = ()) -> None:
         """Give the CLI a text; by the id, a new UUID, it will say that the model has it."""
@@ -162,12 +168,11 @@ class Link:
             "uuid": message_id,
             "message": content,
             "parent_tool_use_id": None,
+            "session_id": "default",
+            # The CLI takes it as it is written: what other agents wrote is no command of its own.
+            "client_composed": True,
         }
-
-        async def one() -> AsyncIterator[dict[str, Any]]:
-            yield message
-
-        await self._client.query(one())
+        await self._transport.write(json.dumps(message) + "\n")
 
     def has_queued(self, sent: set[str]) -> bool:
         """Return whether any of the sent texts is still to be given to the model."""
@@ -176,13 +181,11 @@ class Link:
     async def withdraw(self, sent: set[str]) -> None:
         """Take back those of the sent texts that the model has not been given yet.
 
-        The CLI would begin a turn with them. The SDK has no word for this: the answer, which it
-        drops, is that the CLI tells of each text that it has left the queue.
+        The CLI would begin a turn with them. It tells of each text that it has left the queue.
         """
         for message_id in sent - self.taken:
             asked = {"subtype": "cancel_async_message", "message_uuid": message_id}
-            request = {"type": "control_request", "request_id": f"prsm-{message_id}"}
-            await self._transport.write(json.dumps({**request, "request": asked}) + "\n")
+            await self._control.send(f"prsm-{message_id}", asked)
 
     async def interrupt(self) -> None:
         """Ask the CLI to end its turn; whether it did is told by its messages."""
@@ -190,8 +193,8 @@ class Link:
             return
         try:
             async with deadline(self._services, _INTERRUPT_SECONDS):
-                await self._client.interrupt()
-        except Exception as error:  # noqa: BLE001 - the SDK raises bare ones
+                await self._control.ask({"subtype": "interrupt"})
+        except (ControlError, CliEndedError, TimeoutError) as error:
             _log.debug("the CLI took no interrupt: %s", error)
 
     def kill(self, why: str) -> None:
@@ -203,11 +206,13 @@ class Link:
         self._closed = True
         if self._hearing is not None:
             self._hearing.cancel()
+        self._control.close()
         try:
-            await self._client.disconnect()
+            await self._transport.close()
         except asyncio.CancelledError:
             self.kill("it was not given the time to end")
-            await self._client.disconnect()  # now it does not wait
+            # Now it does not wait.
+            await self._transport.close()
             raise
 
     def _not_started(self, error: CliEndedError) -> ProviderNotAvailableError:

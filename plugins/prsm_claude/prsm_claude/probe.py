@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import claude_agent_sdk
 
 from prsm_core import VersionRange
 
@@ -26,8 +25,13 @@ GAPS = (
 
 
 def program(config: ClaudeConfig) -> tuple[str, ...]:
-    """Return the command of the CLI: the configured one, or the one that comes with the SDK."""
+    """Return the command of the CLI: the configured one, or the one that comes with the SDK.
+
+    The SDK is looked for and never imported.
+    """
     if config.command is not None:
         return config.command
-    bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-    return (str(bundled),) if bundled.is_file() else ("claude",)
+    sdk = find_spec("claude_agent_sdk")
+    places = () if sdk is None else sdk.submodule_search_locations or ()
+    bundled = (Path(place, "_bundled", "claude") for place in places)
+    return next(((str(path),) for path in bundled if path.is_file()), ("claude",))

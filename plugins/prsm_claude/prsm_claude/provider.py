@@ -7,10 +7,9 @@ import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from claude_agent_sdk import ClaudeAgentOptions
-
 from prsm_claude import command, home, models, probe
 from prsm_claude.config import ClaudeConfig
+from prsm_claude.control import Callbacks
 from prsm_claude.link import Link
 from prsm_claude.session import ClaudeSession
 from prsm_claude.transport import CliTransport
@@ -44,7 +43,7 @@ def build(settings: Mapping[str, Any], services: ProviderServices) -> ClaudeProv
 
 
 class ClaudeProvider(Provider):
-    """Claude Code by its SDK: the orchestration tools are an MCP server inside this process."""
+    """Claude Code: the orchestration tools are an MCP server inside this process."""
 
     capabilities = ProviderCapabilities(
         enforcement="pre_tool",
@@ -158,8 +157,8 @@ class ClaudeProvider(Provider):
             cwd=str(folder),
             env=command.cli_env(self._config, os.environ, folder),
         )
-        link = await Link.open(self._services, ClaudeAgentOptions(), transport)
+        link = await Link.open(self._services, Callbacks(), transport)
         try:
-            return await link.server_info()
+            return link.greeting
         finally:
             await link.close()

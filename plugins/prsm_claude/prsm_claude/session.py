@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from claude_agent_sdk import ClaudeAgentOptions
-
+from prsm_claude.control import Callbacks
 from prsm_claude.conversation import Conversation
 from prsm_claude.errors import agent_error
 from prsm_claude.events import Translator
@@ -70,10 +69,10 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         self._conversation = Conversation(
             request, config, services, program, home, meter, orchestrates=bool(host.tools)
         )
-        self._options = ClaudeAgentOptions(
-            can_use_tool=self._gate.can_use_tool,
+        self._callbacks = Callbacks(
             hooks=self._gate.hooks,
-            verbatim_prompts=True,  # what other agents wrote is no command of the CLI
+            can_use_tool=self._gate.can_use_tool,
+            serve=self._tools.answer,
         )
         self.resume_token = request.resume_token
         self._carried = request.carried if request.resume_token is not None else None
@@ -96,7 +95,7 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         self._conversation.kill(_STOPPED)
 
     async def _ready(self) -> Link:
-        link = await self._conversation.start(self._options, self._tools.answer, self)
+        link = await self._conversation.start(self._callbacks, self)
         self.resume_token = self._conversation.id
         return link
 

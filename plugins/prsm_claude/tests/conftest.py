@@ -6,8 +6,9 @@ import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import claude_agent_sdk
 import pytest
+from prsm_claude.config import ClaudeConfig
+from prsm_claude.probe import program
 
 from plugins.prsm_claude.tests.stage import KEY, Played, open_stage
 from tests.person import empty_home  # noqa: F401 - of every live test
@@ -18,10 +19,10 @@ FAKE = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fake_claude.py
 @pytest.fixture(scope="session")
 def binary() -> str:
     """Return the path of the real CLI."""
-    path = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-    if not path.is_file():
+    (path,) = program(ClaudeConfig())
+    if not Path(path).is_absolute():
         pytest.skip("the claude CLI is not there: this claude-agent-sdk comes without it")
-    return str(path)
+    return path
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.live)])

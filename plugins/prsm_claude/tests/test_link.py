@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions
 from prsm_claude.command import greeting_argv
+from prsm_claude.control import Callbacks
 from prsm_claude.link import Link
 from prsm_claude.transport import CliTransport
 
+from prsm_core import ProviderNotAvailableError
 from prsm_core.testing.doubles import open_services
 from prsm_core.testing.model_server import ModelServer
 
 FAKE = Path(__file__).with_name("fake_claude.py")
 SCENARIO = {"lanes": {"any": {"marker": "", "steps": [{"say": "hello"}]}}}
+
+
+ANSWERED = (
+    '{"type": "control_response", "response": {"request_id": "prsm-1", "subtype": "success"}}'
+)
+SAID = '{"type": "assistant", "message": {"content": [], "id": "%s"}}'
+
+
+class Hearer:
+    """A listener that keeps what it is told."""
+
+    def __init__(self):
+        self.ended = asyncio.Event()
+        self.messages = []
+
+    async def on_message(self, link, message):
+        self.messages.append(message["message"]["id"])
+
+    async def on_ended(self, error):
+        self.ended.set()
 
 
 class Forgetful:
@@ -41,7 +63,7 @@ async def talk(folder, listener):
         env = {"ANTHROPIC_BASE_URL": server.root_url, "CLAUDE_CONFIG_DIR": str(folder)}
         argv = (*greeting_argv(program), "--session-id=s")
         transport = CliTransport(services, argv, cwd=str(folder), env=env)
-        link = await Link.open(services, ClaudeAgentOptions(), transport, listener)
+        link = await Link.open(services, Callbacks(), transport, listener)
         await link.send("Hello.", "00000000-0000-0000-0000-000000000001")
         async with asyncio.timeout(20):
             await listener.ended.wait()
@@ -57,3 +79,24 @@ async def test_a_fault_of_the_listener_ends_the_cli_and_is_told_to_it_and_report
     assert listener.why == "RuntimeError: I have no idea"
     (reported,) = caught.value.exceptions
     assert str(reported) == "I have no idea"
+
+
+async def test_what_is_said_before_the_greeting_is_answered_belongs_to_no_turn(tmp_path):
+    listener, said = Hearer(), (SAID % "early", ANSWERED, SAID % "late")
+    script = f"read asked; printf '%s\\n' {' '.join(map(shlex.quote, said))}"
+    async with open_services(tmp_path / "state") as services:
+        argv = ["sh", "-c", script]
+        transport = CliTransport(services, argv, cwd=str(tmp_path), env={})
+        link = await Link.open(services, Callbacks(), transport, listener)
+        async with asyncio.timeout(20):
+            await listener.ended.wait()
+        await link.close()
+    assert listener.messages == ["late"]
+
+
+async def test_a_cli_that_ends_before_it_greets_is_told_of_with_its_last_words(tmp_path):
+    async with open_services(tmp_path / "state") as services:
+        argv = ["sh", "-c", "echo it is broken >&2; exit 3"]
+        transport = CliTransport(services, argv, cwd=str(tmp_path), env={})
+        with pytest.raises(ProviderNotAvailableError, match=r"claude did not start.*broken"):
+            await Link.open(services, Callbacks(), transport)

@@ -133,7 +133,7 @@ async def test_what_no_hook_decides_is_decided_where_the_cli_asks_for_leave(clau
     steps = [{"shell": "touch made"}, {"say": "done"}]
     async with claude(*steps) as stage, stage.session(host, mode=mode) as session:
         session.kill()  # the CLI that the turn starts is told of no such hook
-        del session._options.hooks["PreToolUse"]
+        del session._callbacks.hooks["PreToolUse"]
         await run_turn(session, "hi")
         assert (stage.cwd / "made").exists() is isinstance(verdict, Allow)
         assert ("not in here" in stage.outputs("shell")[0]) is isinstance(verdict, Deny)

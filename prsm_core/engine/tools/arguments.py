@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.engine.tools.mending import OTHER_WORDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -29,6 +31,7 @@ _UNDERSTOOD = frozenset(
         "properties",
         "required",
         "additionalProperties",
+        OTHER_WORDS,
     }
 )
 

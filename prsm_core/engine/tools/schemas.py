@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from prsm_core.catalog.selection import FITTING
+from prsm_core.engine.tools.mending import OTHER_WORDS, Word
 
 _NOT_SHOWN = {
     "minLength",
@@ -17,6 +18,7 @@ _NOT_SHOWN = {
     "maximum",
     "exclusiveMinimum",
     "additionalProperties",
+    OTHER_WORDS,
 }
 _OTHER_NAMES = {"timeout_seconds"}  # of arguments that are shown
 _SHOWN = {
@@ -59,6 +61,29 @@ _CHILD = {
 }
 _WAIT = {"type": "boolean", "description": "for its result or question"}
 
+# What the vendors' own tools call these, which models have learnt by heart.
+_KIND_OF_CHILD = Word(
+    "profile",
+    values={
+        "worker": ("role", "worker"),
+        "reviewer": ("role", "reviewer"),
+        "general-purpose": None,
+        "general": None,
+        "default": None,
+    },
+)
+_SPAWN_WORDS = {
+    "description": Word("prompt", is_label=True),
+    "message": Word("prompt"),
+    "subagent_type": _KIND_OF_CHILD,
+    "agent_type": _KIND_OF_CHILD,
+}
+
+
+def _child(**more: Any) -> dict[str, Any]:
+    return {**_object(("prompt",), **_CHILD, **more), OTHER_WORDS: _SPAWN_WORDS}
+
+
 SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     "ask_parent": (
         "Ask your parent and wait for the answer.",
@@ -88,13 +113,13 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "spawn_child": (
         "Give a task to a child. A finished one that fits is used again.",
-        _object(("prompt",), **_CHILD, wait=_WAIT),
+        _child(wait=_WAIT),
     ),
     "spawn_children_parallel": (
         "Spawn several at once, as by spawn_child.",
         _object(
             ("children",),
-            children={"type": "array", "minItems": 1, "items": _object(("prompt",), **_CHILD)},
+            children={"type": "array", "minItems": 1, "items": _child()},
         ),
     ),
     "restart_child": (

@@ -17,7 +17,9 @@ from prsm_core.domain.tools import ToolSpec
 from prsm_core.engine.context.tokens import tool_tokens
 from prsm_core.engine.spawn.grants import may_spawn
 from prsm_core.engine.tools.arguments import compiled, explain
+from prsm_core.engine.tools.mending import find_similar, mend
 from prsm_core.engine.tools.schemas import PROGRAM_SCHEMAS, SCHEMAS, shown
+from prsm_core.engine.turns.call import Mended
 from prsm_core.errors import MaxDepthExceededError, ToolInputError
 
 if TYPE_CHECKING:
@@ -85,10 +87,19 @@ class Tool(Record, frozen=True, kw_only=True):
         if wrong is None:
             return
         where, why = wrong
+        properties = self.schema.get("properties", {})
+        similar = [find_similar(name, properties) for name in given if name not in properties]
+        meant = "".join(f"did you mean {name}? " for name in similar if name is not None)
         raise ToolInputError(
             f"{self.spec.name}: {f'{where}: ' if where else ''}{why}",
-            hint=f"arguments: {', '.join(self.schema.get('properties', ())) or 'none'}",
+            hint=f"{meant}arguments: {', '.join(properties) or 'none'}",
         )
+
+    def mend(self, arguments: Mapping[str, Any]) -> Mended:
+        """Return what a model means by arguments, as far as the schema tells."""
+        if self.fits(arguments):
+            return Mended(arguments)
+        return mend(self.spec.name, self.schema, arguments)
 
 
 def _tool(
@@ -182,6 +193,11 @@ class ToolSet:
         wide = tool.for_programs if by_program else None
         (wide or tool).check(arguments)
         return self._handlers[name]
+
+    def mend(self, name: str, arguments: Mapping[str, Any]) -> Mended:
+        """Return the arguments of a model's call as it means them; they need not be right."""
+        tool = self._tools.get(name)
+        return Mended(arguments) if tool is None else tool.mend(arguments)
 
     def is_repeatable(self, name: str) -> bool:
         """Return whether a call of this tool has no effect; one that is no tool has none either."""

@@ -42,6 +42,13 @@ T = TypeVar("T")
 ENDED = "this turn is over; the call has no effect"
 
 
+class Mended(Record, frozen=True):
+    """Arguments as a model means them, and what it is told of how they were read."""
+
+    arguments: Mapping[str, Any]
+    notice: str | None = None
+
+
 class Toolbox(Protocol):
     """The tools of one agent, as its calls find them."""
 
@@ -77,6 +84,10 @@ class Toolbox(Protocol):
 
     def find(self, name: str, arguments: Mapping[str, Any], *, by_program: bool = False) -> Handler:
         """Return what handles a call, a model's or a program's; raises what is wrong with it."""
+        ...
+
+    def mend(self, name: str, arguments: Mapping[str, Any]) -> Mended:
+        """Return the arguments of a model's call as it means them; they need not be right."""
         ...
 
     def is_repeatable(self, name: str) -> bool:
@@ -232,6 +243,7 @@ class Call(Struct, eq=False):
     spawned_session_label: str | None = None
     outcome: ToolOutcome | None = None
     task: asyncio.Task[Any] | None = None  # the provider's, in which it runs
+    notice: str | None = None  # what its model is told beside the answer
 
     @property
     def life(self) -> Life:

@@ -95,13 +95,18 @@ class TurnCalls(Struct, eq=False):
         return next((call for call in self.open if call.id == call_id), None)
 
     def run(
-        self, name: str, arguments: Mapping[str, Any], call_id: str | None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        call_id: str | None,
+        notice: str | None = None,
     ) -> Coroutine[Any, Any, ToolOutcome]:
         """Run one call to its stored answer; an error is an answer too.
 
-        It runs in the task that awaits this, and begins there; see `_run`.
+        Beside it the model is told the `notice`. The call runs in the task that awaits this, and
+        begins there; see `_run`.
         """
-        return self._run(Call(call_id or "", name, arguments, self))
+        return self._run(Call(call_id or "", name, arguments, self, notice=notice))
 
     def _instead(self, call: Call) -> Coroutine[Any, Any, ToolOutcome] | None:
         """Return what a new call comes to without being run; None where it begins."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from prsm_core.domain.permissions import Deny
 from prsm_core.domain.record import Record
 from prsm_core.engine.ports import Life
-from prsm_core.engine.turns.call import turn_over
+from prsm_core.engine.turns.call import Mended, turn_over
 from prsm_core.engine.turns.permits import TURN_OVER
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.kit.outcomes import failure
@@ -111,13 +111,22 @@ class SessionHost(Struct, eq=False):
         patience_s: float | None = None,
     ) -> Coroutine[Any, Any, ToolOutcome]:
         """Run an orchestration tool of the running turn."""
+        is_program = self._parts.family.program_of(self._life.record.descriptor.provider)
+        mended = Mended(arguments) if is_program else self._tools.mend(name, arguments)
+        return self._run(name, mended, call_id, patience_s)
+
+    def _run(
+        self, name: str, mended: Mended, call_id: str | None, patience_s: float | None
+    ) -> Coroutine[Any, Any, ToolOutcome]:
         turn = self._life.turn
         if turn is None:
             return self._outside()
-        name, arguments, call_id = sanitize(name), sanitize(arguments), sanitize(call_id)
+        # After mending: what a JSON text says may be unfit, too.
+        name, call_id = sanitize(name), sanitize(call_id)
+        mended = Mended(sanitize(mended.arguments), sanitize(mended.notice))
         if patience_s is None:
-            return turn.calls.run(name, arguments, call_id)
-        return self._long_call(turn, name, arguments, call_id, patience_s)
+            return turn.calls.run(name, mended.arguments, call_id, mended.notice)
+        return self._long_call(turn, name, mended, call_id, patience_s)
 
     async def _outside(self) -> ToolOutcome:
         if self._life.is_over:
@@ -128,13 +137,13 @@ class SessionHost(Struct, eq=False):
         self,
         turn: TurnRun,
         name: str,
-        arguments: Mapping[str, Any],
+        mended: Mended,
         call_id: str | None,
         patience_s: float,
     ) -> ToolOutcome:
         if name != "task_complete" and await turn.hold():
             return turn_over()
-        outcome = await turn.earlier.run(name, arguments, call_id, patience_s)
+        outcome = await turn.earlier.run(name, mended, call_id, patience_s)
         is_pending = not outcome.is_error and outcome.data.get("type") == "pending"
         if is_pending and await turn.hold():
             return turn_over()
@@ -205,8 +214,9 @@ class ModelsHost(SessionHost, eq=False):
         patience_s: float | None = None,
     ) -> ToolOutcome:
         """Run a tool; a call with a program's arguments is refused as any with unknown ones."""
+        mended = self._tools.mend(name, arguments)
         try:
-            self._tools.find(name, arguments)
+            self._tools.find(name, mended.arguments)
         except PrsmError as error:
             return failure(error)
-        return await super().call_tool(name, arguments, call_id=call_id, patience_s=patience_s)
+        return await self._run(name, mended, call_id, patience_s)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,11 +23,11 @@ from prsm_core.kit.clocks import first_of
 from prsm_core.kit.outcomes import success
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.ports import Wait
-    from prsm_core.engine.turns.call import Call
+    from prsm_core.engine.turns.call import Call, Mended
     from prsm_core.engine.turns.calls import TurnCalls
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
@@ -80,17 +80,18 @@ class LongCalls:
         self._expired: set[str] = set()  # waits that ended by their own timeout
 
     async def run(
-        self, name: str, arguments: Mapping[str, Any], call_id: str | None, patience_s: float
+        self, name: str, mended: Mended, call_id: str | None, patience_s: float
     ) -> ToolOutcome:
         """Run a call; answer `pending` with a token when `patience_s` seconds have passed."""
+        arguments = mended.arguments
         if name == WAIT_TOOL and "token" in arguments:  # the work is another call's
             wanted = arguments.get("timeout") or arguments.get("timeout_seconds") or patience_s
             limited = {**arguments, "timeout": min(wanted, patience_s)}
-            return await self._calls.run(name, limited, call_id)
+            return await self._calls.run(name, limited, call_id, mended.notice)
         key = json.dumps([name, arguments], sort_keys=True)
         call = next((c for c in self._known.values() if c.is_abandoned and c.key == key), None)
         if call is None:
-            call = self._start(name, arguments, call_id, key)
+            call = self._start(name, mended, call_id, key)
         with call.carried():
             ended = await self._ended_within(call, patience_s)
         if not ended:
@@ -129,16 +130,14 @@ class LongCalls:
         """Remember a wait that its own timeout has ended."""
         self._expired.add(token)
 
-    def _start(
-        self, name: str, arguments: Mapping[str, Any], call_id: str | None, key: str
-    ) -> _LongCall:
+    def _start(self, name: str, mended: Mended, call_id: str | None, key: str) -> _LongCall:
         token = self._calls.unique_id(call_id)
         while token in self._known:  # the same call delivered twice in one moment
             token = self._calls.unique_id(f"{token}#again")
         call = _LongCall(token, key)
 
         async def work() -> None:
-            call.outcome = await self._calls.run(name, arguments, token)
+            call.outcome = await self._calls.run(name, mended.arguments, token, mended.notice)
 
         call.task = self._background.start(work(), name=f"long call {name}")
         self._known[token] = call

@@ -135,10 +135,9 @@ class StuckWatch:
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an orchestration call; return its answer, with a notice if there is one."""
         self._act(self._answered(call.name, call.args, outcome))
-        if self._notice is None:
-            return outcome
-        notice, self._notice = self._notice, None
-        return with_notice(outcome, notice)
+        notices = [text for text in (call.notice, self._notice) if text is not None]
+        self._notice = None
+        return with_notice(outcome, "\n\n".join(notices)) if notices else outcome
 
     def _answered(self, name: str, args: Mapping[str, Any], outcome: ToolOutcome) -> Finding | None:
         if self._detector is None:

@@ -87,7 +87,7 @@ AGENT_GOAL = Cost(cpu=2.5, wall=2.0)
 
 def measure(plan: Plan) -> list[Finding | Absent]:
     """Compare the imports with those of the libraries, and a run with `codex exec`."""
-    with _folder() as folder:
+    with open_folder() as folder:
         return [*_imports(folder, plan), *_agent(folder, plan)]
 
 
@@ -120,7 +120,7 @@ def _agent(folder: Path, plan: Plan) -> Sequence[Finding | Absent]:
         return _both(
             case,
             _prsm(folder, codex, ours, runs),
-            _codex(folder, codex, bare, runs),
+            codex_exec(folder, codex, bare, runs),
             plan,
             AGENT_GOAL,
         )
@@ -129,7 +129,7 @@ def _agent(folder: Path, plan: Plan) -> Sequence[Finding | Absent]:
 def _prsm(folder: Path, codex: str, url: str, runs: int) -> Program:
     """Return `prsm run` where Codex is the only provider that is installed."""
     section = {"command": [codex], "base_url": url, "api_key_env": next(iter(KEY))}
-    home, workspace = _places(folder / "ours")
+    home, workspace = make_places(folder / "ours")
     (home / "config.yaml").write_text(json.dumps({"providers": {"codex": section}}))
     env = {**environment(folder), "PRSM_HOME": str(home), "PRSM_PLUGINS": "codex", **KEY}
     return Program(
@@ -137,9 +137,9 @@ def _prsm(folder: Path, codex: str, url: str, runs: int) -> Program:
     )
 
 
-def _codex(folder: Path, codex: str, url: str, runs: int) -> Program:
+def codex_exec(folder: Path, codex: str, url: str, runs: int) -> Program:
     """Return `codex exec` with the same request."""
-    home, workspace = _places(folder / "bare")
+    home, workspace = make_places(folder / "bare")
     server = {
         "name": "loopback",
         "base_url": url,
@@ -156,7 +156,7 @@ def _codex(folder: Path, codex: str, url: str, runs: int) -> Program:
     return Program(argv=argv, folder=workspace, runs=runs, env=env)
 
 
-def _places(folder: Path) -> tuple[Path, Path]:
+def make_places(folder: Path) -> tuple[Path, Path]:
     """Make and return a home and a workspace."""
     home, workspace = folder / "home", folder / "workspace"
     home.mkdir(parents=True)
@@ -185,7 +185,7 @@ def _finding(case: str, kind: str, pairs: list[tuple[Cost, Cost]], goal: float) 
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def open_folder() -> Iterator[Path]:
     """Yield a folder that is gone afterwards; not below TMPDIR, where Codex has no sandbox."""
     folder = Path.home() / ".cache" / "prsm-benchmarks" / uuid.uuid4().hex
     folder.mkdir(parents=True)

@@ -10,8 +10,11 @@ from shutil import which
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.__main__ import NAMES, main, run_benchmark
+from benchmarks import peers
+from benchmarks.__main__ import NAMED, NAMES, main, run_benchmark
 from benchmarks.harness import Absent, Finding, Plan, compare
+from benchmarks.scripted import DONE, LEAD, PART, Scripted
+from prsm_core.testing.playback import Conversation
 from tests.engine.boxes import WHY_NO_RUNC
 from tests.sources import ROOT
 
@@ -119,4 +122,56 @@ def test_pairs_are_interleaved_and_their_median_ratio_is_told():
 def test_the_document_has_a_section_for_each_benchmark_and_no_other():
     text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     sections = [line[3:] for line in text.splitlines() if line.startswith("## ")]
-    assert sections == ["How it is measured", *NAMES]
+    assert sections == ["How it is measured", *NAMES, *NAMED]
+
+
+def case_of(row):
+    return row.case
+
+
+@pytest.mark.parametrize("row", peers.ROWS, ids=case_of)
+def test_a_row_of_peers_whose_program_is_missing_is_told_as_absent(row, tmp_path):
+    (absent,) = row.measure(peers.Bench(folder=tmp_path, plan=TINY, clis={}))
+    assert isinstance(absent, Absent)
+    assert f"{row.vendor} or prsm-{row.vendor} is not installed" in absent.why
+
+
+def test_a_row_of_peers_whose_program_fails_says_why(tmp_path):
+    (row, *_) = (row for row in peers.ROWS if row.theirs is None)
+    missing = peers.Bench(folder=tmp_path, plan=TINY, clis={row.vendor: str(tmp_path / "none")})
+    (absent,) = row.measure(missing)
+    assert isinstance(absent, Absent)
+    assert "prsm run ended with " in absent.why
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("row", peers.ROWS, ids=case_of)
+def test_a_row_of_peers_tells_each_of_its_costs(row, tmp_path):
+    clis = peers.find_clis()
+    if row.vendor not in clis:
+        pytest.skip(f"{row.vendor} or prsm-{row.vendor} is not installed")
+    with peers.open_folder() as folder:
+        lines = row.measure(peers.Bench(folder=folder, plan=TINY, clis=clis))
+    assert [line.to_dict().get("absent") for line in lines] == [None] * len(row.costs)
+    assert [line.case for line in lines] == [f"{row.case}: {cost}" for cost in row.costs]
+    assert [line.goal for line in lines] == list(row.costs.values())
+
+
+def test_the_model_of_peers_counts_requests_by_agent_and_those_that_come_too_late():
+    def ask(*prompts, outputs=()):
+        return model.answer(
+            Conversation(
+                user=prompts, system=(), outputs=tuple(("", "", text) for text in outputs), text=""
+            )
+        ).step
+
+    model = Scripted(peers.ROWS[3].ours)
+    children = [PART.format(part) for part in range(8)]
+    assert [call.tool for call in ask("Lead them.").calls] == ["spawn_children_parallel"]
+    assert {ask(prompt).calls[0].tool for prompt in children} == {"task_complete"}
+    results = [DONE.format(part) for part in range(8)]
+    assert ask("Lead them.", outputs=results[:7]).calls[0].tool == "wait_for_message"
+    assert ask("Lead them.", outputs=results).calls[0].tool == "task_complete"
+    assert (model.requests[LEAD], model.late, model.failures) == (3, 0, [])
+    assert ask(children[3]).say == "It is over."
+    assert (sum(model.requests.values()), model.late) == (12, 1)

@@ -18,13 +18,17 @@ from prsm_core.cli.run_options import (
     mode_option,
     on_ask_option,
     set_option,
+    solo_option,
     trust_option,
     unattended_option,
     widens,
     without_plugin_option,
 )
+from prsm_core.domain.agents import PermissionMode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prsm_core.cli.launch import Launch
 
 
@@ -61,6 +65,7 @@ def _tell_start(task: str) -> None:
 @click.option("--provider", metavar="NAME", help="Provider of the master.")
 @click.option("--model", help="Model of the master: an alias, provider/model, or an id.")
 @mode_option
+@solo_option
 @label_option
 @image_option
 @click.option("--ui", metavar="NAME", help="Frontend; console if not given.")
@@ -125,16 +130,23 @@ def run(launch: Launch, /, *, as_json: bool, detach: bool, **options: Any) -> in
     return run_task(launch, Request(**request))
 
 
+def _check_master(options: Mapping[str, Any]) -> None:
+    """Raise UsageError where what is said of the master does not go together."""
+    if options["continues"]:
+        for name in ("new", "provider", "model", "solo"):
+            if options[name]:
+                raise click.UsageError(f"--continue and --{name} exclude each other")
+    if options["solo"] and options["mode"] == PermissionMode.DELEGATE:
+        raise click.UsageError("--solo and --mode delegate exclude each other")
+
+
 def _checked(
     *, as_json: bool, detach: bool, ui: str | None, task: str, **options: Any
 ) -> tuple[str, str | None]:
     """Return the task and the frontend; raises UsageError for what does not go together."""
     if options["new"] and options["session"] is not None:
         raise click.UsageError("--new and --session exclude each other")
-    if options["continues"]:
-        for name in ("new", "provider", "model"):
-            if options[name]:
-                raise click.UsageError(f"--continue and --{name} exclude each other")
+    _check_master(options)
     if detach and ui is not None:
         raise click.UsageError(
             f"--detach and --ui {ui} exclude each other: `prsm attach --ui {ui}` shows it"

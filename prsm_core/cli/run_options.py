@@ -50,6 +50,12 @@ def named_texts(
         raise click.BadParameter(f"{error.message}; {error.hint}") from error
 
 
+solo_option = click.option(
+    "--solo",
+    is_flag=True,
+    help="Let the master edit files and run commands itself, in the run's mode; it may still spawn"
+    " agents.",
+)
 label_option = click.option(
     "--label",
     "labels",
@@ -132,6 +138,7 @@ _FLAGS = {
     "on_ask": "--on-ask",
     "budget_usd": "--budget-usd",
     "budget_tokens": "--budget-tokens",
+    "solo": "--solo",
 }
 _REPEATED = {"sets": "--set", "without": "--without-plugin"}
 LEFT_OUT = "sets_left_out"
@@ -165,7 +172,8 @@ def _last_of_each(values: tuple[str, ...]) -> tuple[str, ...]:
 
 def told_of_kept(kept: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a person is told of the options that hold again, a line each."""
-    words = [f"{flag} {kept[name]}" for name, flag in _FLAGS.items() if name in kept]
+    given = ((flag, kept[name]) for name, flag in _FLAGS.items() if name in kept)
+    words = [flag if value is True else f"{flag} {value}" for flag, value in given]
     for name, flag in _REPEATED.items():
         words += [f"{flag} {shlex.quote(value)}" for value in kept.get(name, ())]
     if words:

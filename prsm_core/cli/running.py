@@ -86,6 +86,7 @@ class Request(Record, frozen=True, kw_only=True):
     without: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    solo: bool | None = None  # the master works itself; None: as is configured
     resumes: bool = False  # go on with the session's newest run
     continues: bool = False  # give the task to the session's last master
 
@@ -117,7 +118,11 @@ def run_in(launch: Launch, request: Request, build: Build) -> int:
         from prsm_core.cli.sessions.unfinished import finish  # hardly ever
 
         finish(launch)
-    flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
+    flags = {
+        "budgets.usd": request.budget_usd,
+        "budgets.tokens": request.budget_tokens,
+        "engine.master": "solo" if request.solo else None,
+    }
     setup = load_setup(
         launch,
         request.workspace,

@@ -47,6 +47,11 @@ if TYPE_CHECKING:
 class EngineSettings(Section):
     """Limits and clocks of the engine."""
 
+    master: Literal["delegate", "solo"] = Field(
+        default="delegate",
+        description="delegate: the master only reads, and spawns agents for all else; solo: it "
+        "edits files and runs commands itself, in the run's mode, and may still spawn agents.",
+    )
     max_agent_depth: CountOrZero = Field(
         default=5, description="How deep the tree may grow below the master."
     )

@@ -9,6 +9,7 @@ from msgspec import field
 
 from prsm_core.domain.budgets import NO_LIMITS, Budget
 from prsm_core.domain.record import Record
+from prsm_core.domain.tools import WRITING_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,6 +104,16 @@ class AgentDescriptor(Record, frozen=True, gc=False, kw_only=True):
     created_at: float = 0.0  # Unix seconds
     labels: Mapping[str, str] = field(default_factory=dict)  # see domain.labels
     continues: str | None = None  # the agent whose conversation it began with, as that was by then
+
+    @property
+    def is_solo(self) -> bool:
+        """Whether it leads a run and works itself: a master whose own tools change files."""
+        return self.role is AgentRole.MASTER and not self.tools.isdisjoint(WRITING_TOOLS)
+
+    @property
+    def duties(self) -> frozenset[AgentRole]:
+        """The roles whose rules hold for it: a master that works itself is a worker, too."""
+        return frozenset({self.role, AgentRole.WORKER} if self.is_solo else {self.role})
 
 
 class SpawnRequest(Record, frozen=True, gc=False, kw_only=True):

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 READ_TOOLS = frozenset({"Read", "Glob", "Grep"})
 EDIT_TOOLS = frozenset({"Edit", "Write"})
 """The canonical names of the vendors' tools that change files."""
-NATIVE_TOOLS = READ_TOOLS | EDIT_TOOLS | {"Bash", "WebFetch", "WebSearch"}
+WRITING_TOOLS = EDIT_TOOLS | {"Bash"}
+"""The canonical names of the vendors' tools by which an agent may change the workspace."""
+NATIVE_TOOLS = READ_TOOLS | WRITING_TOOLS | {"WebFetch", "WebSearch"}
 """The canonical names of all tools that vendors bring along: what `native_tools` may hold."""
 ORCHESTRATION_TOOLS = frozenset(
     {

@@ -189,10 +189,11 @@ class OrchestrationEngine:
             options = self._starting.options(timeout_s)
 
             async def begin() -> AgentRecord:
-                started = self._starting.writes(said, told, options)
                 plan = self._starting.plan_master(
                     said.text, choice, mode, master_tools, mcp_servers, labels
                 )
+                notes = [*told, *self._starting.told_of_mode(mode, plan)]
+                started = self._starting.writes(said, notes, options)
                 return await self.manager.admit(
                     plan, lambda births, then: self._run.write(*started, *births, then=then)
                 )

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentRole, SpawnRequest
+from prsm_core.domain.agents import AgentRole, PermissionMode, SpawnRequest
+from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.domain.writes import RunStarted, Told
 from prsm_core.engine.processes.table import process_identity
 from prsm_core.engine.providers.configured_names import (
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from prsm_core.domain.agents import AgentDescriptor, PermissionMode
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.sessions import SessionState
     from prsm_core.domain.steps import Write
     from prsm_core.domain.tools import McpServer
@@ -44,6 +45,11 @@ if TYPE_CHECKING:
     from prsm_core.engine.spawn.planner import Planner
     from prsm_core.engine.state import AgentRecord
     from prsm_core.kit.background import Background
+
+ONLY_READS = (
+    "mode bypass is for the agents that the master spawns: it only reads itself. With --solo, or "
+    "engine.master: solo, it edits files and runs commands, too"
+)
 
 
 class Starting:
@@ -282,6 +288,17 @@ class Starting:
         given = {"timeout_s": timeout_s, "command_line": self._config.command_line}
         return {name: value for name, value in given.items() if value}
 
+    def told_of_mode(self, mode: PermissionMode, master: AgentDescriptor) -> list[tuple[str, str]]:
+        """Return, as level and text, that a run's mode bypass is not its master's to write in."""
+        if mode is not PermissionMode.BYPASS or self._config.external is not None:
+            return []
+        return [] if master.is_solo else [("info", ONLY_READS)]
+
+    @property
+    def _is_solo(self) -> bool:
+        """Whether masters work themselves; a client outside has tools of its own for that."""
+        return self._config.external is None and self._config.settings.engine.master == "solo"
+
     def plan_master(
         self,
         task: str,
@@ -300,7 +317,7 @@ class Starting:
             workforce=self._workforce(),
             choice=choice,
             mode=mode,
-            tools=tools,
+            tools=NATIVE_TOOLS if tools is None and self._is_solo else tools,
             cwd=self.cwd,
             mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
             labels=labels,

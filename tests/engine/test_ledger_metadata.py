@@ -7,6 +7,7 @@ import pytest
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.turns.context import ledger_role
+from prsm_core.testing.steps import Steps
 
 COLUMNS = (
     *("session_label", "parent_turn_id", "role", "toolset_name"),
@@ -95,4 +96,5 @@ async def test_a_master_that_has_tools_to_write_with_is_unified_in_the_ledger(te
     ],
 )
 def test_the_ledger_calls_an_agent_by_what_it_does(role, tools, called):
-    assert ledger_role(role, tools) == called
+    agent = Steps().descriptor("a", role=role, tools=tools)
+    assert ledger_role(agent) == called

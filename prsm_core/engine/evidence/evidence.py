@@ -130,7 +130,7 @@ class Proof(Struct, eq=False):
         agent, of = self._record.descriptor, self._from
         where = of.workspace(agent.cwd)
         known = edited if edited > NEVER else None
-        return await of.gates.run(agent.role, where, now=of.newest, edited=known)
+        return await of.gates.run(agent.duties, where, now=of.newest, edited=known)
 
     async def _rows(self) -> Sequence[ChangeRow] | None:
         """Return what was found of the agents' changes; None where nobody watches them."""

@@ -61,36 +61,32 @@ class GateRunner:
         self._one_at_a_time = asyncio.Lock()
         self._passed: dict[tuple[str, str], int] = {}  # by gate and folder: what was done by then
 
-    def has_any(self, role: AgentRole) -> bool:
-        """Return whether some gate is for a role."""
-        return bool(self._wanted(role))
-
-    def _wanted(self, role: AgentRole) -> list[tuple[str, GateSettings]]:
+    def _wanted(self, roles: frozenset[AgentRole]) -> list[tuple[str, GateSettings]]:
         gates = self._gates.items()
-        return [(name, gate) for name, gate in gates if not gate.roles or role in gate.roles]
+        return [(n, gate) for n, gate in gates if not gate.roles or roles.intersection(gate.roles)]
 
     async def run(
         self,
-        role: AgentRole,
+        roles: frozenset[AgentRole],
         workspace: str | None = None,
         *,
         now: Callable[[], int] = lambda: 0,
         edited: int | None = None,
     ) -> list[GateVerdict]:
-        """Run each gate for a role in the order of the configuration; none may be for it.
+        """Run each gate for one of the roles in the order of the configuration; none may be for it.
 
         They run in the workspace, or in its like in the worktree of an agent. One that has passed
         there does not run again where the last edit was over by then.
 
         Args:
-            role: Whose result is judged.
+            roles: Of the agent whose result is judged.
             workspace: Where it works.
             now: Returns the number of the newest event.
             edited: The number by which the last edit was over; None: nobody knows.
         """
         folder, verdicts = workspace or self._workspace, []
         async with self._one_at_a_time:
-            for name, gate in self._wanted(role):
+            for name, gate in self._wanted(roles):
                 begins = now()
                 passed = self._passed.get((name, folder))
                 if edited is not None and passed is not None and edited <= passed:

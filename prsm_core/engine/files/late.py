@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, PermissionMode
-from prsm_core.domain.tools import EDIT_TOOLS
+from prsm_core.domain.tools import WRITING_TOOLS
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.files.trees import TreeKeeper
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.workspace.shadow.worktree import Shadow
-
-
-_WRITERS = EDIT_TOOLS | {"Bash"}
 
 
 class LateWatch:
@@ -135,7 +132,7 @@ class Trees:
         """Return whether a new agent is to have one: it was asked for, or the settings want it."""
         if request.worktree is not None:
             return request.worktree
-        writes = bool(plan.tools & _WRITERS) and plan.mode is not PermissionMode.PLAN
+        writes = bool(plan.tools & WRITING_TOOLS) and plan.mode is not PermissionMode.PLAN
         return self._policy == "writers" and request.role is AgentRole.WORKER and writes
 
     async def give(self, record: AgentRecord) -> None:

@@ -16,7 +16,7 @@ from prsm_core.domain.agents import (
     PermissionMode,
 )
 from prsm_core.domain.record import Record
-from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
+from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, WRITING_TOOLS
 from prsm_core.engine.providers.levels import HINT
 from prsm_core.engine.providers.model_choice import (
     choose_child_model,
@@ -287,12 +287,15 @@ def describe_master(
 ) -> AgentDescriptor:
     """Return the descriptor of the master: BYPASS, Read, Glob and Grep; its grant is the run's.
 
-    A master whose whole run is PLAN stays in PLAN. One that only delegates has the readers alone,
-    whatever tools it is given, and its children work in DEFAULT.
+    BYPASS is for a master that cannot write: one that has other `tools` works in the run's mode,
+    and in PLAN all do. One that only delegates has the readers alone, whatever
+    tools it is given, and its children work in DEFAULT.
     """
     settings = workforce.names.settings
     may_spawn = settings.engine.max_agent_depth > 0
-    stays = mode in {PermissionMode.PLAN, PermissionMode.DELEGATE}
+    tools = _delegates(mode, READ_TOOLS if tools is None else tools)
+    works = not tools.isdisjoint(WRITING_TOOLS)
+    stays = works or mode in {PermissionMode.PLAN, PermissionMode.DELEGATE}
     return AgentDescriptor(
         **identity.fields(),
         role=AgentRole.MASTER,
@@ -304,11 +307,12 @@ def describe_master(
             AgentRole.MASTER,
             identity.alias,
             may_spawn=may_spawn,
+            is_solo=works,
             experts=settings.expert_profiles().values() if may_spawn else (),
             team=workforce.describe(choice, None) if may_spawn else "",
         ),
         cwd=cwd,
-        tools=_delegates(mode, READ_TOOLS if tools is None else tools),
+        tools=tools,
         grant=Grant(
             tools=NATIVE_TOOLS,
             mode=clamp_mode(mode, PermissionMode.BYPASS),

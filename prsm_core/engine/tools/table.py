@@ -47,6 +47,8 @@ class Tool(Record, frozen=True, kw_only=True):
 
     `for_programs` is the same with what no model may say, where a program may say more.
 
+    One that works is for a master, too, that edits files itself.
+
     One that is repeatable changes nothing: it neither acts nor waits outside the engine, and sends
     nobody anything. After a crash it may be called again, so that its answer waits for no commit.
 
@@ -59,6 +61,7 @@ class Tool(Record, frozen=True, kw_only=True):
     fits: Callable[[object], bool]
     for_programs: Tool | None = None
     spawns: bool = False
+    works: bool = False
     is_repeatable: bool = False
     sends_messages: bool = False
     takes_messages: bool = False
@@ -108,6 +111,7 @@ def _tool(
     *,
     waits: bool = False,
     spawns: bool = False,
+    works: bool = False,
     repeatable: bool = False,
 ) -> Tool:
     description, schema = SCHEMAS[name]
@@ -126,6 +130,7 @@ def _tool(
         fits=compiled(schema),
         for_programs=wide,
         spawns=spawns,
+        works=works,
         is_repeatable=repeatable,
     )
 
@@ -147,7 +152,7 @@ TOOLS: tuple[Tool, ...] = (
     _tool("get_child_history", _LEADERS, spawns=True, repeatable=True),
     _tool("check_child_status", _LEADERS, spawns=True, repeatable=True),
     _tool("get_children_status", _LEADERS, spawns=True, repeatable=True),
-    _tool("run_bash", _CHILDREN_OF_SOMEONE),
+    _tool("run_bash", _CHILDREN_OF_SOMEONE, works=True),
     _tool("get_budget", _LEADERS, repeatable=True),
 )
 
@@ -228,7 +233,7 @@ class ToolTable:
     ) -> None:
         self._tools = tuple(tools)
         self._handlers = handlers
-        self._sets: dict[tuple[AgentRole, bool, frozenset[str], frozenset[str]], ToolSet] = {}
+        self._sets: dict[tuple[AgentRole, bool, bool, frozenset[str], frozenset[str]], ToolSet] = {}
 
     @property
     def names(self) -> frozenset[str]:
@@ -265,20 +270,26 @@ class ToolTable:
         Agents `below` it may be dealt those.
         """
         may = may_spawn(descriptor, settings)
-        return self.for_role(descriptor.role, may_spawn=may, added=added, below=below)
+        role, solo = descriptor.role, descriptor.is_solo
+        return self.for_role(role, may_spawn=may, is_solo=solo, added=added, below=below)
 
     def for_role(
         self,
         role: AgentRole,
         *,
         may_spawn: bool,
+        is_solo: bool = False,
         added: frozenset[str] = NONE_ADDED,
         below: frozenset[str] = NONE_ADDED,
     ) -> ToolSet:
-        """Return the tools of a role, of those that plugins add only the `added`."""
-        key = (role, may_spawn, added, below)
+        """Return the tools of a role, of those that plugins add only the `added`.
+
+        A master that is solo has those for work, too.
+        """
+        key = (role, may_spawn, is_solo, added, below)
         if key not in self._sets:
-            own = [t for t in self._tools if role.value in t.spec.roles and _is_dealt(t, added)]
+            fit = (t for t in self._tools if role.value in t.spec.roles or (is_solo and t.works))
+            own = [tool for tool in fit if _is_dealt(tool, added)]
             brought = [tool for tool in self._tools if may_spawn and _is_dealt(tool, below)]
             self._sets[key] = ToolSet(
                 [tool for tool in own if may_spawn or not tool.spawns],

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
-from prsm_core.domain.tools import EDIT_TOOLS
 from prsm_core.domain.turns import IMAGE_SCHEME, AssembledContext, TokenBudget
 from prsm_core.engine.context.tokens import IMAGE_TOKENS, Room, count_tokens, history_tokens
 from prsm_core.engine.state import told_region
@@ -31,10 +30,21 @@ if TYPE_CHECKING:
 
 _MASTER = """\
 You lead a team of coding agents. You read and reason; every change to files is made by agents \
-you spawn. Split the task into independent parts with clear results, spawn a child for each \
+you spawn. Give what one agent does in a few steps to one child, whole. Split only a larger task, \
+into independent parts with clear results, spawn a child for each \
 (spawn_children_parallel for parts that can run at once), then call wait_for_message in a loop: \
 answer each question at once with respond_to_child, and collect each task_result. Check the \
 results. When all is done call task_complete with a summary for the user."""
+
+_SOLO = """\
+You work on the task yourself: read, edit files, run commands and checks. """
+_SOLO_SPAWNS = """\
+Do what one agent does in a few steps alone. Spawn children only for independent parts that are \
+each worth an agent (spawn_children_parallel for parts that can run at once), then call \
+wait_for_message in a loop: answer each question at once with respond_to_child, and collect each \
+task_result. """
+_SOLO_ENDS = """\
+When all is done call task_complete with a short summary of what you did and how you checked it."""
 
 _WORKER = """\
 You are one agent of a team and work on the task you are given, nothing else. If something you \
@@ -49,7 +59,6 @@ your answer."""
 _NO_ANSWERS: dict[str, ToolOutcome] = {}  # of nearly all agents: nobody changes it
 _GOES_ON = "You were cut off in the midst of your turn, which goes on. Of your calls:"
 
-_WRITERS = EDIT_TOOLS | {"Bash"}
 _PROMPTS: Mapping[AgentRole, str] = {
     AgentRole.MASTER: _MASTER,
     AgentRole.WORKER: _WORKER,
@@ -83,15 +92,19 @@ def build_role_prompt(
     may_spawn: bool,
     experts: Iterable[ExpertProfile] = (),
     expert: ExpertProfile | None = None,
+    is_solo: bool = False,
     region: Sequence[str] | None = None,
     team: str = "",
 ) -> str:
     """Return the system prompt of an agent: its role's template and the experts it may consult.
 
     `expert` is who the agent is, if it is one: what its profile says comes first. `team` tells
-    which models its children may have.
+    which models its children may have. A master that is solo
+    is told to work itself.
     """
     text = _PROMPTS[role]
+    if is_solo:
+        text = "".join((_SOLO, _SOLO_SPAWNS if may_spawn else "", _SOLO_ENDS))
     if expert is not None:
         text = f"{expert.system_prompt}\n{text}"
     if role is AgentRole.WORKER and not may_spawn:
@@ -161,7 +174,7 @@ def assemble_context(
         run_id=run_id,
         session_label=record.label,
         parent_turn_id=record.head_turn_id,
-        role=ledger_role(descriptor.role, descriptor.tools),
+        role=ledger_role(descriptor),
         toolset_name=descriptor.role.value,
         permissions_granted=_granted(descriptor.mode, descriptor.tools),
         source_event_id=source,
@@ -169,14 +182,14 @@ def assemble_context(
     )
 
 
-def ledger_role(role: AgentRole, tools: frozenset[str]) -> str:
+def ledger_role(agent: AgentDescriptor) -> str:
     """Return what the ledger calls an agent: manager, worker, or unified.
 
     That last one is a master whose own tools change things, so that it both leads and works.
     """
-    if role is not AgentRole.MASTER:
+    if agent.role is not AgentRole.MASTER:
         return "worker"
-    return "unified" if tools & _WRITERS else "manager"
+    return "unified" if agent.is_solo else "manager"
 
 
 def _budget(

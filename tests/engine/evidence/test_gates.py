@@ -52,14 +52,14 @@ async def test_a_gate_passes_with_exit_code_0_only(runner):
 async def test_a_gate_runs_in_the_workspace_or_the_folder_it_names(runner, tmp_path):
     (tmp_path / "web").mkdir()
     gates = runner(top="pwd; false", web={"command": "pwd; false", "cwd": "web"})
-    top, web = await gates.run(AgentRole.WORKER)
+    top, web = await gates.run({AgentRole.WORKER})
     assert (top.output, web.output) == (str(tmp_path), f"{tmp_path}/web")
 
 
 async def test_a_gate_is_only_for_the_roles_it_names(runner):
     gates = runner(all="true", workers={"command": "true", "roles": ["worker"]})
-    assert [v.name for v in await gates.run(AgentRole.WORKER)] == ["all", "workers"]
-    assert [v.name for v in await gates.run(AgentRole.MASTER)] == ["all"]
+    assert [v.name for v in await gates.run({AgentRole.WORKER})] == ["all", "workers"]
+    assert [v.name for v in await gates.run({AgentRole.MASTER})] == ["all"]
 
 
 async def test_a_gate_has_no_secrets_and_no_input(runner):
@@ -67,19 +67,19 @@ async def test_a_gate_has_no_secrets_and_no_input(runner):
         env={"MY_API_KEY": "s3cret", "PLAIN": "yes", "BASH_ENV": "/x"},
         look="cat; echo $MY_API_KEY$BASH_ENV$PLAIN; false",
     )
-    [verdict] = await gates.run(AgentRole.WORKER)
+    [verdict] = await gates.run({AgentRole.WORKER})
     assert verdict.output == "yes"
 
 
 async def test_a_gate_that_hangs_is_ended_with_all_it_started(runner):
     gate = {"command": "echo $$; sleep 4321 & wait", "timeout_seconds": 0.5}
-    [verdict] = await runner(hangs=gate).run(AgentRole.WORKER)
+    [verdict] = await runner(hangs=gate).run({AgentRole.WORKER})
     assert verdict.problem == "did not end within 0.5 s"
     await gone(int(verdict.output))
 
 
 async def test_of_a_flood_the_last_lines_are_kept(runner):
-    [verdict] = await runner(flood="seq 1 2000000; echo the end; exit 1").run(AgentRole.WORKER)
+    [verdict] = await runner(flood="seq 1 2000000; echo the end; exit 1").run({AgentRole.WORKER})
     lines = verdict.output.splitlines()
     assert (lines[-1], lines[-2], len(lines)) == ("the end", "2000000", SHOWN_LINES)
     [verdict] = await runner(flood="yes | head -c 3000000 | tr -d '\\n'; exit 1").run(
@@ -89,20 +89,20 @@ async def test_of_a_flood_the_last_lines_are_kept(runner):
 
 
 async def test_a_gate_that_cannot_run_is_broken(runner):
-    [verdict] = await runner(lost={"command": "true", "cwd": "gone"}).run(AgentRole.WORKER)
+    [verdict] = await runner(lost={"command": "true", "cwd": "gone"}).run({AgentRole.WORKER})
     assert verdict.is_broken
     assert "there is no folder" in verdict.problem
 
 
 async def test_gates_of_two_agents_run_one_after_the_other(runner, tmp_path):
     gates = runner(alone="mkdir busy && rmdir busy")
-    both = await asyncio.gather(gates.run(AgentRole.WORKER), gates.run(AgentRole.WORKER))
+    both = await asyncio.gather(gates.run({AgentRole.WORKER}), gates.run({AgentRole.WORKER}))
     assert [verdict.problem for [verdict] in both] == [None, None]
 
 
 async def test_a_gate_whose_agent_is_killed_leaves_no_process(runner, tmp_path):
     gates = runner(hangs="echo $$ > pid; sleep 4321")
-    running = asyncio.ensure_future(gates.run(AgentRole.WORKER))
+    running = asyncio.ensure_future(gates.run({AgentRole.WORKER}))
     pid = tmp_path / "pid"
     await until(lambda: pid.exists() and pid.read_text().endswith("\n"), "the gate runs")
     running.cancel()
@@ -110,4 +110,4 @@ async def test_a_gate_whose_agent_is_killed_leaves_no_process(runner, tmp_path):
         with pytest.raises(asyncio.CancelledError):
             await running
     await gone(int(pid.read_text()))
-    assert [v.name for v in await runner(next="true").run(AgentRole.WORKER)] == ["next"]
+    assert [v.name for v in await runner(next="true").run({AgentRole.WORKER})] == ["next"]

@@ -88,6 +88,14 @@ class EngineSettings(Section):
         description="How often a turn is tried again after a transient failure of its provider; "
         "0 is never.",
     )
+    limits: Literal["ask", "wait", "end"] = Field(
+        default="ask",
+        description="What is done when a login has expired, or a usage limit or a quota is reached "
+        "and no other login and no fallback is left. ask: a person is asked to log in or to wait; "
+        "wait: the agent waits until the time that the vendor tells, or tries again after a minute "
+        "and then less and less often; end: the run ends, and can be resumed. It also ends where "
+        "nobody is there to be asked.",
+    )
     gate_refusals: CountOrZero = Field(
         default=2,
         description="How often a failing gate sends an agent back before its result is taken.",

@@ -46,6 +46,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
         *("evidence", "evidence_gaps", "evidence_by"),
         "waiting_on",
     ),
+    "agent_held": ("waiting_on", "reason", "until"),
     "conversation_begun": (),
     "turn_started": ("turn", "n"),
     "turn_finished": ("turn", "stop_reason", "usage", "error", "cost_usd", "provenance", "context"),
@@ -119,6 +120,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "agent_labels_changed": "what is said of it is other: all its `labels` from now on",
     "agent_model_changed": "it goes on with another model: a person has chosen it, or one failed",
     "agent_state_changed": "its state is another, and why; at its end what speaks for its result",
+    "agent_held": "a login or a limit holds it: what it waits for, why, and `until` when (Unix"
+    " seconds) where its vendor tells that; once `waiting_on` is None it is held no more",
     "conversation_begun": "a new life of the agent knows nothing of what was said before",
     "turn_started": "the `n`th prompt of an agent goes to its provider",
     "turn_finished": "the turn is over: why, what it used, how full the model's window is",

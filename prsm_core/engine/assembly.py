@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.engine.agents.deadlock import KnotResolver
 from prsm_core.engine.agents.ends import AgentEnds
+from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.inbox import Inbox
 from prsm_core.engine.agents.labelling import Kin, Labelling
 from prsm_core.engine.agents.life import LifeParts
@@ -123,6 +124,7 @@ class Assembly:
         who = self.providers.program_of, self.budgets.spent_by
         self.labelling = Labelling(self._roster, self._steps, journal, *who)
         self.planner = self._make_planner()
+        self.holds = self._make_holds()
         self.trees = self._make_trees()
         self.ends = self._make_ends()
         self.manager = self._make_manager()
@@ -140,6 +142,21 @@ class Assembly:
             is_ready=lambda _, wait: bool(wait.key.ready()),
             is_over=lambda agent_id: self._roster.get(agent_id).has_ended,
             on_knot=lambda agents, by_sweep: self._knots.resolve(agents, by_sweep),
+        )
+
+    def _make_holds(self) -> Holds:
+        config = self._config
+        return Holds(
+            config.settings.engine.limits,
+            self._roster,
+            self._steps,
+            self.requests,
+            self.detector,
+            journal=self._journal,
+            background=self._background,
+            clock=config.clock,
+            ids=config.ids,
+            leads=config.external is None,
         )
 
     def _make_mail(self) -> tuple[Steering, Peers]:
@@ -348,6 +365,7 @@ class Assembly:
             ),
             turns=self._turn_parts(),
             failover=make_failover(config, self.providers, self.listings, *written),
+            holds=self.holds,
             opening=Opening(
                 self.providers, self.enforcement, settings, self._workspaces.of, self.skills.prompt
             ),

@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 
 from prsm_core.domain.writes import RunFinished
 from prsm_core.engine.account import Account
-from prsm_core.engine.outcome import INTERRUPTED, outcome_of
+from prsm_core.engine.outcome import INTERRUPTED, held_outcome, outcome_of
 from prsm_core.errors import ConfigError
 from prsm_core.kit.clocks import first_of
 
@@ -46,6 +46,7 @@ class _Ends(Struct, eq=False):
     outcome: asyncio.Future[RunResult]  # its end is written, or about to be
     interrupted: asyncio.Future[None]  # somebody wants it to end
     left: asyncio.Future[None]  # nobody leads it any more
+    held: asyncio.Future[str]  # its agents are held, and why: it is to be gone on with later
 
 
 class CurrentRun:
@@ -63,6 +64,7 @@ class CurrentRun:
         prepare: Makes ready what a run must not begin without.
         leave_naming: Lets the session's name be: the run ends.
         settle: Has done what belongs to a run, before its end is written.
+        suspend: Leaves all agents as they are in the ledger, and stops their programs.
         parting: Says how long what ends is waited for, once the time limit is over.
     """
 
@@ -80,6 +82,7 @@ class CurrentRun:
         prepare: Callable[[], Awaitable[object]],
         leave_naming: Callable[[], None],
         settle: Callable[[], Awaitable[None]],
+        suspend: Callable[[], Awaitable[None]],
         parting: Parting,
     ) -> None:
         self._config = config
@@ -93,6 +96,7 @@ class CurrentRun:
         self._prepare = prepare
         self._leave_naming = leave_naming
         self._settle = settle
+        self._suspend = suspend
         self._parting = parting
         self._finishing = asyncio.Lock()  # held while an end is written
         self._started: float | None = None  # monotonic, of the open run
@@ -125,6 +129,12 @@ class CurrentRun:
         """Raise ConfigError while a run is open."""
         if self._started is not None:
             raise ConfigError("this session runs a task already", hint="wait for its end")
+        if self._ends is not None and self._ends.held.done():
+            raise ConfigError(
+                "the run before was left where a login or a limit holds it",
+                hint=f"go on with it: prsm resume {self._journal.session_id}",
+                code="held",
+            )
 
     async def write(self, *writes: Write, then: Callable[[], None] | None = None) -> None:
         """Commit an act of the run itself."""
@@ -150,7 +160,7 @@ class CurrentRun:
             self._parting.stay()
             self._started = config.clock.now()
         future = asyncio.get_running_loop().create_future
-        ends = self._ends = _Ends(outcome=future(), interrupted=future(), left=future())
+        ends = self._ends = _Ends(future(), future(), future(), future())
         try:
             if again is None:
                 self._journal.begin_run(config.ids.ulid())
@@ -202,6 +212,9 @@ class CurrentRun:
                 await self._agents.kill_tree(master, why)
             elif ends.interrupted.done():
                 await self._agents.kill_tree(master, INTERRUPTED.error or "")
+            elif ends.held.done() and not ends.outcome.done():
+                await self._suspend()
+                return await self._finish(ends, held_outcome(ends.held.result()))
             return await self._close(master, ends)
 
     async def interrupt(self) -> bool:
@@ -227,6 +240,12 @@ class CurrentRun:
         await self._finish(ends, INTERRUPTED)
         return True
 
+    def end_held(self, why: str) -> None:
+        """End the open run where its agents are held: it is interrupted, and can be resumed."""
+        ends = self._ends
+        if self._started is not None and ends is not None and not ends.held.done():
+            ends.held.set_result(why)
+
     async def leave(self, status: str) -> None:
         """Write the end of a run that is open still, unless its ledger is broken."""
         if self._started is not None and self._ends is not None and not self.is_broken:
@@ -242,6 +261,7 @@ class CurrentRun:
             self._broken,
             ends.outcome,
             ends.interrupted,
+            ends.held,
         }
         await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
 

@@ -89,6 +89,7 @@ class OrchestrationEngine:
         self._knows_names = False  # of the agents of earlier engines
         self._sinks = self._run_sinks()
         self._run = self._make_run()
+        parts.holds.end_run = self._run.end_held
 
     def _committed(self, events: tuple[Event, ...]) -> None:
         self._run.account.hear(events)
@@ -119,6 +120,7 @@ class OrchestrationEngine:
             prepare=parts.sandbox.prepare,
             leave_naming=self._starting.leave_naming,
             settle=parts.settle,
+            suspend=self._suspend,
             parting=self.parting,
         )
 
@@ -325,13 +327,19 @@ class OrchestrationEngine:
         """
         async with self._shutdown_lock:
             if self.is_running:
-                if not self._run.is_broken:
-                    await self.journal.suspend()
-                self._config.launcher.kill_programs()
-            await self.manager.stop_all()
+                await self._suspend()
+            else:
+                await self.manager.stop_all()
             await self._run.leave(status)
             await self._sinks.aclose()
             await self._parts.aclose()
+
+    async def _suspend(self) -> None:
+        """Leave all agents as they are in the ledger; end what runs for them."""
+        if not self._run.is_broken:
+            await self.journal.suspend()
+        self._config.launcher.kill_programs()
+        await self.manager.stop_all()
 
     def _surprise(self, name: str, error: Exception) -> None:
         """Take note of a background task that failed; a broken store ends the engine.

@@ -10,6 +10,8 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec.structs import replace
+
 from prsm_core.domain.account import FAILED, REFUSED, code_of, problems_of
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.errors import BudgetExceededError, ControlError, RunAbortedError
@@ -35,6 +37,11 @@ FINISHED = frozenset(_STATUS.values())  # such a run is not gone on with
 INTERRUPTED = RunResult(
     status="interrupted", summary="", exit_code=130, error="the run was interrupted"
 )
+
+
+def held_outcome(why: str) -> RunResult:
+    """Return the result of a run that ends since a login or a limit holds its agents."""
+    return replace(INTERRUPTED, exit_code=REFUSED, error=why)
 
 
 def result_of(run: RunNow) -> RunResult:

@@ -44,6 +44,7 @@ class DeadlockDetector:
         self._senders: Sequence[str] = ()
         self.graph = WaitGraph(is_ready=is_ready, is_over=is_over)
         self.on_knot = on_knot
+        self.on_look: Callable[[], None] | None = None  # called whenever it has looked
 
     def may_write(self, senders: Sequence[str]) -> None:
         """Note who may write to any other agent from now on."""
@@ -95,7 +96,9 @@ class DeadlockDetector:
         while knot:
             agents = knot - {ANYONE}
             if not agents:
-                return
+                break
             self.on_knot(agents, by_sweep)
             left = self.graph.recheck(())
             knot = left if left != knot else NO_KNOT
+        if self.on_look is not None:
+            self.on_look()

@@ -101,7 +101,7 @@ _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("conflicts", "left_out", "outside"), _FILES),
     **dict.fromkeys(("context", "unknown_turns", "usage"), _COUNTS),
     **dict.fromkeys(("arguments", "data"), _object),
-    "expires_at": _time,
+    **dict.fromkeys(("expires_at", "until"), _time),
     "labels": _object_of(_text),
     "provenance": _object_of(_text),
     "rules": _object_of(_list_of(lambda rule: _text(rule) or _TEXTS(rule))),

@@ -59,6 +59,11 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
             "evidence_by": ["`make` was run by w1"],
         },
     ),
+    (
+        "agent_held",
+        MASTER,
+        {"waiting_on": "a login", "reason": "401 Unauthorized", "until": None},
+    ),
     ("conversation_begun", MASTER, {}),
     (
         "compaction_started",

@@ -405,7 +405,7 @@ async def test_a_failing_agents_children_are_killed_before_it_fails(as_master):
     async def a(agent):
         await agent.spawn(name="b")
         await b_runs.wait()
-        raise failed("broken", kind=ErrorKind.AUTH_FAILURE)
+        raise failed("broken", kind=ErrorKind.MODEL_ERROR)
 
     async def b(agent):
         b_runs.set()
@@ -413,7 +413,7 @@ async def test_a_failing_agents_children_are_killed_before_it_fails(as_master):
 
     b_runs = asyncio.Event()
     team = await as_master(script, team={"a": a, "b": b})
-    assert team["a"].result.error_kind == "auth_failure"
+    assert team["a"].result.error_kind == "model_error"
     moves = team.ledger.events("agent_state_changed")
     ends = [(m["agent"], m["to"]) for m in moves if m["to"] in {"killed", "failed"}]
     assert ends == [("b", "killed"), ("a", "failed")]

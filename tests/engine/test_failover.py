@@ -103,13 +103,14 @@ async def test_the_next_login_takes_over_at_once(opened, built, error):
 
 
 @pytest.mark.requirement("N27")
-async def test_when_no_login_is_left_the_agent_fails_with_auth_failure(opened, built):
+async def test_when_no_login_is_left_the_agent_is_held(opened, built):
     async def master(agent):
         raise refused()
 
     async with opened(clock=FakeClock(), settings={"providers": {"script": LOGINS}}) as team:
         result = await team.run("do it", master=master)
-    assert (result.status, result.error) == ("failed", "who are you?")
+    assert (result.status, result.exit_code) == ("interrupted", 4)
+    assert result.error == "master is held by a login: who are you?"
     assert len(built) == 2
     assert len(team.ledger.events("turn_started")) == 2
     errors = [turn["error"]["kind"] for turn in team.ledger.events("turn_finished")]
@@ -235,27 +236,16 @@ async def test_a_fallback_that_cannot_be_used_is_left_out_and_named(opened):
         assert other.requests == {}
 
 
-async def test_a_wait_that_the_vendor_asks_for_beyond_a_minute_is_not_waited_for(opened):
+async def test_a_wait_that_the_vendor_asks_for_beyond_the_back_off_is_not_waited_for(opened):
     async def master(agent):
         if agent.session.request.model == "first":
-            raise limited(after=3600)
+            raise limited(after=31)
         await agent.complete()
 
     async with opened(clock=FakeClock(), settings=FALLBACKS) as team:
         result = await team.run("do it", master=master)
         assert result.status == "completed"
-        assert team.clock.now() < 60
-
-
-async def test_a_wait_beyond_the_clock_of_an_agent_is_not_waited_for_at_all(opened):
-    async def master(agent):
-        raise limited(after=1e6)
-
-    async with opened(clock=FakeClock(), engine={"agent_timeout_seconds": 600}) as team:
-        result = await team.run("do it", master=master)
-        assert (result.status, result.error) == ("failed", "slow down")
-        assert team.clock.now() < 600
-        assert any("a pause of 1000000 s" in text for text in notices(team))
+        assert team.clock.now() < 31
 
 
 async def test_a_turn_that_ran_out_of_its_own_clock_is_no_fault_of_the_model(opened):

@@ -289,6 +289,12 @@ class _Act(FilesMeant, BirthsMeant):
         told = {"model": write.model, "reasoning_effort": write.reasoning_effort}
         self.tell("agent_model_changed", provider=write.provider, **told)
 
+    def AgentHeld(self, write: Any) -> None:  # noqa: N802
+        """Wait for a login or a limit, or for that no more."""
+        self.own.waiting_on = write.waiting_on
+        told = {"reason": write.reason, "until": write.until}
+        self.tell("agent_held", waiting_on=write.waiting_on, **told)
+
     def AgentNoted(self, write: Any) -> None:  # noqa: N802
         """Keep what is known of the life, also of one that nobody runs."""
         agent = self.own if write.agent_id is None else self.state.agents[write.agent_id]

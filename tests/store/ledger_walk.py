@@ -15,6 +15,7 @@ from prsm_core.domain.notes import NamedModel, Notes
 from prsm_core.domain.turns import Effect
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
+    AgentHeld,
     AgentNoted,
     AgentRelabelled,
     AgentRestarted,
@@ -274,6 +275,7 @@ class Walk:
         besides: list[Write] = [
             ModelSwitched(provider="p", model=self.chance.choice("mn"), reasoning_effort="high"),
             ThreadKept(thread=kept),
+            AgentHeld(waiting_on=kept, reason="429", until=1.5),
             ResultClaimed(result=result),
             AgentRelabelled(
                 agent_id=self.steps.agent(of.name), labels={"n": self.chance.choice("ab")}

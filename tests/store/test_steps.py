@@ -16,6 +16,7 @@ from prsm_core.domain.turns import Effect
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.domain.writes import (
     AgentEnded,
+    AgentHeld,
     AgentNoted,
     AgentRelabelled,
     AgentRestarted,
@@ -103,6 +104,7 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "ResultClaimed": ResultClaimed(result=result),
         "AgentRestarted": AgentRestarted(prompt="again"),
         "AgentsResumed": AgentsResumed(lives={team.agent("w1"): 2, team.agent("w2"): 2}),
+        "AgentHeld": AgentHeld(waiting_on="a usage limit", reason="429", until=1.5),
         "ModelSwitched": ModelSwitched(provider="p", model="m", reasoning_effort="high"),
         "AgentRelabelled": AgentRelabelled(agent_id=team.agent("w1"), labels={"a": "b"}),
         "ThreadKept": ThreadKept(thread="thread"),

@@ -14,6 +14,7 @@ current    which session is gone on with; few processes need it
 
 from prsm_core.domain.writes.agents import (
     AgentEnded,
+    AgentHeld,
     AgentNoted,
     AgentRelabelled,
     AgentRestarted,
@@ -34,6 +35,7 @@ from prsm_core.domain.writes.turns import TurnClosed, TurnMetered, TurnOpened
 
 __all__ = [
     "AgentEnded",
+    "AgentHeld",
     "AgentNoted",
     "AgentRelabelled",
     "AgentRestarted",

@@ -308,6 +308,26 @@ class ModelSwitched(Write, frozen=True, kw_only=True):
         return step.telling("agent_model_changed", {**model, **effort})
 
 
+class AgentHeld(Write, frozen=True, kw_only=True):
+    """What the agent waits for, while a login or a limit holds it; None: it is held no more."""
+
+    texts = ("reason",)
+
+    waiting_on: str | None
+    reason: str | None = None
+    until: float | None = None  # Unix seconds
+
+    def rows(self, step: Step) -> Iterable[Row]:
+        """Return the agent with what it waits for."""
+        held = {"waiting_on": self.waiting_on}
+        return (Update("agents", {"agent_id": step.agent_id}, held),)
+
+    def events(self, step: Step) -> Iterable[Telling]:
+        """Return `agent_held`."""
+        why = {"reason": self.reason, "until": self.until}
+        return step.telling("agent_held", {"waiting_on": self.waiting_on, **why})
+
+
 class ThreadKept(Write, frozen=True, kw_only=True):
     """What resumes the agent at its vendor; None: nothing does any more."""
 

@@ -1,7 +1,8 @@
 """Failover: what an agent goes on with after a turn that failed.
 
-In this order: another login of the provider, a pause and the same again, another model. A switch
-is never silent: it is a notice, and the ledger has the agent's new model.
+In this order: another login of the provider, a pause and the same again, another model. Where a
+login or a limit is in the way of all of them, the agent is held. A switch is never silent: it is a
+notice, and the ledger has the agent's new model.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from prsm_core.domain.turns import AgentError, ErrorKind
 from prsm_core.domain.writes import ModelSwitched, ThreadKept, Told
 from prsm_core.engine.providers.breaker import FAILURES
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
-from prsm_core.engine.providers.profiles import NOT_LOGGED_IN
+from prsm_core.engine.providers.profiles import EXHAUSTED, NOT_LOGGED_IN
 from prsm_core.engine.providers.retry import MAX_SECONDS
 from prsm_core.errors import ModelNotAvailableError, PrsmError
 
@@ -50,10 +51,15 @@ OPENING_SECONDS = 2.0  # after the first of them; twice as many after the second
 
 
 class Recovery(Record, frozen=True, kw_only=True):
-    """How to go on: after a pause, and in a new session where login or model are others."""
+    """How to go on: after a pause, and in a new session where login or model are others.
 
-    delay_s: float = 0.0
+    An agent `is_held` until a person or time has mended what keeps its provider from answering,
+    after `delay_s` where that is told.
+    """
+
+    delay_s: float | None = 0.0
     reopen: bool = False
+    is_held: bool = False
 
 
 class FailoverParts(Record, frozen=True, kw_only=True):
@@ -120,18 +126,28 @@ class Failover(Struct, eq=False):
         if error.retryable and self.breaker.failed():
             self._tell_breaker_open()
         delay = self._parts.retry.delay(failures, error)
-        is_long = delay is not None and delay > MAX_SECONDS * 2
-        gives_up = delay is None or is_long
-        if gives_up and error.kind in _OF_THE_MODEL and await self._take_other_model(error.message):
-            return Recovery(reopen=True)
-        if delay is None:
-            return None
+        is_long = (error.retry_after_s or 0.0) > MAX_SECONDS
+        if delay is None or is_long:
+            return await self._without_retry(error, is_long=is_long)
         delay = max(delay, self.breaker.remaining())
-        if delay > (limit := self._parts.settings.engine.agent_timeout_seconds):
-            self._tell(f"the provider wants a pause of {delay:.0f} s; no agent waits {limit:.0f} s")
-            return None
         self._tell_retry(error, delay)
         return Recovery(delay_s=delay)
+
+    async def _without_retry(self, error: AgentError, *, is_long: bool) -> Recovery | None:
+        """Return how to go on where trying the same again soon is of no use."""
+        if error.kind in _OF_THE_MODEL and await self._take_other_model(error.message):
+            return Recovery(reopen=True)
+        if error.kind not in EXHAUSTED and not is_long:
+            return None
+        profiles = self._parts.providers.profiles(self._record.descriptor.provider)
+        seconds, other = error.retry_after_s, profiles.fresh_in
+        if seconds is not None and other is not None:
+            seconds = min(seconds, other)
+        return Recovery(delay_s=seconds, is_held=True)
+
+    def released(self) -> None:
+        """Count failures anew: what has held the agent may be mended."""
+        self._record.note(failures=0)
 
     def _tell_retry(self, error: AgentError, delay: float) -> None:
         """Tell that the same is tried again, and how long that can go on."""

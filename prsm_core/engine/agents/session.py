@@ -15,9 +15,11 @@ from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
 from prsm_core.domain.writes import ThreadKept, Told
 from prsm_core.engine.agents.failover import Failover
+from prsm_core.engine.agents.holds import HeldBy, released
 from prsm_core.engine.agents.life import WAITING, AgentLife
 from prsm_core.engine.agents.opening import CompactionFailedError, ContextKeeper
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable, said
+from prsm_core.engine.providers.profiles import NOT_LOGGED_IN
 from prsm_core.engine.providers.residents import NO_ROOM, PATIENCE_SECONDS
 from prsm_core.engine.turns.context import Prompt
 from prsm_core.engine.turns.host import SessionHost
@@ -55,6 +57,8 @@ class AgentSession:
     __slots__ = (
         "_failover",
         "_has_place",
+        "_held_by",
+        "_held_times",
         "_host",
         "_is_external",
         "_keeper",
@@ -94,6 +98,8 @@ class AgentSession:
         self._keeper = ContextKeeper(record, parts.contexts, tools)
         self._said_before = ""  # in the turn that was too long for its model
         self._must_reopen = False  # the next turn needs a session with another login or model
+        self._held_by: HeldBy | None = None  # nothing begins before that is over
+        self._held_times = 0  # in a row
 
     @property
     def _between(self) -> BetweenTurns:
@@ -168,6 +174,8 @@ class AgentSession:
         await self._begun()
         prompt = await self._first_prompt()
         while prompt is not None and not (life.is_over or self.record.is_condemned):
+            if self._held_by is not None and not await self._outlast(self._held_by):
+                return
             carried = await self._carried()
             await life.take_slot()
             if (prompt := await self._remembering(prompt)) is None:
@@ -220,9 +228,35 @@ class AgentSession:
         if error.code == RESUME_FAILED and self.record.resume_token is not None:
             self._forget_thread(error)
         elif not await self._failover.replace_provider(error):
+            if error.code == NOT_LOGGED_IN and not self._leads_first_turn:
+                refused = AgentError(kind=ErrorKind.AUTH_FAILURE, message=error.message)
+                self._held_by = HeldBy(error=refused)
+                return True
             if (pause := self._failover.pause_to_open(error)) is None:
                 return False
             await self._pause(pause)
+        return True
+
+    @property
+    def _leads_first_turn(self) -> bool:
+        """Whether nothing of the run has begun yet that a failure would lose."""
+        return self.record.descriptor.parent_id is None and self.record.next_turn == 1
+
+    async def _outlast(self, by: HeldBy) -> bool:
+        """Wait, without a slot or a session, until a login or a limit is mended.
+
+        False: nobody waits for that here, and the agent has failed.
+        """
+        self._held_by = None
+        self.life.release_slot()
+        if self.record.resume_token and not await self._parts.opening.keeps_thread(self.record):
+            self._lose_thread()
+        if not await self._parts.holds.outlast(self.record, by, self._held_times):
+            await self._fail(by.error.message, by.error.kind.value)
+            return False
+        self._held_times += 1
+        self._failover.released()
+        await self.life.take_slot()
         return True
 
     async def _remembering(self, prompt: Prompt) -> Prompt | None:
@@ -237,6 +271,8 @@ class AgentSession:
             except CompactionFailedError as failed:
                 if await self._recover(failed.error) is None:
                     return None
+                if self._held_by is not None and not await self._outlast(self._held_by):
+                    return None
             else:
                 return replace(prompt, history=told)
 
@@ -245,6 +281,8 @@ class AgentSession:
         record, steps = self.record, self._parts.steps
         if self._left is None or record.state not in WAITING:
             await self.life.take_slot()
+        if record.state not in WAITING and record.waiting_on is not None:
+            steps.stage(record, released(record))  # what has held it may be mended
         if record.state is AgentState.PENDING:
             steps.stage(record, *steps.move(record, AgentState.STARTING, "slot taken"))
 
@@ -416,6 +454,7 @@ class AgentSession:
             return await self._after_error(result)
         self._failover.succeeded()
         self._keeper.succeeded()
+        self._held_times = 0
         return await self._next_prompt(result)
 
     async def _after_error(self, result: TurnResult) -> Prompt | None:
@@ -435,12 +474,16 @@ class AgentSession:
             tried = "; its conversation was compacted, and it was tried again" if too_long else ""
             await self._fail(f"{error.message}{tried}", error.kind.value)
             return None
-        if recovery.reopen:
+        if recovery.is_held:
+            seconds = recovery.delay_s
+            until = None if seconds is None else self._parts.clock.time() + seconds
+            self._held_by, self._must_reopen = HeldBy(error=error, until=until), True
+        elif recovery.reopen:
             self._lose_thread()  # another login or model cannot go on with the thread
             self._keeper.begin_anew()
             self._must_reopen = True
         else:
-            await self._pause(recovery.delay_s)
+            await self._pause(recovery.delay_s or 0.0)
         return Prompt(text=None)
 
     async def _pause(self, seconds: float) -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config.limits import StuckSettings
     from prsm_core.engine.agents.failover import FailoverParts
+    from prsm_core.engine.agents.holds import Holds
     from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.life import LifeParts
     from prsm_core.engine.agents.opening import Contexts, Opening
@@ -33,6 +34,7 @@ class SessionParts(Record, frozen=True, kw_only=True):
     life: LifeParts
     turns: TurnParts
     failover: FailoverParts
+    holds: Holds
     opening: Opening
     contexts: Contexts
     inbox: Inbox

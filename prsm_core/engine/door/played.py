@@ -65,6 +65,7 @@ class Played:
             "agent_labels_changed": self._relabelled,
             "agent_model_changed": self._model_changed,
             "agent_state_changed": self._changed,
+            "agent_held": self._held,
             "turn_started": self._turn_started,
             "turn_finished": self._turn_finished,
             "message_completed": self._message,
@@ -168,6 +169,10 @@ class Played:
         agent = self._agents.get(event.agent or "")
         if agent is not None:
             agent.descriptor = replace(agent.descriptor, **event.data)
+
+    def _held(self, event: Event) -> None:
+        if (agent := self._agents.get(event.agent or "")) is not None:
+            agent.waiting_on = event.data["waiting_on"]
 
     def _changed(self, event: Event) -> None:
         agent = self._agents.get(event.agent or "")

@@ -46,6 +46,13 @@ class AuthProfiles:
         now = self._clock.now()
         return any(until <= now for until in self._rests_until.values())
 
+    @property
+    def fresh_in(self) -> float | None:
+        """Seconds until a login does not rest any more; None where there are none."""
+        if not self._rests_until:
+            return None
+        return max(min(self._rests_until.values()) - self._clock.now(), 0.0)
+
     def retire(self, name: str | None, error: AgentError) -> bool:
         """Let a login rest after such an error; return whether another one can take over."""
         if name not in self._rests_until or error.kind not in EXHAUSTED:

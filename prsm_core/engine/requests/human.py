@@ -135,6 +135,11 @@ class HumanRequests:
         self._is_hint_told = False
         self._attended_at = -math.inf  # when somebody last said that they are there
 
+    @property
+    def has_person(self) -> bool:
+        """Whether a person may answer."""
+        return self._policy.interactive
+
     async def settle(self) -> None:
         """Have told what became of the rules that answers made: their run is about to end."""
         await self._rules.settle()

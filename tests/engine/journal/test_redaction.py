@@ -23,6 +23,7 @@ from prsm_core.domain.tools import McpServer
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind
 from prsm_core.domain.writes import (
     AgentEnded,
+    AgentHeld,
     AgentNoted,
     AgentRelabelled,
     AgentRestarted,
@@ -78,6 +79,7 @@ WRITES: dict[str, Write] = {
     "state": TEAM.change(PENDING, KILLED, reason=SAID),
     "restarted": AgentRestarted(prompt=SAID),
     "model": ModelSwitched(provider=SECRET, model=SECRET),
+    "held": AgentHeld(waiting_on="a login", reason=SAID),
     "thread": ThreadKept(thread=SECRET),
     "labels": AgentRelabelled(agent_id=TEAM.agent("w1"), labels={"a": SAID}),
     "notes": AgentNoted(
@@ -192,6 +194,7 @@ NO_TEXT = {
     "AgentDescriptor": "agent_id name session_id run_id role cwd tools grant mode parent_id"
     " state reasoning_effort continues",
     "AgentError": "kind",
+    "AgentHeld": "waiting_on",
     "AgentMessage": "id role",
     "AgentNoted": "agent_id",
     "AgentRelabelled": "agent_id",

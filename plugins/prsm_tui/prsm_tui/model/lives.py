@@ -46,6 +46,14 @@ def other_model(session: Session, event: Event) -> None:
         agent.next_model = ""
 
 
+def held(session: Session, event: Event) -> None:
+    """Take over what holds an agent: a login or a limit, or nothing any more."""
+    agent = session.agents.get(event.agent or "")
+    if agent is not None:
+        session.stirs += 1
+        agent.waiting_on, agent.retry_at = _exact(event.data.get("waiting_on")), None
+
+
 def changed(session: Session, event: Event) -> None:
     """Take over a state; at its end an agent says nothing more."""
     agent, data = session.agents.get(event.agent or ""), event.data

@@ -356,6 +356,7 @@ _TAKERS: Mapping[str, Callable[[Session, Event], None]] = {
     "run_finished": _run_finished,
     "agent_spawned": lives.spawned,
     "agent_state_changed": lives.changed,
+    "agent_held": lives.held,
     "agent_model_changed": lives.other_model,
     "turn_started": lives.turn_started,
     "turn_finished": lives.turn_finished,

@@ -179,8 +179,10 @@ class Tree(Lines):
             return f"{word} ({agent.evidence})" if agent.evidence else word
         if word == "needs you":
             return word
+        if agent.waiting_on:
+            return f"waits for {agent.waiting_on}"
         if agent.state.startswith("waiting"):
-            return f"waits for {agent.waiting_on}" if agent.waiting_on else word
+            return word
         if agent.retry_at is not None and agent.retry_at > self._now:
             return f"tries again in {format_duration(agent.retry_at - self._now)}"
         if agent.tools:

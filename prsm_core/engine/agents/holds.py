@@ -1,0 +1,224 @@
+"""Agents that a login or a limit holds: a person or time can mend that, so it is no failure.
+
+A held agent is RUNNING, waits for what holds it, and has neither a slot nor a session. What works
+beside it goes on. By `engine.limits` a person is asked, the agent waits, or the run ends: that is
+once nothing else can move, and the run can be resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from prsm_core.domain.agents import AgentState
+from prsm_core.domain.permissions import Question
+from prsm_core.domain.record import Record
+from prsm_core.domain.turns import ErrorKind
+from prsm_core.domain.writes import AgentHeld
+from prsm_core.engine.agents.life import WAITING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prsm_core.domain.ids import Ids
+    from prsm_core.domain.permissions import Answer
+    from prsm_core.domain.turns import AgentError
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.ports import Steps
+    from prsm_core.engine.requests.human import HumanRequests
+    from prsm_core.engine.state import AgentRecord, Roster
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.kit.background import Background
+    from prsm_core.messaging.deadlock import DeadlockDetector
+
+ASK, WAIT, END = "ask", "wait", "end"
+FIRST_SECONDS, MOST_SECONDS = 60.0, 900.0  # of a wait whose end the vendor does not tell
+LEAST_SECONDS = 1.0  # of any wait: a time that is told may have passed meanwhile
+
+TRY_AGAIN = "Try again now"
+WAIT_ON = "Wait and try again"
+END_RUN = "End the run; it can be resumed"
+_WHAT = {ErrorKind.AUTH_FAILURE: "a login", ErrorKind.RATE_LIMIT: "a usage limit"}
+_ANSWERS = {WAIT_ON: WAIT, END_RUN: END}
+_MEANWHILE = {
+    ASK: "a person is asked",
+    WAIT: "it waits",
+    END: "the run ends once nothing else works, and can be resumed",
+}
+
+
+class HeldBy(Record, frozen=True, gc=False, kw_only=True):
+    """What holds an agent: the error of its turn, and when it is over, in Unix seconds, if told."""
+
+    error: AgentError
+    until: float | None = None
+
+    @property
+    def on(self) -> str:
+        """What the agent waits for."""
+        what = _WHAT.get(self.error.kind, "a pause that its provider wants")
+        return what if self.until is None else f"{what} until {_local(self.until)}"
+
+    def seconds(self, now: float, tries: int) -> float:
+        """Return how long the agent waits before the next try, after so many in vain."""
+        if self.until is not None:
+            return max(self.until - now, LEAST_SECONDS)
+        doubled: float = FIRST_SECONDS * 2 ** min(tries, 10)
+        return min(doubled, MOST_SECONDS)
+
+
+def _local(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+class _Turn(Struct, eq=False):
+    """Who asks a person about one provider, how often that was answered, and how it was last."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answers: int = 0
+    way: str = ""
+
+
+class Holds:
+    """Owns which agents are held, and what ends that.
+
+    Args:
+        limits: `engine.limits`: ask, wait or end.
+        leads: Whether the engine leads the run. One that a client outside leads is not ended.
+    """
+
+    def __init__(
+        self,
+        limits: str,
+        roster: Roster,
+        steps: Steps,
+        requests: HumanRequests,
+        detector: DeadlockDetector,
+        *,
+        journal: Journal,
+        background: Background,
+        clock: Clock,
+        ids: Ids,
+        leads: bool,
+    ) -> None:
+        self._limits = limits
+        self._roster = roster
+        self._steps = steps
+        self._requests = requests
+        self._detector = detector
+        self._journal = journal
+        self._background = background
+        self._clock = clock
+        self._ids = ids
+        self._leads = leads
+        self._turns: dict[str, _Turn] = {}  # by provider
+        self._ending: dict[str, HeldBy] = {}  # agents that wait for the run's end
+        self.end_run: Callable[[str], None] = lambda _: None  # set by who owns the run
+        detector.on_look = self._look
+
+    async def outlast(self, record: AgentRecord, by: HeldBy, tries: int) -> bool:
+        """Hold an agent until its turn may be tried again; False: it has to fail.
+
+        `tries` is how often that was in vain. Does not return where the run ends.
+        """
+        way = END if self._limits == ASK and not self._requests.has_person else self._limits
+        if way == END and not self._leads:
+            return False
+        await self._tell(record, by, way)
+        if way == ASK:
+            way = await self._ask(record, by)
+        if way == WAIT:
+            await self._clock.sleep(by.seconds(self._clock.time(), tries))
+        elif way == END:
+            if not self._leads:
+                return False
+            await self._until_ended(record, by)
+        self._steps.stage(record, released(record))
+        return True
+
+    async def _tell(self, record: AgentRecord, by: HeldBy, way: str) -> None:
+        """Have the ledger know that an agent is held, by what, and what is done about it."""
+        provider = record.descriptor.provider
+        text = f"held by {by.on} ({provider}: {by.error.message}); {_MEANWHILE[way]}"
+        self._journal.note("notice", record.agent_id, level="warning", text=text)
+        is_waiting = record.state in WAITING
+        moved = self._steps.move(record, AgentState.RUNNING, "held") if is_waiting else ()
+        record.waiting_on = by.on
+        held = AgentHeld(waiting_on=by.on, reason=by.error.message, until=by.until)
+        await self._steps.write(record, *moved, held)
+
+    async def _ask(self, record: AgentRecord, by: HeldBy) -> str:
+        """Return what a person wants: to try again, to WAIT, or to END the run.
+
+        One answer is for all agents of a provider that are held. At the time that the vendor
+        tells it is tried again without one. Where nobody answers in time, the run ends.
+        """
+        turn = self._turns.setdefault(record.descriptor.provider, _Turn())
+        before = turn.answers
+        async with turn.lock:
+            if turn.answers == before:
+                answer = await self._answer(record, by)
+                turn.way = END if answer is None else _ANSWERS.get("".join(answer.choices), "")
+                turn.answers += 1
+            return turn.way
+
+    async def _answer(self, record: AgentRecord, by: HeldBy) -> Answer | None:
+        provider, request = record.descriptor.provider, self._ids.request()
+        cure = "Log in again, then try again." if _needs_login(by) else "Try again, or wait."
+        question = Question(
+            text=f"{provider} answers no more: {by.error.message}. It is held by {by.on}. {cure}",
+            options=(TRY_AGAIN, WAIT_ON, END_RUN),
+        )
+        timer = None
+        if by.until is not None:
+            work = self._answer_at(by.until, request)
+            timer = self._background.start(work, name="the end of a limit")
+        try:
+            answer, _ = await self._requests.question(record, request, question)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return answer
+
+    async def _answer_at(self, until: float, request: str) -> None:
+        await self._clock.sleep(max(until - self._clock.time(), LEAST_SECONDS))
+        self._requests.resolve(request, "question", {"choices": [], "text": None}, by="reset")
+
+    async def _until_ended(self, record: AgentRecord, by: HeldBy) -> None:
+        """Wait for the run's end, for which the agent is one reason until it is killed."""
+        self._ending[record.agent_id] = by
+        try:
+            self._look()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._ending.pop(record.agent_id, None)
+            self._look()
+
+    def _look(self) -> None:
+        """End the run if agents wait for its end, and nobody else can move."""
+        if not self._ending or any(map(self._moves, self._roster.records())):
+            return
+        held = [
+            f"{self._roster.get(agent).descriptor.name} is held by {by.on}: {by.error.message}"
+            for agent, by in self._ending.items()
+        ]
+        self.end_run("; ".join(held))
+
+    def _moves(self, record: AgentRecord) -> bool:
+        if record.has_ended or record.agent_id in self._ending:
+            return False
+        waits = self._detector.graph.waits_of(record.agent_id)
+        return all(wait.key.ready() for wait in waits)
+
+
+def released(record: AgentRecord) -> AgentHeld:
+    """Let nothing hold an agent any more; return what tells so."""
+    record.waiting_on = None
+    return AgentHeld(waiting_on=None)
+
+
+def _needs_login(by: HeldBy) -> bool:
+    return by.error.kind is ErrorKind.AUTH_FAILURE

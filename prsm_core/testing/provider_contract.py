@@ -227,7 +227,7 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
     async def test_a_call_that_ends_the_turn_ends_it_and_its_answer_is_kept(
         self, open_scene: OpenScene
     ) -> None:
-        """Nothing is called after `ends_turn`; a following turn's model has seen the answer."""
+        """Nothing is called or asked for after `ends_turn`; a following turn's model is told."""
         host = RecordingHost(task_complete=completes, note=answers("noted"))
         async with (
             open_scene(
@@ -240,9 +240,10 @@ class ProviderContract(MeteringContract, ResumeContract, ABC):
         ):
             events = await run_turn(session, "Finish.")
             assert [asked.name for asked in host.calls] == ["task_complete"]
+            assert len(scene.stage.model.requests) == 1, "the model was asked behind the end"
             if session.reusable:
                 await run_turn(session, "One thing more.")
-                assert scene.outputs("done") == ['{"ok":true}']
+                assert scene.was_told('{"ok":true}')
         assert end(events) == TurnEnded(StopReason.END_TURN)
 
     async def test_an_error_outcome_reaches_the_model(self, open_scene: OpenScene) -> None:

@@ -97,6 +97,11 @@ class Scene:
         """Return what the model's last request holds as outputs of the call with this id."""
         return [text for call_id, _, text in self.heard.outputs if is_call(call_id, call)]
 
+    def was_told(self, text: str) -> bool:
+        """Return whether the model's last request holds a text: as an output, or somewhere else."""
+        outputs = (output for _, _, output in self.heard.outputs)
+        return any(text in part for part in (*self.heard.system, *self.heard.user, *outputs))
+
     def times(self, prompt: str) -> int:
         """Return how often the model's last request holds a prompt."""
         return sum(text.count(prompt) for text in self.heard.user)

@@ -44,6 +44,14 @@ _COUNTS = {
     "reasoning_tokens": "reasoningOutputTokens",
     "total_tokens": "totalTokens",
 }
+_KEPT_COUNTS = {  # the same in the thread's file
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cached_input_tokens": "cached_input_tokens",
+    "cache_write_tokens": "cache_write_input_tokens",
+    "reasoning_tokens": "reasoning_output_tokens",
+    "total_tokens": "total_tokens",
+}
 
 
 class Translator:
@@ -214,7 +222,20 @@ class Translator:
     def _usage(self, params: Json) -> list[ProviderEvent]:
         """Report the growth of the thread's total; what a failed turn repeats is not growth."""
         told = as_object(params.get("tokenUsage"))
-        counts = _counts(told.get("total"))
+        counts, last = _counts(told.get("total")), _counts(told.get("last"))
+        window = token_count(told.get("modelContextWindow"))
+        return self._grown(counts, last.get("total_tokens"), window)
+
+    def uncounted(self, usage: Json) -> list[ProviderEvent]:
+        """Report the tokens of a response as the thread's file has them; Codex told none."""
+        counts = {name: token_count(usage.get(key)) for name, key in _KEPT_COUNTS.items()}
+        known = {name: count for name, count in counts.items() if count is not None}
+        total = {name: self._total.get(name, 0) + count for name, count in known.items()}
+        return self._grown(total, known.get("total_tokens"), None)
+
+    def _grown(
+        self, counts: Mapping[str, int], used: int | None, window: int | None
+    ) -> list[ProviderEvent]:
         growth = {name: value - self._total.get(name, 0) for name, value in counts.items()}
         self._total |= counts
         if not any(growth.values()) or min(growth.values()) < 0:
@@ -222,8 +243,8 @@ class Translator:
         report = UsageReported(
             TokenUsage(**growth),
             provenance=Provenance.REPORTED,
-            context_used=_counts(told.get("last")).get("total_tokens"),
-            context_window=token_count(told.get("modelContextWindow")),
+            context_used=used,
+            context_window=window,
         )
         return [report]
 

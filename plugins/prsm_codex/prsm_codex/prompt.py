@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from prsm_core import AssembledContext
 
-# Codex tells the model that "the user interrupted the previous turn on purpose".
-COMPLETED_NOTE = "Your task_complete was accepted; nothing was interrupted.\n\n"
+# The thread holds no answer of it, and says "the user interrupted the previous turn on purpose".
+COMPLETED_NOTE = "Your task_complete was accepted, and nothing was interrupted. Its answer: "
 _GO_ON = "Continue where the conversation stopped."
 
 

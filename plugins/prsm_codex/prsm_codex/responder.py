@@ -36,6 +36,8 @@ _NO_EXTRAS = "permissions beyond the command itself are not given"
 class Responder:
     """Answers tool calls, approvals and questions; `explain` puts a text into the turn.
 
+    `complete` ends a turn whose task_complete was accepted: that call is never answered.
+
     Where there is a tool hook, only what it was asked about, `allowed`, is approved.
     """
 
@@ -46,6 +48,7 @@ class Responder:
         translator: Translator,
         services: ProviderServices,
         explain: Callable[[str], Awaitable[object]],
+        complete: Callable[[CodexTurn, str], Awaitable[None]],
         *,
         features: Features,
         allowed: Container[str],
@@ -57,6 +60,7 @@ class Responder:
         self._translator = translator
         self._services = services
         self._explain = explain
+        self._complete = complete
         self._handlers: dict[str, Callable[[Json], Awaitable[Json]]] = {
             approvals.COMMAND: self._command,
             approvals.FILE_CHANGE: self._file_change,
@@ -100,6 +104,8 @@ class Responder:
         if outcome.ends_turn:
             turn.completing = call_id
             await turn.refuse_others(request, HAS_COMPLETED)
+            await self._complete(turn, outcome.text)
+            return
         urls = await read_urls(outcome.images)
         answer = approvals.tool_answer(outcome.text, success=not outcome.is_error, images=urls)
         await request.answer(answer)

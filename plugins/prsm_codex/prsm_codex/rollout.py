@@ -10,6 +10,7 @@ it before it writes another.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from os import SEEK_END
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core.kit import as_object
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 _CALLS = {  # what a call is, and what its output
@@ -121,22 +122,37 @@ def _is_cut_off(output: Any) -> bool:
 def find_item(file: Path, call_id: str, *, output: bool = False) -> Mapping[str, Any]:
     """Return a recent call, or its output, as a thread holds it; empty where it does not."""
     kinds = _OUTPUTS if output else _CALLS
+    for record in _recent(file, call_id.encode()):
+        item = as_object(record.get("payload"))
+        if item.get("type") in kinds and item.get("call_id") == call_id:
+            return item
+    return {}
+
+
+def find_usage(file: Path, call_id: str) -> Mapping[str, Any]:
+    """Return the tokens of the response with a recent call; empty where it has not ended."""
+    usage: Mapping[str, Any] = {}
+    for record in _recent(file, call_id.encode(), b'"token_usage_record"'):
+        item = as_object(record.get("payload"))
+        if record.get("type") == "token_usage_record":
+            usage = as_object(item.get("usage"))
+        elif item.get("type") in _CALLS and item.get("call_id") == call_id:
+            return usage
+    return {}
+
+
+def _recent(file: Path, *marks: bytes) -> Iterator[Mapping[str, Any]]:
+    """Yield the newest lines of a thread that have one of the marks, from the last one on."""
     try:
         with file.open("rb") as lines:
             lines.seek(max(0, lines.seek(0, SEEK_END) - _RECENT))
             recent = lines.read().splitlines()
     except OSError:
-        return {}
+        return
     for line in reversed(recent):
-        if call_id.encode() not in line:
-            continue
-        try:
-            item = as_object(as_object(json.loads(line)).get("payload"))
-        except (ValueError, RecursionError):
-            continue
-        if item.get("type") in kinds and item.get("call_id") == call_id:
-            return item
-    return {}
+        if any(mark in line for mark in marks):
+            with suppress(ValueError, RecursionError):
+                yield as_object(json.loads(line))
 
 
 def find(home: Path, thread_id: str) -> Path | None:

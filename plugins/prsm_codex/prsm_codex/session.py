@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from prsm_core import (
     PrsmError,
     StopReason,
     TurnEnded,
+    deadline,
 )
 from prsm_core.kit import SeenImages, TurnSession, as_object, read_urls
 
@@ -47,8 +49,10 @@ if TYPE_CHECKING:
 _THREAD_SECONDS = 120.0  # MCP servers start meanwhile
 _HUNG_SECONDS = 15.0  # to answer what it answers at once
 _CLEAN_SECONDS = 2.0
-_SIBLING_SECONDS = 0.05  # a call beside task_complete still runs: do not wait for it
-_USAGE_SECONDS = 2.0
+# For a response to end after the call that ends its turn: its tokens are told at its end.
+_RESPONSE_SECONDS = 2.0
+_UNSEEN_SECONDS = 0.5  # the same where a thread does not tell of that end
+_NOTE_SECONDS = 1.0  # within the two that a turn has to end in
 _ASKED_ITEMS = frozenset({"commandExecution", "fileChange", "imageView", "mcpToolCall"})
 _TOLD_ONCE = frozenset({"warning", "configWarning", "deprecationNotice"})
 
@@ -77,7 +81,7 @@ class CodexSession(TurnSession[CodexTurn]):
         self._images = SeenImages()
         self._kept = request.resume_token is not None  # the thread is known to be on disk
         self._last_word: str | None = None  # of the turn that goes on; None: it has not ended
-        self._completed_before = False  # the last turn was ended by task_complete
+        self._note: str | None = None  # of an accepted task_complete, until the thread holds it
         self._news: list[Notice] = []  # to be told with the next turn
         self._told: set[ProviderEvent] = set()
         self._is_distrusted = False  # Codex ran something without leave: that must not be repeated
@@ -98,6 +102,7 @@ class CodexSession(TurnSession[CodexTurn]):
             self._translator,
             services,
             self.steer,
+            self._complete,
             features=features,
             allowed=self._decider.allowed,
         )
@@ -183,7 +188,6 @@ class CodexSession(TurnSession[CodexTurn]):
         self._kept = True
         self._translator.raw = False
         last = _last_turn(result)
-        self._completed_before = _was_completed(last)
         if self._unsent and any(i.get("clientId") == self._unsent[1] for i in _items(last)):
             self._unsent = None
 
@@ -264,9 +268,8 @@ class CodexSession(TurnSession[CodexTurn]):
         """Return the text to send: a prompt that was lost in a crash comes first."""
         lost = self._unsent[0] if self._unsent else None
         text = turn_text(context)
-        if text is not None and self._completed_before:
-            text = COMPLETED_NOTE + text
-        parts = [part for part in (lost if lost != text else None, text) if part]
+        note, self._note = self._note, None
+        parts = [part for part in (note, lost if lost != text else None, text) if part]
         return "\n\n".join(parts) or None
 
     async def steer(self, text: str, images: Sequence[Image] = ()) -> bool:
@@ -302,25 +305,31 @@ class CodexSession(TurnSession[CodexTurn]):
     async def _finish(
         self, turn: CodexTurn, reason: StopReason, error: AgentError | None, *notices: Notice
     ) -> None:
-        self._completed_before = turn.completing is not None
         unseen = await self._unseen()
         ended = TurnEnded(reason, error)
         await turn.put([*notices, *unseen, *self._translator.finish(), ended])
 
     async def _unseen(self) -> list[ProviderEvent]:
         """Return what a resumed thread holds of calls that Codex has not told of."""
-        server, thread = self._server, self.resume_token
         asked, self._decider.asked = self._decider.asked, []
-        if self._translator.raw or not asked or server is None or thread is None:
-            return []
-        file = await asyncio.to_thread(rollout.find, server.home, thread)
         events: list[ProviderEvent] = []
-        if file is None:
+        if self._translator.raw or not asked or (file := await self._file()) is None:
             return events
         for call_id in asked:
             item = await asyncio.to_thread(rollout.find_item, file, call_id, output=True)
             events += self._translator.unseen(call_id, item.get("output")) if item else []
         return events
+
+    async def _last_usage(self, call_id: str) -> Mapping[str, Any]:
+        """Return the tokens of the response with this call as the thread's file has them."""
+        file = await self._file()
+        return {} if file is None else await asyncio.to_thread(rollout.find_usage, file, call_id)
+
+    async def _file(self) -> Path | None:
+        server, thread = self._server, self.resume_token
+        if server is None or thread is None:
+            return None
+        return await asyncio.to_thread(rollout.find, server.home, thread)
 
     async def _ask(
         self, method: str, *, timeout_s: float = _HUNG_SECONDS, vital: bool = True, **params: Any
@@ -342,8 +351,8 @@ class CodexSession(TurnSession[CodexTurn]):
             return
         turn = self.turn
         ours = turn is not None and turn.concerns(_turn_of(method, params))
-        if turn is not None and ours and turn.completing:
-            await self._watch_completion(turn, method, params)
+        if turn is not None and ours:
+            turn.hear(method, params)
         events = self._translator.feed(method, params)
         if turn is None or not ours:
             return
@@ -408,34 +417,43 @@ class CodexSession(TurnSession[CodexTurn]):
         if status == "failed" and not turn.completing:
             error = agent_error(ended.get("error") or {})
             await self._finish(turn, stop_reason(error), error)
+        elif status == "interrupted" and turn.completing:
+            # This runs in the reader, which has to go on to the answer.
+            self.services.start_soon(self._finish_completed, turn, name="codex completion")
         elif status == "interrupted":
             await self._finish(turn, self._stopped(turn), None)
         else:
             await self._finish(turn, StopReason.END_TURN, None)
 
-    async def _watch_completion(
-        self, turn: CodexTurn, method: str, params: Mapping[str, Any]
-    ) -> None:
-        """Interrupt once task_complete's output is in the thread and no request follows yet.
+    async def _complete(self, turn: CodexTurn, answer: str) -> None:
+        """End a turn whose task_complete was accepted.
 
-        Earlier the output is lost, a few milliseconds later the model is asked once more: so this
-        writes at once.
+        The call is interrupted and not answered. Behind the last answer Codex asks its model once
+        more, at once, and on a busy machine an interrupt came too late for half of the agents.
         """
-        if method == "item/completed" and params["item"].get("id") == turn.completing:
-            turn.completed = True
-            late = _SIBLING_SECONDS if self._translator.open_calls else _USAGE_SECONDS
-            turn.timer = self.services.start_soon(
-                self._stop_after, turn, late, name="codex completion"
-            )
-        elif self._server and not turn.stopping and _is_recorded(turn, method, params):
-            turn.stopping = True
-            wanted = {"threadId": self.resume_token, "turnId": turn.id}
-            await self._server.rpc.post("turn/interrupt", wanted)
-            self.services.start_soon(self.stop, turn, name="codex completion")
-
-    async def _stop_after(self, turn: CodexTurn, seconds: float) -> None:
-        await self.services.clock.sleep(seconds)
+        self._note, turn.is_counted = COMPLETED_NOTE + answer, False
+        seconds = _RESPONSE_SECONDS if self._translator.raw else _UNSEEN_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with deadline(self.services, seconds):
+                await turn.has_responded.wait()
         await self.stop(turn)
+
+    async def _finish_completed(self, turn: CodexTurn) -> None:
+        """Put into the thread what was answered, then end the turn.
+
+        A busy Codex cuts the turn off before it tells of the tokens of the last response.
+        """
+        if not turn.is_counted:
+            await turn.put(
+                self._translator.uncounted(await self._last_usage(turn.completing or ""))
+            )
+        note = {"type": "input_text", "text": self._note}
+        item = {"type": "message", "role": "developer", "content": [note]}
+        if await self._ask(
+            "thread/inject_items", timeout_s=_NOTE_SECONDS, vital=False, items=[item]
+        ):
+            self._note = None  # else the next prompt tells it
+        await self._finish(turn, StopReason.END_TURN, None)
 
     async def on_request(self, request: ServerRequest) -> None:
         """Answer a request of the thread."""
@@ -460,17 +478,6 @@ def _turn_of(method: str, params: Mapping[str, Any]) -> object:
     return None if method == "turn/started" else params.get("turnId")
 
 
-def _is_recorded(turn: CodexTurn, method: str, params: Mapping[str, Any]) -> bool:
-    """Whether this says that the output of the call that ends the turn is in the thread.
-
-    The raw item says so, some milliseconds later the usage; a resumed thread has no raw items.
-    """
-    if method == "thread/tokenUsage/updated":
-        return turn.completed
-    item = params["item"] if method == "rawResponseItem/completed" else {}
-    return item.get("call_id") == turn.completing and item.get("type") == "function_call_output"
-
-
 def _id_of(result: Mapping[str, Any], kind: str) -> str:
     named = result.get(kind)
     found = named.get("id") if isinstance(named, dict) else None
@@ -489,9 +496,3 @@ def _last_turn(resumed: Mapping[str, Any]) -> Mapping[str, Any]:
 def _items(turn: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     items = turn.get("items")
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-
-
-def _was_completed(turn: Mapping[str, Any]) -> bool:
-    """Whether the turn was interrupted because its task_complete had been answered."""
-    done = [item for item in _items(turn) if item.get("tool") == "task_complete"]
-    return turn.get("status") == "interrupted" and any(item.get("success") for item in done)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prsm_codex import approvals
-from prsm_core.kit import Turn
+from prsm_core.kit import Turn, as_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from prsm_codex.rpc import ServerRequest
-    from prsm_core import BackgroundTask
 
 
 class CodexTurn(Turn):
@@ -25,9 +24,10 @@ class CodexTurn(Turn):
         self._hooked: set[asyncio.Task[object]] = set()  # decide about calls of the vendor
         self.id: str | None = None
         self.known = asyncio.Event()  # the id is known, or nobody needs it any more
-        self.timer: BackgroundTask | None = None
-        self.completing: str | None = None  # the call that ends the turn, once it is answered
-        self.completed = False  # that call has an output in the thread
+        self.completing: str | None = None  # the call that ends the turn, once it is accepted
+        self.is_counted = False  # the tokens of the response with that call were told
+        # The response with the newest calls is complete; only raw events tell.
+        self.has_responded = asyncio.Event()
 
     def begin(self, turn_id: str) -> None:
         """Note the vendor's id."""
@@ -44,6 +44,17 @@ class CodexTurn(Turn):
     def takes(self, turn_id: object) -> bool:
         """Return whether a request of the vendor is still to be worked on."""
         return self.concerns(turn_id) and not (self.over.is_set() or self.completing)
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take note of whether the response with the newest call is complete, and counted."""
+        if method == "thread/tokenUsage/updated":
+            self.is_counted = True
+        elif method == "rawResponse/completed":
+            self.has_responded.set()
+        elif method == "rawResponseItem/completed":
+            kind = as_object(params.get("item")).get("type")
+            if str(kind).endswith("_call"):
+                self.has_responded.clear()
 
     def close(self) -> None:
         """Let go of whoever waits for a turn that nobody reads any more."""
@@ -88,8 +99,6 @@ class CodexTurn(Turn):
     def ended(self) -> None:
         """End whoever works for a turn that is over: the vendor does not say so."""
         self.cancel_decisions()
-        if self.timer is not None:
-            self.timer.cancel()
         for task in self._requests.values():
             if task is not None and task is not asyncio.current_task():
                 task.cancel()

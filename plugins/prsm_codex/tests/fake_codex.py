@@ -31,7 +31,7 @@ else:  # run alone, it has no package
     Thread, output_of = _KEPT["Thread"], _KEPT["output_of"]
 _ENV_KEY = re.compile(r'env_key = "([^"]*)"')
 _BASE_URL = re.compile(r'base_url = "http://([^:/]+):(\d+)([^"]*)"')
-_BEFORE_NEXT_REQUEST = 0.1  # seconds in which an interrupt still comes before it
+_CUT_OFF = "dynamic tool call was cancelled before receiving a response"
 _ZERO = {"input": 0, "output": 0, "cached": 0, "reasoning": 0}
 _INFO = {401: "httpConnectionFailed", 429: "responseTooManyFailedAttempts"}
 
@@ -143,7 +143,6 @@ class Turn:
                 if not calls and not self.steered:
                     break
                 self._work(calls)
-                self.interrupted.wait(_BEFORE_NEXT_REQUEST)
         except ModelFailedError as error:
             self.end("failed", {"message": str(error), "codexErrorInfo": error.info})
         except OSError as error:
@@ -195,7 +194,7 @@ class Turn:
             worker.join()
         for call in calls:
             call_id = call["call_id"]
-            output = outputs.get(call_id, "cancelled before receiving a response")
+            output = outputs.get(call_id, _CUT_OFF)
             item = output_of(call_id, output)
             self.thread.add(item)
             self.tell("rawResponseItem/completed", item=item)

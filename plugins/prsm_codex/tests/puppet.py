@@ -58,6 +58,7 @@ class Puppet:
             "turn/start": {"turn": {"id": TURN}},
             "turn/steer": {},
             "turn/interrupt": {},
+            "thread/inject_items": {},
             "hooks/list": HOOK_LIST,
             "config/batchWrite": {"status": "ok"},
             **answers,

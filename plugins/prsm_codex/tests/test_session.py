@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from prsm_core.domain.turns import (
     TextDelta,
     ToolCallFinished,
     ToolCallStarted,
+    UsageReported,
 )
 from prsm_core.errors import OrchestrationError, ProviderNotAvailableError
 from prsm_core.testing.doubles import (
@@ -170,22 +172,98 @@ async def test_after_task_complete_everything_else_is_refused(tmp_path):
         codex.ask(1, "item/tool/call", callId="c1", tool="waits", arguments={})
         codex.ask(2, "item/tool/call", callId="c2", tool="task_complete", arguments={})
         assert (await codex.answer(1))["result"]["success"] is False
-        assert (await codex.answer(2))["result"]["success"] is True
         codex.ask(3, "item/tool/call", callId="c3", tool="waits", arguments={})
         shell(codex, 4, "ls")
         assert (await codex.answer(3))["result"]["success"] is False
         assert (await codex.answer(4))["result"] == {"decision": "decline"}
-        answers = [m["id"] for m in codex.received if "method" not in m]
-        assert answers.index(1) < answers.index(2)
-        assert not any(m.get("method") == "turn/interrupt" for m in codex.received)
-        codex.tell("item/completed", item={"type": "dynamicToolCall", "id": "c2"})
-        codex.tell("thread/tokenUsage/updated", tokenUsage={"total": {"totalTokens": 5}})
         await codex.sent("turn/interrupt")
+        codex.tell("thread/tokenUsage/updated", tokenUsage={"total": {"totalTokens": 5}})
         codex.complete("interrupted")
         events = await turn
         forever.set()
     assert events[-1].stop_reason is StopReason.END_TURN
     assert [call.name for call in host.calls] == ["waits", "task_complete"]
+    assert [report.usage.total_tokens for report in only(UsageReported, events)] == [5]
+
+
+async def complete_task(codex, *, tells_raw):
+    """Ask for the call that ends the turn, in a response that goes on behind it."""
+    await codex.sent("turn/start")
+    if tells_raw:
+        made = {"type": "function_call", "call_id": "c1", "arguments": "{}"}
+        codex.tell("rawResponseItem/completed", item=made)
+    codex.ask(1, "item/tool/call", callId="c1", tool="task_complete", arguments={})
+
+
+async def test_task_complete_is_interrupted_and_never_answered(tmp_path):
+    """Codex asks its model again as soon as it has an answer, before an interrupt behind that."""
+    host = RecordingHost(task_complete=completes)
+    async with open_session(tmp_path, host) as (session, codex):
+        turn = start(session)
+        await complete_task(codex, tells_raw=True)
+        await until(lambda: bool(host.calls))
+        assert not any(m.get("method") == "turn/interrupt" for m in codex.received)
+        codex.tell("rawResponse/completed", responseId="r1")  # now its tokens are counted
+        await codex.sent("turn/interrupt")
+        codex.complete("interrupted")
+        events = await turn
+        assert not any(m.get("id") == 1 and "method" not in m for m in codex.received)
+        (item,) = (await codex.sent("thread/inject_items"))["params"]["items"]
+    assert events[-1].stop_reason is StopReason.END_TURN
+    text = item["content"][0]["text"]
+    assert text.startswith("Your task_complete was accepted")
+    assert text.endswith('{"ok":true}')
+
+
+@pytest.mark.parametrize("tells_raw", [True, False])
+async def test_a_response_that_does_not_end_is_not_waited_for(tmp_path, tells_raw):
+    host = RecordingHost(task_complete=completes)
+    async with open_session(tmp_path, host, clock=FakeClock()) as (session, codex):
+        turn = start(session)
+        await complete_task(codex, tells_raw=tells_raw)
+        await codex.sent("turn/interrupt")
+        codex.complete("interrupted")
+        assert (await turn)[-1].stop_reason is StopReason.END_TURN
+
+
+async def test_an_older_codex_is_told_of_the_end_by_the_next_prompt(tmp_path):
+    host = RecordingHost(task_complete=completes)
+    old: dict[str, Any] = {"thread/inject_items": RpcError("unknown method")}
+    async with open_session(tmp_path, host, clock=FakeClock(), **old) as (session, codex):
+        turn = start(session)
+        await complete_task(codex, tells_raw=True)
+        await codex.sent("turn/interrupt")
+        codex.complete("interrupted")
+        await turn
+        codex.received.clear()
+        turn = start(session)
+        sent = await codex.sent("turn/start")
+        codex.complete()
+        await turn
+    assert sent["params"]["input"][0]["text"].startswith("Your task_complete was accepted")
+
+
+async def test_tokens_that_a_busy_codex_did_not_tell_are_read_from_the_thread(tmp_path):
+    """It cuts an interrupted turn off, now and then before it has told them."""
+    host = RecordingHost(task_complete=completes)
+    used = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}
+    lines = (
+        {"type": "token_usage_record", "payload": {"usage": {"input_tokens": 7}}},
+        {"type": "response_item", "payload": {"type": "function_call", "call_id": "c1"}},
+        {"type": "token_usage_record", "payload": {"usage": used}},
+    )
+    async with open_session(tmp_path, host) as (session, codex):
+        server: Any = session._server
+        file = server.home / "sessions" / f"rollout-1-{THREAD}.jsonl"
+        file.parent.mkdir()
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        turn = start(session)
+        await complete_task(codex, tells_raw=True)
+        codex.tell("rawResponse/completed", responseId="r1")
+        await codex.sent("turn/interrupt")
+        codex.complete("interrupted")
+        events = await turn
+    assert [report.usage.total_tokens for report in only(UsageReported, events)] == [110]
 
 
 async def test_a_turn_whose_interrupt_is_not_confirmed_is_ended_anyway(tmp_path):
@@ -356,8 +434,6 @@ async def test_the_end_is_told_also_to_a_reader_that_is_far_behind(tmp_path):
         first = asyncio.ensure_future(stream.__anext__())
         await codex.sent("turn/start")
         codex.ask(2, "item/tool/call", callId="c2", tool="task_complete", arguments={})
-        await codex.answer(2)
-        codex.tell("item/completed", item={"type": "dynamicToolCall", "id": "c2"})
         for _ in range(1000):
             codex.tell("item/agentMessage/delta", itemId="m", delta="x")
         await first

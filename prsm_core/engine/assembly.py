@@ -47,6 +47,7 @@ from prsm_core.engine.making import (
 from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
+from prsm_core.engine.providers.team import TeamNews
 from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.planner import Planner
@@ -449,6 +450,11 @@ class Assembly:
             window=self.providers.context_window,
             abort=self.abort,
             steering=self._steering,
+            team_news=TeamNews(
+                self.planner.team_of,
+                lambda: self.enforcement.unseen,
+                self.enforcement.look_at_all,
+            ),
         )
 
     def _handlers(self) -> Mapping[str, Handler]:

@@ -62,7 +62,7 @@ class CurrentRun:
         abort: Heeds the signal of whoever started the run.
         sinks: Are opened with a run and closed behind its end.
         prepare: Makes ready what a run must not begin without.
-        leave_naming: Lets the session's name be: the run ends.
+        leave: Lets go of what was only begun beside the run: it ends.
         settle: Has done what belongs to a run, before its end is written.
         suspend: Leaves all agents as they are in the ledger, and stops their programs.
         parting: Says how long what ends is waited for, once the time limit is over.
@@ -80,7 +80,7 @@ class CurrentRun:
         abort: RunAbort,
         sinks: RunSinks,
         prepare: Callable[[], Awaitable[object]],
-        leave_naming: Callable[[], None],
+        leave: Callable[[], None],
         settle: Callable[[], Awaitable[None]],
         suspend: Callable[[], Awaitable[None]],
         parting: Parting,
@@ -94,7 +94,7 @@ class CurrentRun:
         self._abort = abort
         self._sinks = sinks
         self._prepare = prepare
-        self._leave_naming = leave_naming
+        self._leave = leave
         self._settle = settle
         self._suspend = suspend
         self._parting = parting
@@ -296,7 +296,7 @@ class CurrentRun:
         outcome = ends.outcome
         async with self._finishing:
             if not outcome.done():
-                self._leave_naming()
+                self._leave()
                 await self._look_last()
                 await self._sinks.settle()
                 redact = self._journal.redact

@@ -69,6 +69,7 @@ class OrchestrationEngine:
             enforcement=parts.enforcement,
             planner=parts.planner,
             workforce=parts.workforce,
+            journal=self.journal,
             saying=parts.saying,
             contexts=parts.context_parts,
             files=parts.files,
@@ -118,7 +119,7 @@ class OrchestrationEngine:
             abort=parts.abort,
             sinks=self._sinks,
             prepare=parts.sandbox.prepare,
-            leave_naming=self._starting.leave_naming,
+            leave=self._starting.leave,
             settle=parts.settle,
             suspend=self._suspend,
             parting=self.parting,
@@ -202,6 +203,7 @@ class OrchestrationEngine:
 
             master = await self._run.open(begin, said.text, abort_signal)
         self._starting.begin_naming(master, choice, self._run.write, is_first=known == 0)
+        self._starting.begin_checking(master)
         return await self._run.lead(master, on_start, timeout_s)
 
     async def resume(
@@ -276,6 +278,7 @@ class OrchestrationEngine:
                 again = partial(self.manager.restart_agent, master_agent_id, said.text)
                 begin = partial(again, besides=[*started, *laid])
                 await self._run.open(begin, said.text, abort_signal, goes_on=[master.descriptor])
+        self._starting.begin_checking(master)
         return await self._run.lead(master, on_start, timeout_s)
 
     async def interrupt_run(self) -> bool:

@@ -109,6 +109,7 @@ def make_workforce(
         lambda: enforcement.usable_now & providers.names,
         providers.summaries,
         enforcement.is_gone,
+        lambda: enforcement.unseen,
     )
 
 

@@ -11,9 +11,11 @@ from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.domain.writes import RunStarted, Told
 from prsm_core.engine.processes.table import process_identity
 from prsm_core.engine.providers.configured_names import (
+    ask_for,
+    judge_names,
     look_at_names,
     place_of_name,
-    told_at_start,
+    told_of_names,
 )
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import ANY_MODEL, DEFAULT_MODEL, UNKNOWN
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.assembly import EngineConfig
     from prsm_core.engine.files.keeper import FilesKeeper
     from prsm_core.engine.files.late import Trees
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.providers.configured_names import SetName
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
@@ -65,6 +69,7 @@ class Starting:
         enforcement: Enforcement,
         planner: Planner,
         workforce: Callable[[], Workforce],
+        journal: Journal,
         saying: Saying,
         contexts: Callable[[], ContextParts],
         files: FilesKeeper | None,
@@ -78,9 +83,12 @@ class Starting:
         self._enforcement = enforcement
         self._planner = planner
         self._workforce = workforce
+        self._journal = journal
         self._saying = saying
         self._contexts = contexts
         self._naming: tuple[Naming, asyncio.Task[None]] | None = None
+        self._doubtful: Sequence[SetName] = ()  # names that providers have to be asked about
+        self._checking: asyncio.Task[None] | None = None
         self._files = files
         self._trees = trees
         self._skills = skills
@@ -178,23 +186,18 @@ class Starting:
     async def survey(self, mode: PermissionMode, choice: ModelChoice) -> list[tuple[str, str]]:
         """Return level and text of what is to be told before a run's first turn.
 
-        It is what the providers do not enforce, and which names in the settings are none.
+        It is what the leading provider does not enforce, and which names in the settings are
+        none, as far as that is known without asking anybody.
         """
-        external, config = self._config.external, self._config
+        external = self._config.external
         master = choice.provider if external is None else external.name
-        shortfalls = await self._enforcement.survey(mode, choice, master)
-        found = await look_at_names(
-            self._listings,
-            choice.provider,
-            self._enforcement.usable_now,
-            config.clock,
-            self._background,
-        )
+        shortfalls = await self._enforcement.survey(mode, master, choice.provider)
+        wrong, self._doubtful = await look_at_names(self._listings, choice.provider)
         mended = await self.recovered()
         await self._skills.look()
         if self._stand_in:
             mended.append(("warning", self._stand_in))
-        return [*mended, *(("warning", text) for text in shortfalls), *told_at_start(found)]
+        return [*mended, *(("warning", text) for text in shortfalls), *told_of_names(wrong)]
 
     async def skills(self, state: SessionState) -> list[tuple[str, str]]:
         """Look which skills there are as a run is gone on with.
@@ -247,8 +250,26 @@ class Starting:
         task = self._background.start(naming.run(), name="naming the session")
         self._naming = naming, task
 
-    def leave_naming(self) -> None:
-        """Let the name be: the run ends, and does not wait."""
+    def begin_checking(self, master: AgentRecord) -> None:
+        """Have providers asked for the models that the settings name, and tell what is wrong."""
+        names, self._doubtful = self._doubtful, ()
+        if names:
+            work = self._check_names(names, master.agent_id)
+            self._checking = self._background.start(work, name="models of the settings")
+
+    async def _check_names(self, names: Sequence[SetName], agent_id: str) -> None:
+        listings = self._listings
+        sought = (listings.names.sought(name.text, name.base or "") for name in names)
+        providers = {place[0] for place in sought if place is not None}
+        usable = await self._enforcement.usable(providers & self._providers.names)
+        await ask_for(names, listings, only=usable)
+        for level, text in told_of_names(judge_names(names, listings)):
+            self._journal.note("notice", agent_id, level=level, text=text)
+
+    def leave(self) -> None:
+        """Let the session's name and those of models be: the run ends, and does not wait."""
+        if self._checking is not None:
+            self._checking.cancel()
         if self._naming is not None:
             naming, task = self._naming
             naming.leave()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from prsm_core.engine.providers.configured_names import SHOWN, WAIT_SECONDS
+from prsm_core.engine.providers.configured_names import SHOWN
 from prsm_core.interfaces.provider import ProviderStatus
+from prsm_core.testing.doubles import until
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import complete
 from tests.engine.test_team import Vendor, specs
@@ -13,16 +16,45 @@ from tests.engine.test_team import Vendor, specs
 CRITIC = {"system_prompt": "You judge.", "model": "codex/gpt-mimi"}
 
 
-async def started(opened, settings, *vendors, clock=None):
-    """Run a task to its end; return the notices told before the first turn: (level, text)."""
-    options = {} if clock is None else {"clock": clock}
-    async with opened(settings=settings, check=False, **options, **specs(*vendors)) as team:
-        await team.run(options={"provider": "script"}, master=complete)
-        kinds = [event["type"] for event in team.ledger.events()]
-        first = kinds.index("turn_started")
-        before = [event for event in team.ledger.events()[:first] if event["type"] == "notice"]
-        assert len(before) == kinds.count("notice"), "nothing is told later"
-        return [(event["level"], event["text"]) for event in before]
+async def told_meanwhile(opened, settings, *vendors, model=None):
+    """Return the notices of a run whose master goes on until providers have been asked."""
+
+    async def master(agent):
+        await until(lambda: team.engine._starting._checking)
+        await asyncio.wait({team.engine._starting._checking})
+        await agent.complete()
+
+    async with opened(settings=settings, check=False, **specs(*vendors)) as team:
+        await team.run(options={"provider": "script", "master_model": model}, master=master)
+        notices = team.ledger.events("notice")
+        assert {event["agent"] for event in notices} <= {team["master"].agent_id, "master"}
+        return [(event["level"], event["text"]) for event in notices]
+
+
+WRONG_MODEL = ("provider codex has no model 'gpt-mimi'", "codex/gpt-mini")
+FALLBACKS = {"defaults": {"fallbacks": ["codex", "codex/gpt-mimi"]}}
+
+
+@pytest.mark.requirement("E64")
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        (FALLBACKS, "defaults.fallbacks[1]"),
+        ({"defaults": {"peer_model": "codex/gpt-mimi"}}, "defaults.peer_model"),
+        ({"experts": {"critic": CRITIC}}, "experts.critic.model"),
+        ({"models": {"quick": {"provider": "codex", "model_id": "gpt-mimi"}}}, "models.quick"),
+        ({"defaults": {"master_model": "codex/gpt-mimi"}}, "defaults.master_model"),
+        ({"defaults": {"provider": "codex", "model": "gpt-mimi"}}, "defaults.model"),
+    ],
+)
+async def test_a_model_that_a_provider_does_not_have_is_told_once_it_has_listed_them(
+    opened, settings, key
+):
+    """Also the model of a run that names none, where this run names another one."""
+    [(level, text)] = await told_meanwhile(opened, settings, codex(), model="script/any")
+    assert level == "warning"
+    assert text.startswith(f"{key}: ")
+    assert all(words in text for words in WRONG_MODEL)
 
 
 @pytest.mark.requirement("E64")
@@ -30,34 +62,10 @@ async def started(opened, settings, *vendors, clock=None):
     ("settings", "key", "what", "nearest"),
     [
         (
-            {"defaults": {"fallbacks": ["codex", "codex/gpt-mimi"]}},
-            "defaults.fallbacks[1]",
-            "provider codex has no model 'gpt-mimi'",
-            "codex/gpt-mini",
-        ),
-        (
             {"defaults": {"peer_models": ["script", "codx"]}},
             "defaults.peer_models[1]",
             "there is no model 'codx'",
             "codex",
-        ),
-        (
-            {"defaults": {"peer_model": "codex/gpt-mimi"}},
-            "defaults.peer_model",
-            "provider codex has no model 'gpt-mimi'",
-            "codex/gpt-mini",
-        ),
-        (
-            {"experts": {"critic": CRITIC}},
-            "experts.critic.model",
-            "provider codex has no model 'gpt-mimi'",
-            "codex/gpt-mini",
-        ),
-        (
-            {"models": {"quick": {"provider": "codex", "model_id": "gpt-mimi"}}},
-            "models.quick",
-            "provider codex has no model 'gpt-mimi'",
-            "codex/gpt-mini",
         ),
         (
             {"models": {"quick": {"provider": "codx", "model_id": "gpt-mini"}}},
@@ -77,25 +85,13 @@ async def started(opened, settings, *vendors, clock=None):
             "provider 'scrip' is not installed",
             "did you mean script?",
         ),
-        (
-            {"defaults": {"master_model": "codex/gpt-mimi"}},
-            "defaults.master_model",
-            "provider codex has no model 'gpt-mimi'",
-            "codex/gpt-mini",
-        ),
-        (
-            {"defaults": {"provider": "codex", "model": "gpt-mimi"}},
-            "defaults.model",
-            "provider codex has no model 'gpt-mimi'",
-            "codex/gpt-mini",
-        ),
     ],
 )
-async def test_a_wrong_name_of_any_setting_is_told_before_the_first_turn(
+async def test_a_name_that_no_provider_need_be_asked_about_is_told_before_the_first_turn(
     opened, settings, key, what, nearest
 ):
-    """Also the model of a run that names none, where this run names another one."""
-    async with opened(settings=settings, check=False, **specs(codex())) as team:
+    vendor = codex()
+    async with opened(settings=settings, check=False, **specs(vendor)) as team:
         options = {"provider": "script", "master_model": "script/any"}
         await team.run(options=options, master=complete)
         kinds = [event["type"] for event in team.ledger.events()]
@@ -105,6 +101,7 @@ async def test_a_wrong_name_of_any_setting_is_told_before_the_first_turn(
     assert notice["text"].startswith(f"{key}: ")
     assert what in notice["text"]
     assert nearest in notice["text"]
+    assert (vendor.probed, vendor.listed) == (0, 0)
 
 
 def codex(**options):
@@ -122,7 +119,7 @@ async def test_of_right_names_nothing_is_told_and_each_provider_is_asked_once(op
         "model_registry": {"mine": {"provider": "codex"}},
     }
     vendor = codex()
-    assert await started(opened, settings, vendor) == []
+    assert await told_meanwhile(opened, settings, vendor) == []
     assert vendor.listed == 1
 
 
@@ -136,7 +133,7 @@ async def test_of_right_names_nothing_is_told_and_each_provider_is_asked_once(op
 )
 async def test_what_cannot_be_known_is_told_to_be_unknown(opened, vendor, why):
     settings = {"defaults": {"fallbacks": ["mute/anything"]}}
-    [(level, text)] = await started(opened, settings, vendor)
+    [(level, text)] = await told_meanwhile(opened, settings, vendor)
     assert level == "info"
     assert text.startswith(
         "defaults.fallbacks[0]: whether provider mute has a model 'anything' is not known: "
@@ -144,22 +141,20 @@ async def test_what_cannot_be_known_is_told_to_be_unknown(opened, vendor, why):
     assert why in text
 
 
-async def test_a_list_that_does_not_come_delays_no_run_for_long(opened):
-    class Slow(Vendor):
-        async def probe(self):
-            return ProviderStatus(available=True)
-
+@pytest.mark.requirement("U37")
+async def test_neither_a_look_nor_a_list_that_does_not_come_delays_a_run(opened):
     clock = FakeClock()
     settings = {"defaults": {"fallbacks": ["slow/big", "slow/small"]}}
-    [(level, text)] = await started(opened, settings, Slow("slow", hangs=True), clock=clock)
-    assert level == "info"
-    assert "it has not answered yet; and 1 more: `prsm doctor` tells them" in text
-    assert clock.now() == pytest.approx(WAIT_SECONDS, abs=1)
+    slow = Vendor("slow", hangs=True)
+    async with opened(settings=settings, check=False, clock=clock, **specs(slow)) as team:
+        await team.run(options={"provider": "script"}, master=complete)
+        assert team.ledger.events("notice") == []
+    assert clock.now() == pytest.approx(0, abs=0.1)
 
 
 async def test_of_many_wrong_names_some_are_told_and_how_the_others_are_seen(opened):
     chain = [f"codex/no-{number}" for number in range(SHOWN + 3)]
-    told = await started(opened, {"defaults": {"fallbacks": chain}}, codex())
+    told = await told_meanwhile(opened, {"defaults": {"fallbacks": chain}}, codex())
     assert len(told) == SHOWN + 1
     assert told[-1] == (
         "warning",

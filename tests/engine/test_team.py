@@ -20,6 +20,8 @@ from tests.engine.deaths import DIED, die, go_on
 from tests.engine.harness import ScriptedProvider, complete
 
 HEAD = "For spawn_child's model, usable now:"
+CHANGED = "The models that your children may have have changed."
+UNSEEN = "recommend_model tells those of other providers."
 THERE = ProviderStatus(available=True)
 
 
@@ -75,6 +77,27 @@ def told(team, name="master"):
     return [line.removeprefix("- ") for line in lines if line.startswith("- ")]
 
 
+def news(answer):
+    """Return the lines that an answer adds about the models."""
+    head, _, below = answer["notice"].partition(f"{HEAD}\n")
+    assert head == f"{CHANGED}\n"
+    return [line.removeprefix("- ") for line in below.splitlines()]
+
+
+@pytest.mark.requirement("E4", "U37")
+async def test_a_master_is_told_of_its_own_provider_and_no_other_one_is_looked_at(as_master):
+    codex = Vendor("codex")
+    team = await as_master(script_of_nothing, **beside(codex))
+    assert told(team) == ["script: scripted agents"]
+    assert UNSEEN in team["master"].descriptor.system_prompt.splitlines()
+    assert codex.probed == 0
+
+
+async def test_who_has_but_one_provider_is_told_of_no_others(as_master):
+    team = await as_master(script_of_nothing)
+    assert UNSEEN not in team["master"].descriptor.system_prompt
+
+
 @pytest.mark.requirement("E61")
 async def test_a_master_and_its_workers_are_told_what_is_usable_and_for_what(as_master):
     aliases = {
@@ -87,8 +110,13 @@ async def test_a_master_and_its_workers_are_told_what_is_usable_and_for_what(as_
     refuses = Vendor("claude", status=ProviderStatus(available=False, reason="not installed"))
     logged_out = Vendor("gemini", status=ProviderStatus(available=True, logged_in=False))
 
+    heard = []
+
     async def script(agent, team):
-        await agent.spawn(name="w1")
+        answer = await agent.call("spawn_child", prompt="begin", name="w0")
+        assert "notice" not in answer, "the others are looked at meanwhile"
+        heard.append(await agent.call("wait_for_message"))
+        heard.append(await agent.call("spawn_child", prompt="x", name="w1", worktree=False))
         await agent.spawn(name="r1", role="reviewer")
         await agent.collect(2)
 
@@ -103,7 +131,10 @@ async def test_a_master_and_its_workers_are_told_what_is_usable_and_for_what(as_
         "quick: small edits",
         "deep: codex/large frontier, coding",
     ]
-    assert told(team) == told(team, "w1") == expected
+    assert told(team) == expected[:1]
+    assert news(heard[0]) == expected
+    assert "notice" not in heard[1], "it is told once"
+    assert told(team, "w1") == expected
     assert HEAD not in team["r1"].descriptor.system_prompt
     assert codex.probed == 1
 
@@ -120,6 +151,7 @@ async def test_who_may_spawn_nobody_is_told_nothing(as_master):
 @pytest.mark.requirement("E63")
 async def test_only_what_an_agent_may_hand_down_is_told(as_master):
     async def script(agent, team):
+        await agent.call("recommend_model", task_description="x")
         models = ["codex", "claude/big", "script"]
         await agent.spawn(name="a", models=models)
         await agent.collect()
@@ -139,10 +171,12 @@ async def test_only_what_an_agent_may_hand_down_is_told(as_master):
 @pytest.mark.requirement("E63")
 async def test_where_there_are_peers_only_they_are_told(as_master):
     peers = {"defaults": {"peer_models": ["claude"]}}
-    team = await as_master(
-        script_of_nothing, settings=peers, **beside(Vendor("codex"), Vendor("claude"))
-    )
-    assert told(team) == ["script: scripted agents", "claude: what claude is for"]
+
+    async def script(agent, team):
+        answer = await agent.call("recommend_model", task_description="x")
+        assert news(answer) == ["script: scripted agents", "claude: what claude is for"]
+
+    await as_master(script, settings=peers, **beside(Vendor("codex"), Vendor("claude")))
 
 
 async def script_of_nothing(agent, team):
@@ -150,10 +184,13 @@ async def script_of_nothing(agent, team):
 
 
 async def test_a_program_that_hangs_delays_no_run_and_is_not_told(as_master):
-    clock = FakeClock()
     slow = Vendor("slow", hangs=True)
-    team = await as_master(script_of_nothing, clock=clock, **beside(slow, Vendor("codex")))
-    assert told(team) == ["script: scripted agents", "codex: what codex is for"]
+
+    async def script(agent, team):
+        answer = await agent.call("recommend_model", task_description="x")
+        assert [entry["model"] for entry in answer["usable"]] == ["script", "codex"]
+
+    await as_master(script, clock=FakeClock(), **beside(slow, Vendor("codex")))
     assert slow.probed == 1
 
 
@@ -166,6 +203,9 @@ def test_it_takes_at_most_400_bytes_and_says_how_the_rest_is_seen(members):
     assert len(text.encode()) <= TEAM_BYTES == 400
     shown = text.count("\n- ")
     assert bool(text) == bool(members)
+    more = describe_members(members, has_more=True)
+    assert len(more.encode()) <= TEAM_BYTES
+    assert (UNSEEN in more.splitlines()) <= (more.count("\n- ") == len(members))
     if shown < len(members):
         assert f"recommend_model lists {len(members) - shown} more." in text
     lines = text.splitlines()
@@ -180,11 +220,13 @@ async def test_what_does_not_fit_is_shown_by_recommend_model(as_master):
     async def script(agent, team):
         answer = await agent.call("recommend_model", task_description="x")
         assert [entry["model"] for entry in answer["usable"]] == names
+        await agent.spawn(name="w1")
+        await agent.collect()
 
     team = await as_master(script, settings={"models": aliases}, **beside(Vendor("codex")))
-    shown = told(team)
+    shown = told(team, "w1")
     assert [line.partition(":")[0] for line in shown] == names[: len(shown)]
-    prompt = team["master"].descriptor.system_prompt
+    prompt = team["w1"].descriptor.system_prompt
     assert f"recommend_model lists {len(names) - len(shown)} more." in prompt
 
 
@@ -385,28 +427,27 @@ async def test_a_fallback_that_its_provider_does_not_have_is_left_out(opened):
     assert any("fallback 'codex/god' is left out" in text for text in notices)
 
 
-CHANGED = "The models that your children may have have changed."
-
-
 @pytest.mark.requirement("E61")
 async def test_a_continuation_is_told_the_team_of_now(opened):
     """One provider was installed and another one left between the two runs."""
     codex, claude = Vendor("codex"), Vendor("claude", status=ProviderStatus(available=False))
-    texts = []
+    texts, answers = [], []
 
     async def master(agent):
         texts.append(agent.text)
+        answers.append(await agent.call("recommend_model", task_description="x"))
         await agent.complete()
 
     async with opened(**specs(codex, claude)) as team:
         await team.run("one", {"provider": "script"}, master=master)
-        assert told(team) == ["script: scripted agents", "codex: what codex is for"]
         await team.engine.run_continuation("two", team["master"].agent_id)
         claude.status, codex.status = THERE, ProviderStatus(available=False)
         await team.engine.run_continuation("three", team["master"].agent_id)
         await team.engine.run_continuation("four", team["master"].agent_id)
-    now = f"{CHANGED}\n{HEAD}\n- script: scripted agents\n- claude: what claude is for"
-    assert texts == ["one", "two", f"three\n\n{now}", "four"]
+    assert texts == ["one", "two", "three", "four"]
+    assert news(answers[0]) == ["script: scripted agents", "codex: what codex is for"]
+    assert news(answers[2]) == ["script: scripted agents", "claude: what claude is for"]
+    assert not any("notice" in answer for answer in (answers[1], answers[3]))
 
 
 def test_what_agents_are_told_is_made_anew_once_something_new_is_known():

@@ -117,7 +117,8 @@ class Control:
         if self._ended is not None:
             raise self._ended
         name = f"prsm-{next(self._numbers)}"
-        answer = self._asked[name] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._asked[name] = answer
         try:
             await self.send(name, request)
             return await answer

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from prsm_core.config.layers import dotted
 from prsm_core.domain.record import Record
 from prsm_core.errors import ModelNotAvailableError
-from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.config.document import KeyPath
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.model_names import ModelNames
-    from prsm_core.interfaces.clock import Clock
-    from prsm_core.kit.background import Background
 
-WAIT_SECONDS = 10.0  # how long a run waits for lists of models that its first one does not need
 DEFAULT_PROVIDER = ("defaults", "provider")
 _OF_A_RUN = (("defaults", "model"), ("defaults", "master_model"))
 SHOWN = 5  # lines about wrong names at the start of a run
@@ -168,25 +164,21 @@ def _judged(name: SetName, listings: Listings) -> NameFinding | None:
     return NameFinding(path=name.path, place=place, message=text)
 
 
-async def look_at_names(
-    listings: Listings,
-    base: str,
-    usable: Collection[str],
-    clock: Clock,
-    background: Background,
-) -> Sequence[NameFinding]:
-    """Return what a run is told of the names in its settings, after ten seconds at most.
+async def look_at_names(listings: Listings, base: str) -> tuple[list[NameFinding], list[SetName]]:
+    """Return what is wrong with the names in the settings, and those that providers must be asked.
 
-    Providers that are not `usable` are not asked; the others go on being asked in the background.
+    Nobody is asked for it: only what earlier runs have heard is read.
     """
     default = listings.names.settings.defaults.provider
     found = list(set_names(listings.names, base, default))
-    asking = background.start(ask_for(found, listings, only=usable), name="models of the settings")
-    await first_of(clock, WAIT_SECONDS, lambda: asyncio.wait({asking}))
-    return judge_names(found, listings)
+    await ask_for(found, listings, only=())
+    findings = judge_names(found, listings)
+    doubtful = {finding.path for finding in findings if not finding.is_wrong}
+    wrong = [finding for finding in findings if finding.is_wrong]
+    return wrong, [name for name in found if name.path in doubtful]
 
 
-def told_at_start(findings: Sequence[NameFinding]) -> Iterator[tuple[str, str]]:
+def told_of_names(findings: Sequence[NameFinding]) -> Iterator[tuple[str, str]]:
     """Yield level and text of what a run tells of the names in its settings."""
     wrong = [finding for finding in findings if finding.is_wrong]
     unknown = [finding for finding in findings if not finding.is_wrong]

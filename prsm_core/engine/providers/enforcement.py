@@ -19,11 +19,9 @@ from prsm_core.engine.providers.levels import (
     needed_level,
     reaches,
 )
-from prsm_core.engine.providers.model_choice import resolve_model
-from prsm_core.engine.providers.model_names import ModelNames
 from prsm_core.engine.spending.metering import describe_metering
 from prsm_core.engine.turns.model_parameters import describe_ignored
-from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError, PrsmError
+from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.kit.clocks import first_of
 
 if TYPE_CHECKING:
@@ -31,36 +29,12 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.providers.model_choice import ModelChoice
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.scopes import Part
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderStatus
     from prsm_core.kit.background import Background
-
-LOOK_SECONDS = 1.0  # how long a run waits to know which providers its agents may use
-
-
-def providers_of_run(choice: ModelChoice, names: ModelNames) -> set[str]:
-    """Return the providers that the settings let a run use; `choice` is what agents inherit.
-
-    A model may name any other one, where no peers are configured: nobody knows before it does.
-    """
-    settings, defaults = names.settings, names.settings.defaults
-    texts = {
-        *(expert.model for expert in settings.experts.values()),
-        *defaults.peers,
-        *defaults.fallbacks,
-        *(() if defaults.peers else settings.models),
-    }
-    found = {choice.provider}
-    for text in texts:
-        try:
-            found.add(resolve_model(text, choice, names).provider)
-        except ModelNotAvailableError:
-            continue  # nobody can use it
-    return found
 
 
 class Enforcement:
@@ -92,39 +66,31 @@ class Enforcement:
         self._told: set[str] = set()
         self._metered: set[str] = set()  # of which it was told how far they may pass the budgets
         self._told_parts: set[tuple[str, str]] = set()  # whose budget, and which provider
-        self._usable: frozenset[str] | None = None  # None: somebody was looked at since
+        self._stale: set[str] = set()  # those of them that an earlier run has looked at
+        # Made when they are asked for, and anew once somebody was looked at.
+        self._usable: frozenset[str] | None = None
+        self._unseen: frozenset[str] | None = None
         self.refused: dict[str, str] = {}  # providers below permissions.require, and why
 
-    async def survey(self, mode: PermissionMode, choice: ModelChoice, master: str) -> list[str]:
+    async def survey(self, mode: PermissionMode, *leading: str) -> list[str]:
         """Return what is to be told before a run's first turn, one line for all shortfalls.
 
-        Args:
-            mode: The run's.
-            choice: The model that agents inherit.
-            master: The provider of the master.
+        It is about the `leading` providers, the master's and the one that its children inherit.
+        They have been looked at; of any other one `admit` tells, before its first agent.
         """
         self._mode = mode
         self._told.clear()
         self._metered.clear()
         self._told_parts.clear()
         self._told_checks.clear()
-        self._known.clear()  # since an earlier run of the session somebody may have logged in
-        self.refused.clear()
-        self._usable = None
-        installed = self._providers.names
-        names = ModelNames(settings=self._settings, providers=installed)
-        used = {master, *providers_of_run(choice, names)}
-        is_strict = self._permissions.require is not None
-        await self._learn({master, *installed} if is_strict else {master})
-        others = self._looking({*used, *self._providers.offered} & installed)
-        if others:
-            await first_of(self._clock, LOOK_SECONDS, lambda: asyncio.wait(others))
-        known = sorted(used & self._known.keys())
-        short = [name for name in known if self._shortfall(name)]
-        odd = [line for name in known for line in self._odd(name)]
-        odd += await self._boxes()
-        late = sorted((used & installed) - self._known.keys())
-        return [*self._summary(short), *odd, *self._metering(late)]
+        # Since an earlier run of the session somebody may have logged in.
+        self._stale = set(self._known)
+        self._seen_anew()
+        await self._learn({*leading, *self._providers.statuses})
+        names = sorted(set(leading))
+        short = [name for name in names if self._shortfall(name)]
+        odd = [line for name in names for line in self._odd(name)]
+        return [*self._summary(short), *odd, *await self._boxes()]
 
     async def admit(self, name: str, agent_id: str, labels: Collection[str] = frozenset()) -> None:
         """Tell of a provider that is new to the run, before a session of an agent is opened.
@@ -187,6 +153,18 @@ class Enforcement:
         return self._usable
 
     @property
+    def unseen(self) -> frozenset[str]:
+        """The providers of which this run does not know yet whether they can start agents."""
+        if self._unseen is None:  # every answer to a call asks
+            seen = self._known.keys() - self._stale
+            self._unseen = (self._providers.offered & self._providers.names) - seen
+        return self._unseen
+
+    def look_at_all(self) -> None:
+        """Begin to look at all providers; nobody waits."""
+        self._looking(self.unseen)
+
+    @property
     def beyond_regions(self) -> dict[str, str]:
         """The providers that can start agents which may write beside a region unasked, and why."""
         found = {
@@ -207,11 +185,8 @@ class Enforcement:
         return [name for name in wanted if name not in self.refused and self._is_there(name)]
 
     async def look_around(self, seconds: float) -> None:
-        """Return once it is known which providers can start agents, after `seconds` at the latest.
-
-        A run that is begun has looked at them; one that is gone on with has not.
-        """
-        looks = self._looking(self._providers.offered & self._providers.names)
+        """Return once it is known which providers can start agents, or after `seconds`."""
+        looks = self._looking(self.unseen)
         if looks:
             await first_of(self._clock, seconds, lambda: asyncio.wait(looks))
 
@@ -234,7 +209,7 @@ class Enforcement:
 
         They go on when nobody waits for them any more.
         """
-        new = sorted(set(names) - self._known.keys())
+        new = sorted(set(names) - (self._known.keys() - self._stale))
         for name in new:
             if name not in self._looks or self._looks[name].done():
                 self._looks[name] = self._background.start(
@@ -245,14 +220,19 @@ class Enforcement:
     async def _look(self, name: str) -> None:
         status = await self._probe(name)
         self._known[name] = status
-        self._usable = None
+        self._stale.discard(name)
+        self.refused.pop(name, None)
+        self._seen_anew()
         if status is None or self._providers.is_external(name):
             return  # the one has errors of its own, the other is not started here
         try:
             check_level(name, self._permissions, self._providers.capabilities(name), status)
         except ProviderNotAvailableError as error:
             self.refused[name] = error.message
-            self._usable = None
+            self._seen_anew()
+
+    def _seen_anew(self) -> None:
+        self._usable = self._unseen = None
 
     async def _probe(self, name: str) -> ProviderStatus | None:
         try:
@@ -269,7 +249,8 @@ class Enforcement:
         """Return what of the settings a provider ignores; it is told of from now on."""
         self._told.add(name)
         if not self._is_available(name):
-            return []
+            # That needs no probe: it is told also of one that is slow to answer.
+            return self._metering([name])
         ignored = describe_ignored(name, self._settings, self._providers.capabilities(name))
         return [*([ignored] if ignored else []), *self._unboxed(name), *self._metering([name])]
 
@@ -290,10 +271,7 @@ class Enforcement:
         ]
 
     def _metering(self, names: Iterable[str]) -> list[str]:
-        """Return, once in a run, how far providers may pass its budgets.
-
-        That needs no probe: it is said before the run also of one that is slow to answer.
-        """
+        """Return, once in a run, how far providers may pass its budgets."""
         new = [name for name in names if name not in self._metered]
         self._metered.update(new)
         lines = (

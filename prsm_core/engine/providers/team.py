@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,16 @@ from prsm_core.domain.record import Record
 from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model, resolve_peers
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL
 from prsm_core.errors import ModelNotAvailableError
+from prsm_core.kit.outcomes import with_notice
 from prsm_core.kit.quotation import quote_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator
 
     from prsm_core.domain.agents import AgentDescriptor
+    from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.providers.model_names import Listing, ModelNames
+    from prsm_core.engine.state import AgentRecord
 
     _Whose = tuple[ModelChoice, frozenset[str] | None]
 
@@ -27,9 +31,11 @@ TEAM_BYTES = 400  # of a prompt, as UTF-8
 _HEAD = "For spawn_child's model, usable now:"
 _REST = "recommend_model lists {count} more."
 _RESTS = re.compile(re.escape(_REST).replace(re.escape("{count}"), r"\d+"))
+_UNSEEN = "recommend_model tells those of other providers."
 _CHANGED = "The models that your children may have have changed."
 _PLAIN = re.compile(r"[\w./:@+-]+", re.ASCII)
 _WHAT_BYTES = 60  # of what one of them is for
+_MAKING = frozenset({"spawn_child", "spawn_children_parallel", "consult_expert"})
 
 
 class Member(Record, frozen=True, kw_only=True):
@@ -51,12 +57,14 @@ class Workforce(Record, frozen=True, kw_only=True):
         usable: The providers that agents can be started on, as far as is known.
         summaries: What each provider is, by name.
         is_gone: Whether a provider was looked at and cannot start agents, as it is now.
+        unseen: The providers that nobody has looked at yet.
     """
 
     names: ModelNames
     usable: Collection[str] = ()
     summaries: Mapping[str, str]
     is_gone: Callable[[str], bool] = lambda _: False
+    unseen: Collection[str] = ()
     _told: dict[_Whose, str] = field(default_factory=dict)  # what agents were told by now
 
     def members(self, own: ModelChoice, granted: Collection[str] | None) -> list[Member]:
@@ -132,7 +140,10 @@ class Workforce(Record, frozen=True, kw_only=True):
         """
         whose = own, None if granted is None else frozenset(granted)
         if whose not in self._told:
-            self._told[whose] = describe_members(self.members(own, granted))
+            members, allowed = self.members(own, granted), self.allowed(own, granted)
+            more = self.unseen if allowed is None else {of.partition("/")[0] for of in allowed}
+            has_more = bool(members) and not set(self.unseen).isdisjoint(more)
+            self._told[whose] = describe_members(members, has_more=has_more)
         return self._told[whose]
 
 
@@ -145,8 +156,10 @@ class WorkforceNow:
         usable: Callable[[], Collection[str]],
         summaries: Mapping[str, str],
         is_gone: Callable[[str], bool] = lambda _: False,
+        unseen: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._names = names
+        self._unseen = unseen
         self._is_gone = is_gone
         self._usable = usable
         self._summaries = summaries
@@ -155,14 +168,16 @@ class WorkforceNow:
 
     def __call__(self) -> Workforce:
         """Return it."""
-        usable, listed = self._usable(), self._names.listed
+        usable, unseen, listed = self._usable(), self._unseen(), self._names.listed
         newest = self._newest
-        if newest is None or newest.usable != usable or not _is_same(self._listed, listed):
+        is_same = newest is not None and (newest.usable, newest.unseen) == (usable, unseen)
+        if newest is None or not is_same or not _is_same(self._listed, listed):
             newest = Workforce(
                 names=self._names,
                 usable=usable,
                 summaries=self._summaries,
                 is_gone=self._is_gone,
+                unseen=unseen,
             )
             self._newest, self._listed = newest, dict(listed)
         return newest
@@ -175,7 +190,7 @@ def _is_same(kept: Mapping[str, Listing], now: Mapping[str, Listing]) -> bool:
 
 def news_of_team(told: str, team: str) -> str:
     """Return what an agent that was told of a team before is told of the one that it has now."""
-    if set(team.splitlines()) == set(told.splitlines()):
+    if set(team.splitlines()) - {_UNSEEN} == set(told.splitlines()) - {_UNSEEN}:
         return ""
     return f"{_CHANGED}\n{team}" if team else f"{_CHANGED} Leave spawn_child's model out."
 
@@ -184,17 +199,23 @@ def told_of_team(system_prompt: str) -> str:
     """Return the lines of a system prompt that told its agent of a team; blank where none did."""
     _, head, below = system_prompt.partition(f"{_HEAD}\n")
     of_it = takewhile(
-        lambda line: line.startswith("- ") or _RESTS.fullmatch(line), below.split("\n")
+        lambda line: line.startswith("- ") or line == _UNSEEN or _RESTS.fullmatch(line),
+        below.split("\n"),
     )
     return "\n".join((_HEAD, *of_it)) if head else ""
 
 
-def describe_members(members: list[Member]) -> str:
-    """Return the lines of as many members as fit, and how to see the others."""
+def describe_members(members: list[Member], *, has_more: bool = False) -> str:
+    """Return the lines of as many members as fit, and how to see the others.
+
+    With `has_more` some may be there that nobody has looked for.
+    """
     lines = [_line(member) for member in members]
     for count in range(len(lines), 0, -1):
-        rest = len(lines) - count
-        shown = [_HEAD, *lines[:count], *([_REST.format(count=rest)] if rest else [])]
+        rest = [_UNSEEN] if has_more else []
+        if count < len(lines):
+            rest = [_REST.format(count=len(lines) - count)]
+        shown = [_HEAD, *lines[:count], *rest]
         text = "\n".join(shown)
         if len(text.encode()) <= TEAM_BYTES:
             return text
@@ -205,3 +226,39 @@ def _line(member: Member) -> str:
     what = " ".join(member.what.split()).encode()[:_WHAT_BYTES].decode(errors="ignore")
     name = member.name if _PLAIN.fullmatch(member.name) else quote_word(member.name)
     return f"- {name}: {quote_word(what)[1:-1].rstrip()}" if what else f"- {name}"
+
+
+class TeamNews:
+    """Tells agents at work, in the answer to a call, what their run has learned of its team.
+
+    Their prompts are made before anybody but the leading provider was looked at, and stay as they
+    are: to change one begins a new session. Who begins to make children has the others looked at.
+    """
+
+    def __init__(
+        self,
+        team_of: Callable[[AgentDescriptor], str],
+        unseen: Callable[[], Collection[str]],
+        look: Callable[[], None],
+    ) -> None:
+        self._team_of = team_of
+        self._unseen = unseen
+        self._look = look
+
+    def add(self, record: AgentRecord, tool: str, outcome: ToolOutcome) -> ToolOutcome:
+        """Return the answer to an agent's call of a tool, with the news if there are any."""
+        if self._unseen():
+            if tool in _MAKING:
+                self._look()
+            return outcome
+        team = self._team_of(record.descriptor)
+        if team == record.team or not isinstance(outcome.data, Mapping):
+            return outcome
+        told = record.team
+        if told is None:
+            told = told_of_team(record.descriptor.system_prompt)
+        record.team, news = team, news_of_team(told, team)
+        if not news:
+            return outcome
+        notice = "\n".join(filter(None, (outcome.data.get("notice"), news)))
+        return with_notice(outcome, notice)

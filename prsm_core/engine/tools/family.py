@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
 
+LOOK_SECONDS = 8.0  # how long an agent waits to know which providers can start its child
 CHILD = "child"  # the effect of a call that makes or takes one
 _FROM_CHILD = frozenset({MessageType.TASK_RESULT, MessageType.QUESTION})
 
@@ -174,11 +175,13 @@ class Family(Record, frozen=True, kw_only=True):
         names, wanted = self.listings.names, [text for text in texts if text is not None]
         if not wanted:  # nearly always
             return
+        await self._learn_refused()
         own = inherited_model(agent, names)
         meant = (names.meant(text, own.provider) for text in wanted)
         said = {place[0] for place in meant if place is not None} - {own.provider}
-        if said:
-            await self.enforcement.usable(said.intersection(names.providers))
+        usable = await self.enforcement.usable(said.intersection(names.providers)) if said else ()
+        if said - set(usable):
+            await self.enforcement.look_around(LOOK_SECONDS)
         await self.listings.check(wanted, own.provider)
 
     async def _learn_models(self, call: Call, children: Sequence[Mapping[str, Any]]) -> None:
@@ -188,7 +191,14 @@ class Family(Record, frozen=True, kw_only=True):
             texts.update((child.get("model"), *child.get("models", ())))
             if (profile := profiles.get(child.get("profile", ""))) is not None:
                 texts.add(profile.model)
+        if any(child.get("complexity") for child in children):
+            await self._learn_refused()
         await self.learn_models(call.record.descriptor, texts)
+
+    async def _learn_refused(self) -> None:
+        """Look which providers enforce less than is required, before a model is chosen."""
+        if self.settings.permissions.require is not None:
+            await self.enforcement.look_around(LOOK_SECONDS)
 
     def _request(self, call: Call, arguments: Mapping[str, Any]) -> SpawnRequest:
         tools, region = arguments.get("tools"), arguments.get("region")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.outcome import RunAbort
     from prsm_core.engine.ports import Life, Steered, Steps
+    from prsm_core.engine.providers.team import TeamNews
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
@@ -84,6 +85,7 @@ class TurnParts(Record, frozen=True, kw_only=True):
     window: Callable[[str, str], int | None]  # of a model, in tokens, by provider and name
     abort: RunAbort
     steering: Steered
+    team_news: TeamNews
 
 
 class TurnSubject(Record, frozen=True, kw_only=True):

@@ -430,7 +430,8 @@ class TurnRun(RestingTurn):
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""
-        return self._stuck.answered(call, outcome)
+        outcome = self._stuck.answered(call, outcome)
+        return self._parts.team_news.add(self._record, call.name, outcome)
 
     @property
     def is_held(self) -> bool:

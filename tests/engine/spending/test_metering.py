@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from prsm_core.domain.budgets import Budget
 from prsm_core.engine.spending.metering import describe_metering
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.testing.fake_clock import FakeClock
-from tests.engine.harness import ScriptedProvider
+from tests.engine.harness import ScriptedProvider, complete
 
 pytestmark = pytest.mark.requirement("U14")
 
@@ -117,28 +115,30 @@ async def test_another_vendor_within_a_subtree_is_said_before_its_first_turn(ope
     assert place < kinds.index(("turn_started", "a1"))
 
 
-class Slow(ScriptedProvider):
-    """A provider whose program takes its time to say whether it is there."""
+class Mute(ScriptedProvider):
+    """A provider whose program does not say whether it is there."""
 
     async def probe(self):
-        await asyncio.Event().wait()
+        raise OSError("no answer")
 
 
-async def test_a_runs_budget_that_may_be_passed_is_said_before_the_run_however_slow_a_probe(opened):
+async def test_a_runs_budget_that_may_be_passed_is_said_before_the_agent_whatever_the_probe_says(
+    opened,
+):
     async def master(agent):
+        await agent.spawn(name="w1", model="late/x")
+        await agent.collect()
         await agent.complete()
 
-    late = replace(Slow(**capable("turn")).spec(), name="late")
-    settings = {
-        "defaults": {"provider": "script", "peer_models": ["late/x"]},
-        "budgets": {"tokens": 5000},
-    }
-    clock = FakeClock()
-    async with opened(others=[late], settings=settings, clock=clock, **capable("step")) as team:
+    mute = Mute(**capable("turn"))
+    mute.behaviours["w1"] = complete
+    settings = {"defaults": {"provider": "script"}, "budgets": {"tokens": 5000}}
+    late = replace(mute.spec(), name="late")
+    async with opened(others=[late], settings=settings, **capable("step")) as team:
         assert (await team.run(master=master)).status == "completed"
     kinds, [(place, text)] = told(team)
     assert text.startswith("provider late tells its tokens only when a turn ends")
-    assert place < kinds.index(("turn_started", "master"))
+    assert place < kinds.index(("turn_started", "w1"))
 
 
 @pytest.mark.parametrize("tokens", ["step", "turn", "none"])

@@ -62,10 +62,11 @@ async def delay_ms(children: int) -> float:
             prompts = [{"prompt": "wait"}] * children
             yield "spawn_children_parallel", {"children": prompts}
             waits = children  # each knot costs one of them its life
-        for _ in range(waits):
+        while waits > 0:
             if not told:
                 began.append(time.perf_counter())
-            yield "wait_for_message", {}
+            answer = yield "wait_for_message", {}
+            waits -= 1 + len(answer.get("others", ()))
         yield DONE
 
     def note(events: tuple[Event, ...]) -> None:

@@ -128,12 +128,13 @@ class Flood:
     def _read(self) -> Calls:
         """Wait for a child while the messages come, then read them."""
         yield "spawn_child", {"prompt": "sit", "name": "sitter", "wait": True}
-        for _ in range(self._count):
-            message = yield WAIT
-            self._heard.append(message["text"])
+        while len(self._heard) < self._count:
+            answer = yield WAIT
+            self._heard += [one["text"] for one in (answer, *answer.get("others", ()))]
 
     def _calls_of_worker(self) -> Calls:
-        while (yield WAIT)["text"] == _GO:
+        for _ in range(self._rounds):
+            yield WAIT
             begin = time.process_time()
             for _ in range(CALLS):
                 yield "get_children_status", {}

@@ -117,12 +117,12 @@ def lanes() -> dict[str, Any]:
     """Return what the planner, the master and the five agents play; they ask for nothing."""
     rows = [{"name": name, "description": "make it", "region": name} for name in NAMES]
     children = [{"prompt": f"[[lane:{name}]] make it", "region": [name]} for name in NAMES]
-    wait = {"call": {"tool": "wait_for_message", "arguments": {}}}
+    wait = {"call": {"tool": "wait_for_message", "arguments": {"all": True}}}
     spawn = {"call": {"tool": "spawn_children_parallel", "arguments": {"children": children}}}
     return {
         "planner": {"marker": "Split a task into subtasks", "steps": [_done(json.dumps(rows))]},
         "idle": {"marker": "end it", "steps": [_done("nothing")]},
-        "master": {"marker": "lead them", "steps": [spawn, *[wait] * len(NAMES), _done("all")]},
+        "master": {"marker": "lead them", "steps": [spawn, wait, _done("all")]},
         **{f"of-{name}": {"marker": f"/{name}/**", "steps": [_done("made")]} for name in NAMES},
         **{name: {"steps": [_done("made")]} for name in NAMES},
     }

@@ -10,7 +10,7 @@ from benchmarks.autogen import beside_autogen
 from benchmarks.commits import commits
 from benchmarks.harness import compared
 from benchmarks.reference import ReferenceEngine, reference_cost
-from benchmarks.team import DONE, run_cost
+from benchmarks.team import DONE, collect, run_cost
 
 if TYPE_CHECKING:
     from benchmarks.harness import Absent, Finding, Plan
@@ -67,8 +67,7 @@ def one_by_one(count: int) -> Behave:
         if prompt == "lead":
             for number in range(count):
                 yield "spawn_child", {"prompt": "work", "name": f"c{number}"}
-            for _ in range(count):
-                yield "wait_for_message", {}
+            yield from collect(count)
         yield DONE
 
     return behave
@@ -81,8 +80,7 @@ def at_once(count: int) -> Behave:
         if prompt == "lead":
             children = [{"prompt": "work", "name": f"c{number}"} for number in range(count)]
             yield "spawn_children_parallel", {"children": children}
-            for _ in range(count):
-                yield "wait_for_message", {}
+            yield from collect(count)
         yield DONE
 
     return behave

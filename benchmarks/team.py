@@ -42,6 +42,13 @@ if TYPE_CHECKING:
 DONE = ("task_complete", {"summary": "done"})
 
 
+def collect(count: int) -> Calls:
+    """Wait until so many messages have come, however many of them an answer holds."""
+    while count > 0:
+        answer = yield "wait_for_message", {}
+        count -= 1 + len(answer.get("others", ()))
+
+
 class StubSession(ProviderSession):
     """Plays one agent's generator: each model response is one call."""
 

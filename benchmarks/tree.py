@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import compared
 from benchmarks.reference import ReferenceEngine, reference_cost
-from benchmarks.team import DONE, run_cost
+from benchmarks.team import DONE, collect, run_cost
 
 if TYPE_CHECKING:
     from benchmarks.harness import Finding, Plan
@@ -43,8 +43,7 @@ def fan_out() -> Behave:
         if width:
             children = [{"prompt": rest or "0"}] * width
             yield "spawn_children_parallel", {"children": children}
-            for _ in range(width):
-                yield "wait_for_message", {}
+            yield from collect(width)
         yield DONE
 
     return behave

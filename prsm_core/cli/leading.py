@@ -47,10 +47,10 @@ BEGINS = "a client starts this command: claude mcp add --scope user prsm -- prsm
 INSTRUCTIONS = """\
 PRSM runs coding agents as your children. Give each a complete task with spawn_child, or several \
 at once with spawn_children_parallel: a child sees nothing of this conversation. Then call \
-wait_for_message in a loop: answer a question at once with respond_to_child, and check each \
-task_result. An answer of type `pending` is no failure: the work goes on, and wait_for_message \
-with its token gives the answer. A `notice` is for your user: pass it on. When your session ends, \
-the children that still run are killed."""
+wait_for_message with all, for all results together. A question ends it early: answer at once with \
+respond_to_child, and wait again. An answer of type `pending` is no failure: the work goes on, \
+and wait_for_message with its token gives the answer. A `notice` is for your user: pass it on. \
+When your session ends, the children that still run are killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -170,6 +170,13 @@ class MessageRouter:
             return ()
         return tuple(m for key, m in box.messages.items() if key not in box.claimed)
 
+    def count_unread(self, agent_id: str, match: Match) -> int:
+        """Return how many unclaimed messages match."""
+        box = self._boxes.get(agent_id)
+        if box is None or len(box.messages) == len(box.claimed):
+            return 0
+        return sum(key not in box.claimed and match(m) for key, m in box.messages.items())
+
     def has_unread(self, agent_id: str, match: Match) -> bool:
         """Return whether an unclaimed message matches."""
         box = self._boxes.get(agent_id)

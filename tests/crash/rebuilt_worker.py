@@ -55,13 +55,13 @@ class Mind:
         """Wait until all these children have ended, and answer what they ask."""
         ended = {name for text in self.known for name in RESULT.findall(text)}
         while not ended.issuperset(names):
-            message = await self.agent.call("wait_for_message")
-            if message["type"] == "question":
-                await self.respond(message["from"], message["correlation_id"])
-            elif message["type"] == "task_result":
-                ended.add(message["name"])
-            else:
-                return
+            for message in await self.agent.hear(all=self.agent.name == "master"):
+                if message["type"] == "question":
+                    await self.respond(message["from"], message["correlation_id"])
+                elif message["type"] == "task_result":
+                    ended.add(message["name"])
+                else:
+                    return
 
     async def ask(self, question: str) -> None:
         if not self.has_called("ask_parent", question):

@@ -18,9 +18,10 @@ lanes:
       - call:
           tool: spawn_children_parallel
           arguments: {children: [{name: a, prompt: ask}, {name: b, prompt: answer}]}
-      - call: {id: m1, tool: wait_for_message}
-      - call: {id: m2, tool: wait_for_message}
-      - call: {tool: task_complete, arguments: {summary: "all: ${m1.summary} ${m2.summary}"}}
+      - call: {id: m, tool: wait_for_message, arguments: {all: true}}
+      - call:
+          tool: task_complete
+          arguments: {summary: "all: ${m.summary} ${m.others.0.summary}"}
   a:
     steps:
       - call: {tool: message_send, arguments: {to: b, text: one}}

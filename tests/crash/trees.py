@@ -23,18 +23,18 @@ lanes:
   master:
     steps:
       - call:
-          - {id: a, tool: spawn_child, arguments: {name: a, prompt: part one}}
+          - {id: a, tool: spawn_child, arguments: {name: a, prompt: part one, wait: true}}
           - {id: b, tool: spawn_child, arguments: {name: b, prompt: part two}}
-      - call: {id: q1, tool: wait_for_message}
       - call:
           tool: respond_to_child
           arguments:
-            child_id: "${q1.from}"
-            correlation_id: "${q1.correlation_id}"
+            child_id: "${a.agent_id}"
+            correlation_id: "${a.result.correlation_id}"
             response: blue
-      - call: {id: m2, tool: wait_for_message}
-      - call: {id: m3, tool: wait_for_message}
-      - call: {tool: task_complete, arguments: {summary: "all: ${m2.summary} ${m3.summary}"}}
+      - call: {id: m, tool: wait_for_message, arguments: {all: true}}
+      - call:
+          tool: task_complete
+          arguments: {summary: "all: ${m.summary} ${m.others.0.summary}"}
   a:
     steps:
       - call: {id: q, tool: ask_parent, arguments: {question: "which colour?"}}
@@ -50,8 +50,7 @@ lanes:
           tool: spawn_children_parallel
           arguments:
             children: [{name: b1, prompt: one}, {name: b2, prompt: two}]
-      - call: {id: w1, tool: wait_for_message}
-      - call: {id: w2, tool: wait_for_message}
+      - call: {id: w, tool: wait_for_message, arguments: {all: true}}
       - call: {tool: task_complete, arguments: {summary: b ok}}
   b1:
     steps:

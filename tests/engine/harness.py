@@ -158,10 +158,15 @@ class Actor:
         """Wait for `count` results of children."""
         results: list[dict[str, Any]] = []
         while len(results) < count:
-            message = await self.call("wait_for_message")
-            assert message["type"] == "task_result", message
-            results.append(message)
+            for message in await self.hear():
+                assert message["type"] == "task_result", message
+                results.append(message)
         return results
+
+    async def hear(self, **arguments) -> list[dict[str, Any]]:
+        """Return the messages of one answer, those of `others` among them."""
+        answer = await self.call("wait_for_message", **arguments)
+        return [answer, *answer.pop("others", ())]
 
     async def hang(self) -> None:
         await asyncio.Event().wait()

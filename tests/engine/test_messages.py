@@ -58,8 +58,10 @@ async def test_two_questions_are_answered_in_any_order(team):
             "spawn_children_parallel",
             children=[{"prompt": "x", "name": "a"}, {"prompt": "y", "name": "b"}],
         )
-        first = await agent.call("wait_for_message")
-        second = await agent.call("wait_for_message")
+        questions: list[dict] = []
+        while len(questions) < 2:
+            questions += await agent.hear()
+        first, second = questions
         await answer(agent, second, f"for {second['name']}")
         await answer(agent, first, f"for {first['name']}")
         for result in await agent.collect(2):
@@ -109,7 +111,7 @@ async def test_every_message_is_consumed_by_one_call(team):
 
     await team.run("do it", master=master)
     assert team.ledger.one("SELECT count(*) FROM inbox") == 5
-    assert team.ledger.one("SELECT count(DISTINCT consumed_by) FROM inbox") == 5
+    assert team.ledger.one("SELECT count(*) FROM inbox WHERE consumed_by IS NULL") == 0
 
 
 async def test_a_question_can_be_answered_once(team):
@@ -143,7 +145,9 @@ async def test_a_sibling_cannot_answer_for_another(team):
     async def master(agent):
         await agent.spawn(name="a")
         await agent.spawn(name="b")
-        questions = [await agent.call("wait_for_message") for _ in range(2)]
+        questions: list[dict] = []
+        while len(questions) < 2:
+            questions += await agent.hear()
         first, second = questions
         code = await agent.refused(
             "respond_to_child",
@@ -442,7 +446,7 @@ async def test_ten_thousand_messages_to_one_agent_come_in_order_and_bother_nobod
     async def a(agent):
         await sent.wait()
         if agent.turn == 1:  # what comes first by waits, the rest turn by turn
-            waited = [await agent.call("wait_for_message") for _ in range(100)]
+            waited = await agent.hear()
             heard.extend(int(message["text"]) for message in waited)
             await agent.say("go on")
             return

@@ -67,8 +67,9 @@ class Known:
         self._heard_of = {one.tool for one in told}
 
     def of(self, tool: str) -> Sequence[Any]:
-        """Return the answers of a tool, in order of time."""
-        return [answer.data for answer in self.answers if answer.tool == tool]
+        """Return the answers of a tool, in order of time; each message of one that has others."""
+        data = [answer.data for answer in self.answers if answer.tool == tool]
+        return [one for each in data for one in (each, *each.get("others", ()))]
 
     def heard_of(self, tool: str) -> bool:
         """Return whether there is any output of a tool, be it that its call was cut off."""

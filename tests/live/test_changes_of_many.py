@@ -57,7 +57,7 @@ SPAWNS = [
 ]
 MASTER = [
     *SPAWNS,
-    *[{"call": {"tool": "wait_for_message", "arguments": {}}}] * len(MODELS),
+    {"call": {"tool": "wait_for_message", "arguments": {"all": True}}},
     {"call": {"tool": "task_complete", "arguments": {"summary": "all worked"}}},
 ]
 

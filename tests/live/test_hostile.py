@@ -226,12 +226,12 @@ def scenario(shell, sealed):
         {"name": "hostile", "prompt": "[[lane:hostile]] Help."},
     ]
     by_tool = [{"tool": "run_bash", "arguments": {"command": text}} for text in sealed]
-    wait = {"call": {"tool": "wait_for_message", "arguments": {}}}
+    wait = {"call": {"tool": "wait_for_message", "arguments": {"all": True}}}
     done = {"call": CALL_DONE}
     master = [
         {"shell": "cat gate"},
         *({"call": {"tool": "spawn_child", "arguments": child}} for child in spawned),
-        *(wait, wait, done),
+        *(wait, done),
     ]
     steps = [*({"shell": text} for text in shell), *({"call": call} for call in by_tool), done]
     lanes = {

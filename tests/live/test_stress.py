@@ -201,7 +201,7 @@ async def test_the_death_of_the_model_server_fails_the_run_as_a_model_error(prsm
 
 
 async def test_a_tree_goes_on_after_the_death_of_its_app_server_while_two_agents_wait(prsm):
-    wait = {"call": {"id": "got", "tool": "wait_for_message", "arguments": {}}}
+    wait = {"call": {"id": "got", "tool": "wait_for_message", "arguments": {"all": True}}}
     respond = {
         "call": {
             "tool": "respond_to_child",
@@ -217,10 +217,10 @@ async def test_a_tree_goes_on_after_the_death_of_its_app_server_while_two_agents
     children = [{"prompt": "[[lane:a]] Go."}, {"prompt": "[[lane:b]] Go."}]
     spawn = {"call": {"tool": "spawn_children_parallel", "arguments": {"children": children}}}
     thinking = {"hang": True}  # the children wait meanwhile, and then the server dies
-    after = [wait, respond, wait, respond, wait, wait, DONE]
+    after = [wait, respond, wait, DONE]
     master = {"marker": "Build the thing", "steps": [spawn, wait, thinking, *after]}
-    asker = {"steps": [ask, ask, went]}
-    async with play({"lanes": {"master": master, "a": asker, "b": asker}}) as server:
+    again, alone = {"steps": [ask, ask, went]}, {"steps": [ask, DONE]}
+    async with play({"lanes": {"master": master, "a": again, "b": alone}}) as server:
         prsm.configure(server.base_url)
         process = await prsm.start("run", "--json", "Build the thing")
         seen = await events_until(process, "agent_state_changed", to="waiting_for_parent")

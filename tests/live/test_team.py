@@ -36,7 +36,7 @@ def leading() -> dict:
             "expect": [f"{vendor}/default" for vendor in VENDORS],
             "call": {"tool": "spawn_children_parallel", "arguments": {"children": children}},
         },
-        *[{"call": {"tool": "wait_for_message", "arguments": {}}} for _ in VENDORS],
+        {"call": {"tool": "wait_for_message", "arguments": {"all": True}}},
         {"call": {"tool": "task_complete", "arguments": {"summary": "one of each"}}},
         {"say": "done"},
     ]

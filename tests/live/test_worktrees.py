@@ -15,7 +15,7 @@ import pytest
 from prsm_core.testing.model_server import ModelServer
 from prsm_core.testing.scenario import Call
 from tests.live.following import Moment, call, detached, follow
-from tests.live.minds import Minds, answers_in
+from tests.live.minds import Known, Minds
 from tests.live.persons_git import git
 
 pytestmark = [
@@ -191,11 +191,11 @@ def check_told(told, requests, folder):
     assert "-line 2\n+by two\n" in git(folder, "show", branches[0])
     assert "secret" not in git(folder, "log", "-p", branches[0])
     heard = [
-        answer.data["worktree"]
+        message["worktree"]
         for request in requests
         if request.lane == "master"
-        for answer in answers_in(request.conversation)
-        if answer.tool == "wait_for_message" and "worktree" in (answer.data or {})
+        for message in Known(request.conversation).of("wait_for_message")
+        if "worktree" in message
     ]
     ours = [one for one in heard if one["result"] == "conflict"]
     assert ours

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prsm_core import OrchestrationError, StepEnded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from prsm_core import AgentHost, Answer, ProviderEvent, Question, ToolOutcome
     from prsm_regions.notes import Notes
@@ -24,8 +24,8 @@ T = TypeVar("T")
 class Team:
     """Makes the calls of one turn, each by a key of its own, so that a resume makes none twice.
 
-    Messages come one by one, in the order in which the ledger gave them; those that somebody else
-    is waited for meanwhile are kept.
+    Messages are handled one by one, in the order in which the ledger gave them; those that came
+    with others, and those that come while somebody else is waited for, are kept.
     """
 
     def __init__(self, host: AgentHost, notes: Notes, tell: Tell) -> None:
@@ -60,20 +60,33 @@ class Team:
 
     async def next_message(self) -> Mapping[str, Any]:
         """Return the next message: question, task_result, user_prompt or nothing_left."""
-        return self._kept.popleft() if self._kept else await self._receive()
+        if not self._kept:
+            self._kept.extend(await self._receive())
+        return self._kept.popleft()
 
-    async def _receive(self) -> Mapping[str, Any]:
+    async def _receive(self) -> Sequence[Mapping[str, Any]]:
         key = f"wait{self.number('wait')}"
-        return data_of(await self.call(key, "wait_for_message", waits=True))
+        answer = data_of(await self.call(key, "wait_for_message", waits=True))
+        return answer, *answer.get("others", ())
 
     async def hear(self, agent: str) -> Mapping[str, Any]:
         """Return the next message of one agent, or that nothing is left; keep all others."""
-        while True:
-            message = await self._receive()
-            if message.get("from") == agent or message["type"] == "nothing_left":
+        while (message := self._take_of(agent)) is None:
+            first, *others = await self._receive()
+            if first["type"] == "nothing_left":
+                return first
+            if not first.get("reminder"):  # of a question that is being answered just now
+                self._kept.append(first)
+            self._kept.extend(others)
+        return message
+
+    def _take_of(self, agent: str) -> Mapping[str, Any] | None:
+        """Take the oldest message of an agent that has come already."""
+        for message in self._kept:
+            if message.get("from") == agent:
+                self._kept.remove(message)
                 return message
-            if not message.get("reminder"):  # of a question that is being answered just now
-                self._kept.append(message)
+        return None
 
     def number(self, what: str) -> int:
         """Return the next number of something in this turn, from 1."""
@@ -83,21 +96,20 @@ class Team:
     async def once_heard(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
         """Return what `make` gave the first time; it may hear agents.
 
-        What others said meanwhile is noted with it, as are the numbers it took: a turn that is run
+        What others said by then is noted with it, as are the numbers it took: a turn that is run
         again makes none of its calls, and goes on behind them.
         """
         is_new = False
 
         async def made() -> dict[str, Any]:
             nonlocal is_new
-            is_new, before = True, len(self._kept)
+            is_new = True
             given = await make()
-            kept = list(self._kept)[before:]
-            return {"made": given, "kept": kept, "numbers": dict(self._numbers)}
+            return {"made": given, "kept": list(self._kept), "numbers": dict(self._numbers)}
 
         noted = await self.notes.once(key, made)
         if not is_new:
-            self._kept.extend(noted["kept"])
+            self._kept = deque(noted["kept"])
             self._numbers = Counter(noted["numbers"])
         return noted["made"]  # type: ignore[no-any-return]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.writes import Told
-from prsm_core.engine.turns.waits import any_message, edge_of
+from prsm_core.engine.turns.waits import AnyMessage
 from prsm_core.errors import DeadlockDetectedError, FencedError
 from prsm_core.messaging.waits import ANYONE
 
@@ -88,11 +88,10 @@ class KnotResolver:
         Its model goes on when every call of the response is answered. One that also waits for a
         member of the knot stays in it, whatever it is told.
         """
-        if record.state is not AgentState.WAITING_FOR_CHILD or record.waiting_on != "a message":
+        if record.state is not AgentState.WAITING_FOR_CHILD:
             return False
         stuck = self._stuck_waits(record, inside)
-        news = edge_of(any_message(record, self._router))
-        return len(stuck) == 1 and self._is_stuck(news, inside)
+        return len(stuck) == 1 and isinstance(stuck[0].key, AnyMessage)
 
     def _find_listener(self, members: list[AgentRecord]) -> AgentRecord | None:
         """Return a member that goes on once it knows that nobody writes to it now."""

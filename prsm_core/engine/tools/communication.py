@@ -9,11 +9,12 @@ from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.domain.sparing import NOTHING
 from prsm_core.engine.turns.call import Reply
-from prsm_core.engine.turns.waits import MessageWaitOf, any_message
+from prsm_core.engine.turns.waits import MessageWaitOf, all_results, any_message
 from prsm_core.errors import MessageRoutingError
+from prsm_core.kit.quotation import encode_data
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.messages import RoutedMessage
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
     from prsm_core.messaging.router import MessageRouter
+
+# Bytes of an answer that holds several messages: the others stay unread. Codex cuts the middle out
+# of an answer of more than 12,000, and so a result that is never told again.
+ROOM = 10_000
+MESSAGES_IN_AN_ANSWER = 100
 
 
 class Communication(Record, frozen=True, kw_only=True):
@@ -113,9 +119,9 @@ class Communication(Record, frozen=True, kw_only=True):
         return delivered
 
     def wait_for_message(self, call: Call) -> Coroutine[Any, Any, Reply | ToolOutcome]:
-        """Return the oldest question, result or prompt; or what a token stands for.
+        """Return questions, results and prompts, as many as one answer has room for.
 
-        Waits for it.
+        Waits for the first, or for the results of all children; or for what a token stands for.
         """
         if "token" in call.args:
             return self._resume(call)
@@ -135,29 +141,55 @@ class Communication(Record, frozen=True, kw_only=True):
                 hint="one is enough: it returns messages of every child",
                 code="already_waiting",
             )
-        wait = any_message(call.record, self.router, timed=seconds is not None)
-        return self._received(call, await call.receive(wait, seconds=seconds))
+        kind = all_results if call.args.get("all") else any_message
+        wait = kind(call.record, self.router, timed=seconds is not None)
+        first = self._told(call, await call.receive(wait, seconds=seconds))
+        if first is not None:
+            return Reply(self._with_others(call, first))
+        record, is_over = call.record, wait.is_vain()
+        if not is_over:
+            call.calls.turn.earlier.expire(call.id)
+            told: dict[str, Any] = {"type": "pending", "token": call.id}
+        else:
+            children = [self.roster.get(c) for c in record.children]
+            states = [{"agent_id": c.agent_id, "state": c.state.value} for c in children]
+            told = {"type": "nothing_left", "children": states}
+        return Reply({**told, "progress": _progress(record, self.roster)})
 
-    def _received(self, call: Call, message: RoutedMessage | None) -> Reply:
-        """Return what a wait has come to; None: to no message."""
+    def _told(self, call: Call, message: RoutedMessage | None) -> dict[str, Any] | None:
+        """Return the first message of an answer: the one that has ended the wait, if one has.
+
+        Otherwise a question that is shown again, or else the oldest unread one.
+        """
         record = call.record
         if message is not None:
-            told = describe_message(record, self.roster, message)
-            return Reply({**told, "progress": _progress(record, self.roster)})
+            return describe_message(record, self.roster, message)
         question = record.next_reminder()
         if question is not None:
             call.by_answer = _Reminds(record, question.message.correlation_id)
             again = describe_message(record, self.roster, question.message)
-            return Reply({**again, "reminder": True, "progress": _progress(record, self.roster)})
-        if record.is_alone:
-            children = [self.roster.get(c) for c in record.children]
-            states = [{"agent_id": c.agent_id, "state": c.state.value} for c in children]
-            told = {"type": "nothing_left", "children": states}
-            return Reply({**told, "progress": _progress(record, self.roster)})
-        call.calls.turn.earlier.expire(call.id)
-        return Reply(
-            {"type": "pending", "token": call.id, "progress": _progress(record, self.roster)}
-        )
+            return {**again, "reminder": True}
+        unread = call.take(record.is_prompted_by, 1)
+        return describe_message(record, self.roster, unread[0]) if unread else None
+
+    def _with_others(self, call: Call, first: dict[str, Any]) -> dict[str, Any]:
+        """Return an answer with all the other unread messages that it has room for."""
+        record, told = call.record, {**first, "progress": _progress(call.record, self.roster)}
+        others: list[dict[str, Any]] = []
+        room = ROOM - _size(told)
+        for message in call.take(record.is_prompted_by, MESSAGES_IN_AN_ANSWER):
+            other = _describe(self.roster, message)
+            room -= _size(other)
+            if room < 0:
+                call.give_back_from(message)
+                break
+            _note_shown(record, message)
+            others.append(other)
+        if others:
+            told["others"] = others
+        if unread := self.router.count_unread(record.agent_id, record.is_prompted_by):
+            told["unread"] = unread
+        return told
 
 
 class _Reminds(Record, frozen=True):
@@ -231,8 +263,22 @@ def describe_message(record: AgentRecord, roster: Roster, message: RoutedMessage
         roster: Knows what its sender is called.
         message: What was sent.
     """
+    _note_shown(record, message)
+    return _describe(roster, message)
+
+
+def _note_shown(record: AgentRecord, message: RoutedMessage) -> None:
     if message.type is MessageType.QUESTION:
         record.note_delivered(message)
+
+
+def _size(told: Mapping[str, Any]) -> int:
+    """Return the bytes of it in an answer, with what stands around it."""
+    return len(encode_data(told).encode()) + len(',"others":[]')
+
+
+def _describe(roster: Roster, message: RoutedMessage) -> dict[str, Any]:
+    if message.type is MessageType.QUESTION:
         return {
             "type": "question",
             "from": message.source,

@@ -99,24 +99,26 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         ),
     ),
     "wait_for_message": (
-        "Wait for the next question, task_result or prompt; nothing_left: no one can send any.",
+        "Wait for questions, task_results, prompts; with all for every child's result. "
+        "nothing_left: no one can send any.",
         _object(
             (),
-            timeout={"type": "number", "minimum": 0, "description": "seconds; 0: no limit"},
+            all={"type": "boolean"},
+            timeout={"type": "number", "minimum": 0, "description": "seconds"},
             timeout_seconds={"type": "number", "minimum": 0},
             token=_STR,
         ),
     ),
     "send_child_prompt": (
-        "Send a running child a message.",
+        "Message a running child.",
         _object(("child_id", "prompt"), child_id=_STR, prompt=_STR),
     ),
     "spawn_child": (
-        "Give a task to a child. A finished one that fits is used again.",
+        "Give a child a task. A finished one that fits is used again.",
         _child(wait=_WAIT),
     ),
     "spawn_children_parallel": (
-        "Spawn several at once, as by spawn_child.",
+        "Several at once, as by spawn_child.",
         _object(
             ("children",),
             children={"type": "array", "minItems": 1, "items": _child()},

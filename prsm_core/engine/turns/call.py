@@ -475,6 +475,18 @@ class Call(Struct, eq=False):
         outcome = success(reply.data, ends_turn=reply.ends_turn)
         return self.close_with(self.calls.turn.answered(self, outcome))
 
+    def take(self, match: Match, limit: int) -> list[RoutedMessage]:
+        """Take up to `limit` unread messages that match, oldest first, without a wait."""
+        taken = self.calls.parts.router.claim_all(self.record.agent_id, match, limit)
+        self.consumed = (*self.consumed, *[message.message_id for message in taken])
+        return taken
+
+    def give_back_from(self, message: RoutedMessage) -> None:
+        """Let a message that it has taken, and all that it took since, be unread again."""
+        first = self.consumed.index(message.message_id)
+        self.calls.parts.router.unclaim(self.record.agent_id, self.consumed[first:])
+        self.consumed = self.consumed[:first]
+
     def give_back(self) -> None:
         """Let the messages that it has taken be unread again."""
         self.calls.parts.router.unclaim(self.record.agent_id, self.consumed)

@@ -1,10 +1,15 @@
-"""Waits: for any message, of the parent, of a live child, or of a person; and for what else."""
+"""Waits: for any message, of the parent, of a live child, or of a person; and for what else.
+
+A wait for all results is one for any message that results alone do not end, before the last child
+has ended. It has the same targets: each of them may send what ends it.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
 from prsm_core.domain.agents import AgentState
+from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.messaging.waits import WaitFor
 
@@ -17,14 +22,14 @@ if TYPE_CHECKING:
     from prsm_core.messaging.router import MessageRouter
 
 
-def has_news(record: AgentRecord, router: MessageRouter) -> bool:
-    """Whether a wait for any message would end now."""
-    return router.has_unread(record.agent_id, record.is_prompted_by) or record.waits_in_vain()
-
-
 def any_message(record: AgentRecord, router: MessageRouter, *, timed: bool = False) -> AnyMessage:
     """Return the wait for any message; one that is `timed` ends by itself."""
     return AnyMessage(record, router, timed)
+
+
+def all_results(record: AgentRecord, router: MessageRouter, *, timed: bool = False) -> AllResults:
+    """Return the wait for the results of all children; one that is `timed` ends by itself."""
+    return AllResults(record, router, timed)
 
 
 class AnyMessage(Record, frozen=True, eq=False):
@@ -43,7 +48,8 @@ class AnyMessage(Record, frozen=True, eq=False):
 
     def ready(self) -> bool:
         """Whether something ends it now, or will in any case."""
-        return self._is_timed or has_news(self._record, self._router)
+        news = self._router.has_unread(self._record.agent_id, self.fits)
+        return self._is_timed or news or self.is_vain()
 
     def fits(self, message: RoutedMessage) -> bool:
         """Whether a message ends it."""
@@ -52,6 +58,20 @@ class AnyMessage(Record, frozen=True, eq=False):
     def is_vain(self) -> bool:
         """Whether it is over without one."""
         return self._record.waits_in_vain()
+
+
+class AllResults(AnyMessage, frozen=True, eq=False):
+    """The wait for the result of every child; what has to be acted on ends it before."""
+
+    on: ClassVar[str] = "all results"
+
+    def fits(self, message: RoutedMessage) -> bool:
+        """Whether a message ends it: any but a result."""
+        return message.type is not MessageType.TASK_RESULT and self._record.is_prompted_by(message)
+
+    def is_vain(self) -> bool:
+        """Whether it is over without one: no child is left, or a question is shown again."""
+        return bool(self._record.notes.reminders) or not self._record.live_children
 
 
 class WaitOf(Record, frozen=True, kw_only=True, eq=False):

@@ -75,8 +75,8 @@ def call_finished(session: Session, event: Event) -> None:
         "exit_code": data.get("exit_code"),
     }
     call = agent.transcript.end(name, **told)
-    if call.tool == "wait_for_message" and '"type":"user_prompt"' in call.result:
-        agent.prompts = max(0, agent.prompts - 1)
+    if call.tool == "wait_for_message":
+        agent.prompts = max(0, agent.prompts - call.result.count('"type":"user_prompt"'))
     if call.tool == "spawn_child" and call.child is None:
         call.child = child_of(call.result)
 

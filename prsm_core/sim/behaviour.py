@@ -110,7 +110,8 @@ class Behaviour:
                 self.children.append(child["agent_id"])
             elif "reused" in child and child["agent_id"] in self.ended:
                 self.ended.remove(child["agent_id"])
-        self._hear(data.get("result") or data)
+        for message in (data.get("result") or data, *data.get("others", ())):
+            self._hear(message)
 
     def _hear(self, message: Mapping[str, Any]) -> None:
         match message.get("type"):
@@ -198,7 +199,8 @@ class Behaviour:
     def _wait(self) -> Request:
         dice = self.society.dice
         timed = {"timeout": round(dice.uniform(0.1, 90), 2)} if dice.random() < 0.25 else {}
-        return "wait_for_message", timed
+        for_all = {"all": True} if dice.random() < 0.4 else {}
+        return "wait_for_message", {**timed, **for_all}
 
     def _redeem(self) -> Request:
         return "wait_for_message", {"token": self.society.dice.choice(self.tokens)}

@@ -93,6 +93,8 @@ class Observer:
                 return self._answer(record, call)
             case "wait_for_message" if "token" not in call.args:
                 timed = bool(call.args.get("timeout") or call.args.get("timeout_seconds"))
+                if call.args.get("all"):
+                    return self._all_results(record, timed=timed)
                 return self._any_message(record, timed=timed)
             case "message_next":
                 return self._what_a_peer_writes(record, call)
@@ -159,6 +161,18 @@ class Observer:
         if not record.takes_messages:
             targets += self._others(record)
         return SeenWait("a message", is_there or timed, tuple(targets), timed and not is_there)
+
+    def _all_results(self, record: AgentRecord, *, timed: bool) -> SeenWait:
+        """Return a wait that the same agents may end, and a result alone does not."""
+        roster, unread = self._manager.roster, self._router.unread(record.agent_id)
+        others = (m for m in unread if m.type is not MessageType.TASK_RESULT)
+        is_there = (
+            any(_is_news(record, message) for message in others)
+            or bool(record.notes.reminders)
+            or all(roster.get(child).has_ended for child in record.children)
+        )
+        targets = self._any_message(record).targets
+        return SeenWait("all results", is_there or timed, targets, timed and not is_there)
 
 
 def _is_news(record: AgentRecord, message: RoutedMessage) -> bool:

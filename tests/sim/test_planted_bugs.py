@@ -125,6 +125,19 @@ BUGS = {
         "    beyond = frozenset()\n",
         frozenset({"grants"}),
     ),
+    "who waits for all results is not told that the last child has ended": Bug(
+        "engine/turns/waits.py",
+        "        return bool(self._record.notes.reminders) or not self._record.live_children\n",
+        "        return bool(self._record.notes.reminders)\n",
+        frozenset({"wakeups", "victims"}),
+    ),
+    "who waits for all results is taken for one whom a result moves": Bug(
+        "engine/turns/waits.py",
+        "        news = self._router.has_unread(self._record.agent_id, self.fits)\n",
+        "        fits = AnyMessage.fits.__get__(self)\n"
+        "        news = self._router.has_unread(self._record.agent_id, fits)\n",
+        frozenset({"knots", "victims"}),
+    ),
     "the one who waits is taken for dead": Bug(
         "messaging/waits.py",
         "        if self.is_ready(watch.owner, watch.wait):\n",

@@ -12,6 +12,9 @@ step:N    it dies before it changes a file for the N-th time: makes, removes, re
 torn:N    it dies in the midst of a write, once the ledger's log is N bytes longer than before
 asked:N   it dies once N questions of agents are durable
 heard:N   it dies once N answers are durable that used a message
+joint:N   it dies once N answers are durable that used several messages
+handing:N it dies before the N-th of these is written
+half:N    it dies in the midst of the write of the N-th of these
 undone:N  it dies once it has undone receives N times
 runs:N    it dies as soon as the N-th command of a script has run, before anything else happens
 """
@@ -49,6 +52,10 @@ def _hears(step: Any) -> bool:
     return any(one.consumed for one in step.all(CallClosed))
 
 
+def _hands_over_several(step: Any) -> bool:
+    return any(len(one.consumed) > 1 for one in step.all(CallClosed))
+
+
 def _undoes(step: Any) -> bool:
     return step.find(ReceivesUndone) is not None
 
@@ -56,6 +63,7 @@ def _undoes(step: Any) -> bool:
 _MOMENTS: Mapping[str, Callable[[Any], bool]] = {
     "asked": _asks,
     "heard": _hears,
+    "joint": _hands_over_several,
     "undone": _undoes,
 }
 
@@ -68,7 +76,8 @@ class Doom:
         self._number = float(number or 0)
         self._mark = mark
         self._began: float | None = None
-        self._commits = self._writes = self._moments = 0
+        self._commits = self._writes = self._moments = self._hand_overs = 0
+        self._is_in_hand_over = False
 
     def install(self) -> None:
         """Look at all that the store does from now on."""
@@ -83,7 +92,7 @@ class Doom:
         self._wrap_call("put_copy")
         if self._kind == "runs":
             self._wrap_start()
-        if self._kind == "torn":  # which Python ignores, so that a write fails
+        if self._kind in {"torn", "half"}:  # which Python ignores, so that a write fails
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         inner = group._commit
         group._commit = lambda *given, **options: self._write(inner, *given, **options)
@@ -102,6 +111,8 @@ class Doom:
         inner = getattr(SqliteStore, name)
 
         async def counted(store: SqliteStore, *given: object) -> object:
+            if self._kind in {"handing", "half"} and name == "commit":
+                self._hand_over(given[0])
             done = await inner(store, *given)
             self._begin()
             self._commits += 1
@@ -114,6 +125,13 @@ class Doom:
             return done
 
         setattr(SqliteStore, name, counted)
+
+    def _hand_over(self, step: Any) -> None:
+        self._hand_overs += _hands_over_several(step)
+        if self._hand_overs == self._number and not self._is_in_hand_over:
+            self._is_in_hand_over = True
+            if self._kind == "handing":
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def _wrap_start(self) -> None:
         # Not before `install`: the engine's clock takes `time.time` as its module is imported.
@@ -165,6 +183,8 @@ class Doom:
         """Return by how much the log may grow in this write; None: as it likes."""
         if self._kind == "torn":
             return int(self._number)
+        if self._kind == "half":
+            return FRAME // 2 if self._is_in_hand_over else None
         is_struck = self._kind in {"full", "once"} and self._writes == self._number
         return int(self._number * 997) % FRAME if is_struck else None
 

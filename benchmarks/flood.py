@@ -129,18 +129,24 @@ class Flood:
         """Wait for a child while the messages come, then read them."""
         yield "spawn_child", {"prompt": "sit", "name": "sitter", "wait": True}
         while len(self._heard) < self._count:
-            answer = yield WAIT
-            self._heard += [one["text"] for one in (answer, *answer.get("others", ()))]
+            self._heard += _texts((yield WAIT))
 
     def _calls_of_worker(self) -> Calls:
-        for _ in range(self._rounds):
-            yield WAIT
-            begin = time.process_time()
-            for _ in range(CALLS):
-                yield "get_children_status", {}
-            self._calls.append((time.process_time() - begin) / CALLS)
-            if len(self._calls) == self._rounds:
-                self._worked.set()
+        texts: list[str] = []
+        while _END not in texts:
+            texts = _texts((yield WAIT))
+            for _ in range(texts.count(_GO)):
+                begin = time.process_time()
+                for _ in range(CALLS):
+                    yield "get_children_status", {}
+                self._calls.append((time.process_time() - begin) / CALLS)
+                if len(self._calls) == self._rounds:
+                    self._worked.set()
+
+
+def _texts(answer: dict[str, Any]) -> list[str]:
+    """Return what the messages of an answer say."""
+    return [message["text"] for message in (answer, *answer.get("others", ()))]
 
 
 def _lead() -> Calls:

@@ -151,3 +151,33 @@ async def test_what_others_say_while_an_owner_is_asked_is_not_lost_when_a_turn_i
     assert rest == [["b"], ["b"]]
     assert (await team.next_message())["from"] == "c"
     assert [call.call_id for call in host.calls] == [f"regions-1-wait{n}" for n in (1, 2, 3, 4)]
+
+
+async def test_messages_that_come_by_one_answer_are_heard_one_by_one(tmp_path):
+    b, owner, c = ({"type": "task_result", "from": name, "summary": name} for name in "boc")
+
+    async def wait_for_message(**_: Any) -> ToolOutcome:
+        await asyncio.sleep(0)
+        return ToolOutcome(text="", data={**b, "others": [owner, c]})
+
+    host = RecordingHost(wait_for_message=wait_for_message)
+    for _ in range(2):  # the second time from its notes
+        team = heard(host, tmp_path)
+
+        async def asked(team: Team = team) -> str:
+            return str((await team.hear("o"))["summary"])
+
+        assert await team.once_heard("route1", asked) == "o"
+        assert [(await team.next_message())["from"] for _ in "bc"] == ["b", "c"]
+    assert len(host.calls) == 1
+
+
+async def test_what_an_agent_said_while_another_was_heard_is_heard_of_it_later(tmp_path):
+    b, owner = ({"type": "task_result", "from": name, "summary": name} for name in "bo")
+
+    async def wait_for_message(**_: Any) -> ToolOutcome:
+        await asyncio.sleep(0)
+        return ToolOutcome(text="", data={**b, "others": [owner]})
+
+    team = heard(RecordingHost(wait_for_message=wait_for_message), tmp_path)
+    assert [(await team.hear(name))["summary"] for name in "ob"] == ["o", "b"]

@@ -88,6 +88,10 @@ async def _never_asked() -> None:
     """Return at once: who made the endpoint does not tell."""
 
 
+def _nobody_told(_end_turn: Callable[[], Awaitable[None]]) -> None:
+    """Do nothing: who made the endpoint does not tell."""
+
+
 class McpEndpoint(Record, frozen=True, kw_only=True):
     """How a CLI reaches the orchestration tools by MCP: proxy argv and its environment.
 
@@ -95,9 +99,14 @@ class McpEndpoint(Record, frozen=True, kw_only=True):
     slow server goes on without its tools, so a provider awaits it, with a deadline of its own,
     before the first request to a model. `shown` is what the proxy needs to see where it runs in a
     box, as `Box.mounts`.
+
+    `before_end(end_turn)` has `end_turn()` awaited with each answer that ends the turn, before the
+    CLI is given it: a CLI asks its model as soon as it has the answer, so one that can be stopped
+    is stopped there.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     until_connected: Callable[[], Awaitable[None]] = _never_asked
     shown: Mapping[str, str] = field(default_factory=dict)
+    before_end: Callable[[Callable[[], Awaitable[None]]], None] = _nobody_told

@@ -14,7 +14,7 @@ import sys
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from prsm_core.domain.tools import McpEndpoint
 from prsm_core.errors import ControlError, LineTooLongError
@@ -36,9 +36,10 @@ from prsm_core.toolserver.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
 
+    from prsm_core.domain.tools import ToolOutcome, ToolSpec
     from prsm_core.interfaces.clock import Clock
     from prsm_core.toolserver.server import ToolHost
     from prsm_core.toolserver.wire import Hello
@@ -55,17 +56,44 @@ _TOKEN_BYTES = 32
 
 @dataclass(slots=True, eq=False)
 class _Door:
-    """An open endpoint: whose tools it leads to, and who has come in."""
+    """An open endpoint: whose tools it leads to, and who has come in.
+
+    It is the host that connections are served: what ends a turn is told before its answer is given.
+    """
 
     host: ToolHost
     key: bytes = field(repr=False)
     patience_s: float | None
     connected: asyncio.Future[None]
     connections: set[_Connection] = field(default_factory=set)
+    end_turn: Callable[[], Awaitable[None]] | None = None  # awaited before an answer that ends one
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """The tools of the host."""
+        return self.host.tools
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        patience_s: float | None = None,
+    ) -> ToolOutcome:
+        """Run a tool of the host; see AgentHost."""
+        outcome = await self.host.call_tool(name, arguments, call_id=call_id, patience_s=patience_s)
+        if outcome.ends_turn and self.end_turn is not None:
+            await self.end_turn()
+        return outcome
 
     async def until_connected(self) -> None:
         """Return once a connection has come in."""
         await asyncio.shield(self.connected)
+
+    def before_end(self, end_turn: Callable[[], Awaitable[None]]) -> None:
+        """Await this before a client is given an answer that ends its turn."""
+        self.end_turn = end_turn
 
     def enter(self, connection: _Connection) -> None:
         self.connections.add(connection)
@@ -166,6 +194,7 @@ class Bridge:
                 env={"PRSM_SOCKET": self._address, "PRSM_AGENT": agent, "PRSM_TOKEN": token},
                 until_connected=door.until_connected,
                 shown=shown_to_clients(PROXY, self._path if self._unix else None),
+                before_end=door.before_end,
             )
         finally:
             self._doors.discard(door)
@@ -268,7 +297,7 @@ class Bridge:
         try:
             await load_mcp()
             async with open_streams(lines, writer) as (read_stream, write_stream):
-                await serve(door.host, read_stream, write_stream, patience_s=patience)
+                await serve(door, read_stream, write_stream, patience_s=patience)
         finally:
             if beats is not None:
                 beats.cancel()

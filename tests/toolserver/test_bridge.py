@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from prsm_core.domain.images import Image
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.errors import ConfigError, ControlError
-from prsm_core.testing.doubles import RecordingHost, answers, until
+from prsm_core.testing.doubles import RecordingHost, answers, completes, until
 from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.toolserver.bridge import HELLO_SECONDS, MAX_CONNECTIONS, MAX_STRANGERS, Bridge
 from prsm_core.toolserver.wire import BEAT, BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS
@@ -406,3 +406,26 @@ def test_no_garbage_gets_in_or_breaks_the_bridge(tmp_path_factory, chunks):
             assert not host.calls
 
     asyncio.run(throw())
+
+
+async def test_a_turn_is_ended_before_the_answer_that_ends_it_is_given(bridge):
+    """A client that has the answer may ask its model once more at once."""
+    order = []
+
+    async def ends():
+        order.append("ends")
+        await asyncio.sleep(0)
+        assert client.begun not in given
+        order.append("ended")
+
+    given: list[object] = []
+    host = RecordingHost(task_complete=completes, note=answers("noted"))
+    async with bridge.endpoint(host, "a1") as endpoint, connection(endpoint) as (_, client):
+        endpoint.before_end(ends)
+        await client.shake_hands()
+        await client.ask("tools/call", {"name": "note", "arguments": {"text": "x"}})
+        assert order == []
+        client.begun = client.begin("tools/call", {"name": "task_complete", "arguments": {}})
+        given.append((await client.receive())["id"])
+    assert given == [client.begun]
+    assert order == ["ends", "ended"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
     from typing import Any
 
     from prsm_core import (
@@ -121,6 +122,8 @@ class Manifest:
         needs_model: It must not be started with a model of its own choice.
         mcp: Where it finds PRSM's tools.
         usage: Where it tells its tokens.
+        kept_tokens: Returns what a session has used so far, where the answer to a cancelled prompt
+            tells none; gets the folder of `home_variable` and the session's id.
         files: It may read and write files through PRSM.
         asks_edits: In its modes it was seen to ask for each edit of a file.
         skills: The folders of skills of which it tells its model, below its working folder.
@@ -148,6 +151,7 @@ class Manifest:
     needs_model: bool = False
     mcp: McpPlace = McpPlace.SESSION
     usage: UsageFrom = UsageFrom.TURN
+    kept_tokens: Callable[[Path, str], Mapping[str, int]] | None = None
     files: bool = True
     asks_edits: bool = False
     skills: frozenset[str] = frozenset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from prsm_acp import settings
+from prsm_acp import kept_tokens, settings
 from prsm_acp.manifest import (
     NPM,
     Manifest,
@@ -42,6 +42,7 @@ GEMINI = Manifest(
     model=ModelChoice.ARGUMENT,
     model_argument="-m",
     usage=UsageFrom.QUOTA,
+    kept_tokens=kept_tokens.read_gemini,
     asks_edits=True,
     skills=frozenset({".agents/skills", ".gemini/skills"}),
     user_skills=frozenset({"~/.agents/skills", "~/.gemini/skills"}),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_acp import handshake
@@ -25,6 +27,7 @@ from prsm_core import (
     StepEnded,
     StopReason,
     TurnEnded,
+    UsageReported,
     deadline,
     proxy_missing,
 )
@@ -32,7 +35,6 @@ from prsm_core.kit import TurnSession, as_object, one_line, read_base64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from prsm_acp.config import AcpConfig
     from prsm_acp.launch import Launch
@@ -73,7 +75,7 @@ class AcpSession(TurnSession[AcpTurn]):
         self._config = config
         self._manifest = manifest
         self._launch = launch
-        self._home = home
+        self._home = self._vendor_home = home  # the vendor's may be another one: see `open`
         self._stack = AsyncExitStack()
         self._connection: Connection | None = None
         self._translator = Translator(manifest, host.is_orchestration)
@@ -92,6 +94,7 @@ class AcpSession(TurnSession[AcpTurn]):
         handshake.check_names(self._request.mcp_servers, self._manifest)
         endpoint = await self._endpoint()
         launch = self._launch(self._request, self._home, endpoint)
+        self._vendor_home = Path(launch.env.get(self._manifest.home_variable) or Path.home())
         await prepare(launch, self._home)
         name = self._manifest.name
         process = await self.services.start_process(
@@ -133,7 +136,9 @@ class AcpSession(TurnSession[AcpTurn]):
         cut = self._manifest.quirks.cuts_calls_s
         patience = None if cut is None else cut * _PATIENT_SHARE
         endpoint = self._host.mcp_endpoint(patience_s=patience)
-        return await self._stack.enter_async_context(endpoint)
+        opened = await self._stack.enter_async_context(endpoint)
+        opened.before_end(self._complete)
+        return opened
 
     def _servers(self, endpoint: McpEndpoint | None) -> Mapping[str, McpServer]:
         if endpoint is None or self._manifest.mcp is not McpPlace.SESSION:
@@ -217,14 +222,22 @@ class AcpSession(TurnSession[AcpTurn]):
         await self._finish(turn, TurnEnded(StopReason.ERROR, why))
 
     async def _answered(self, turn: AcpTurn, reply: Mapping[str, Any]) -> None:
-        report = self._translator.usage.answered(reply)
+        report = self._translator.usage.answered(reply) or await self._kept_usage(reply)
         reports: list[ProviderEvent] = [report] if report else []
         ended = turn_ended(reply.get("stopReason"))
         if turn.stopping and ended.stop_reason is not StopReason.END_TURN:
-            ended = TurnEnded(StopReason.ABORTED)
+            ended = TurnEnded(turn.stopped)
         elif self._translator.failure is not None:
             ended = self._failed(AcpError(one_line(self._translator.failure)))
         await self._finish(turn, ended, *reports)
+
+    async def _kept_usage(self, reply: Mapping[str, Any]) -> UsageReported | None:
+        """Return what a cancelled turn has used by the files of an agent that does not tell it."""
+        read = self._manifest.kept_tokens
+        if read is None or reply.get("stopReason") != "cancelled":
+            return None
+        counts = await asyncio.to_thread(read, self._vendor_home, self._session_id)
+        return self._translator.usage.kept(counts)
 
     def _failed(self, error: AcpError) -> TurnEnded:
         self.reusable = self.reusable and self._manifest.quirks.reusable_after_error
@@ -247,15 +260,27 @@ class AcpSession(TurnSession[AcpTurn]):
             except AcpClosedError:
                 return  # the prompt learns of it, too
 
+    async def _complete(self) -> None:
+        """Cancel the turn whose task_complete was accepted, before the agent has the answer.
+
+        With the answer it would ask its model once more. What it then keeps of the turn differs
+        and is never all, so another prompt gets a new session.
+        """
+        if (turn := self.turn) is None:
+            return
+        turn.is_completed = True
+        self.reusable, self.resume_token = False, None
+        await self.stop(turn)
+
     async def aborted(self, turn: AcpTurn) -> None:
         """End a turn that the agent knows nothing of."""
-        await self._finish(turn, TurnEnded(StopReason.ABORTED))
+        await self._finish(turn, TurnEnded(turn.stopped))
 
     async def unconfirmed(self, turn: AcpTurn) -> None:
         """End a turn that the agent did not end."""
         self.reusable = False  # it may still be in that turn
         told = Notice("warning", f"{self._manifest.name} did not confirm the end of the turn.")
-        await self._finish(turn, TurnEnded(StopReason.ABORTED), told)
+        await self._finish(turn, TurnEnded(turn.stopped), told)
 
     async def _finish(self, turn: AcpTurn, ended: TurnEnded, *events: ProviderEvent) -> None:
         self._responder.forget()
@@ -268,7 +293,7 @@ class AcpSession(TurnSession[AcpTurn]):
         self.reusable = False
         notice = Notice("error", f"{error.message}\n{error.tail}".strip())
         failed = AgentError(kind=ErrorKind.MODEL_ERROR, message=error.message, retryable=True)
-        ended = TurnEnded(StopReason.ABORTED) if turn.stopping else None
+        ended = TurnEnded(turn.stopped) if turn.stopping else None
         await self._finish(turn, ended or TurnEnded(StopReason.ERROR, failed), notice)
 
     async def on_notification(self, method: str, params: dict[str, Any]) -> None:

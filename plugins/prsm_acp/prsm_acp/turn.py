@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from prsm_core import StopReason
 from prsm_core.kit import Turn
 
 if TYPE_CHECKING:
@@ -22,7 +23,13 @@ class AcpTurn(Turn):
     def __init__(self, services: ProviderServices) -> None:
         super().__init__()
         self._services = services
+        self.is_completed = False  # its task_complete was accepted
         self._work: dict[asyncio.Future[Any], BackgroundTask] = {}
+
+    @property
+    def stopped(self) -> StopReason:
+        """Why it ended, where it was asked to."""
+        return StopReason.END_TURN if self.is_completed else StopReason.ABORTED
 
     @property
     def is_open(self) -> bool:

@@ -68,12 +68,20 @@ class UsageMeter:
             case _:
                 counts = _counts(reply.get("usage"), _RESPONSE)
         if self._source is not UsageFrom.SESSION:
+            for name, count in counts.items():
+                self._total[name] = self._total.get(name, 0) + count
             return UsageReported(TokenUsage(**counts)) if counts else None
         growth = {name: count - self._total.get(name, 0) for name, count in counts.items()}
         self._total |= counts
         if not any(growth.values()) or min(growth.values()) < 0:
             return None
         return UsageReported(TokenUsage(**growth), provenance=Provenance.REPORTED)
+
+    def kept(self, counts: Mapping[str, int]) -> UsageReported | None:
+        """Return the report of what a session has used, as it keeps it itself."""
+        growth = {name: max(0, n - self._total.get(name, 0)) for name, n in counts.items()}
+        self._total |= counts
+        return UsageReported(TokenUsage(**growth)) if any(growth.values()) else None
 
     def _growth(self, cost: Mapping[str, Any]) -> float | None:
         amount = cost.get("amount")

@@ -197,6 +197,7 @@ def a_command_never_ends(turn: Turn) -> Any:
 
 
 FAULTS["is_deaf_to_a_cancel"] = {**FAULTS["silence"], "session/cancel": None}
+FAULTS["hears_no_cancel"] = {"session/cancel": None}  # and works on
 
 
 @fault("turn")

@@ -95,7 +95,7 @@ async def test_a_turn_with_prsms_tools_and_a_command_leaves_no_process(real):
         {"think": "I think.", "say": "Working.", "call": call("note", "n", text="x y")},
         {"shell": "echo hi > made.txt"},
         {"call": call("task_complete", "d", text="all")},
-        {"say": "all done"},
+        {"say": "it is never asked for this"},
     )
     async with real(*steps) as played:
         async with played.session(host) as opened:
@@ -106,7 +106,7 @@ async def test_a_turn_with_prsms_tools_and_a_command_leaves_no_process(real):
         await until(lambda: not played.services.live)
     assert [asked.name for asked in host.calls] == ["note", "task_complete"]
     assert [asked.command for asked in host.requests] == ["echo hi > made.txt"]
-    assert [message.text for message in only(AssistantMessage, events)] == ["Working.", "all done"]
+    assert [message.text for message in only(AssistantMessage, events)] == ["Working."]
     assert reason(events) is StopReason.END_TURN
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace as changed
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from prsm_acp.manifest import UsageFrom
 
+from plugins.prsm_acp.tests.fake_manifest import MANIFEST
 from prsm_core.domain.boxes import Box
 from prsm_core.domain.images import Image
 from prsm_core.domain.permissions import Deny
@@ -20,6 +24,8 @@ from prsm_core.domain.turns import (
     TextDelta,
     ToolCallFinished,
     ToolCallStarted,
+    TurnEnded,
+    UsageReported,
 )
 from prsm_core.errors import (
     ModelNotAvailableError,
@@ -324,7 +330,7 @@ async def test_two_turns_at_once_are_refused(scene):
         await turn
 
 
-async def test_after_task_complete_the_turn_runs_out_and_nothing_more_is_done(scene):
+async def test_a_turn_is_cancelled_at_its_task_complete_and_the_next_one_begins_anew(scene):
     host = RecordingHost(task_complete=completes, note=answers("noted"))
     late = {"call": call("note", "late", text="x")}
     async with (
@@ -332,9 +338,64 @@ async def test_after_task_complete_the_turn_runs_out_and_nothing_more_is_done(sc
         played.session(host) as session,
     ):
         events = await run_turn(session, "Finish.")
-        assert session.reusable
+        assert (session.reusable, session.resume_token) == (False, None)
+        await until(lambda: not played.services.live)
+        assert len(played.stage.model.requests) == 1
+        async with played.session(RecordingHost(note=answers("noted"))) as again:
+            await run_turn(again, "One thing more.")
+            assert played.outputs("late") == ["noted"]
     assert [asked.name for asked in host.calls] == ["task_complete"]
-    assert end(events).error is None
+    assert end(events) == TurnEnded(StopReason.END_TURN)
+
+
+async def test_a_session_that_could_be_loaded_is_not_loaded_behind_its_task_complete(scene):
+    """What the agent has kept of that turn is not what happened."""
+    host = RecordingHost(task_complete=completes)
+    step = {"call": call("task_complete", "d", text="all")}
+    async with scene(step, {"say": "bye"}, loads=True) as played, played.session(host) as session:
+        assert session.resume_token is not None
+        await run_turn(session, "Finish.")
+        assert session.resume_token is None
+
+
+async def test_an_agent_that_hears_no_cancel_pays_for_nothing_more_either(scene):
+    host, clock = RecordingHost(task_complete=completes), RushClock()
+    step = {"call": call("task_complete", "d", text="all")}
+    async with (
+        scene(step, {"say": "bye"}, fault="hears_no_cancel", clock=clock) as played,
+        played.session(host) as session,
+        asyncio.TaskGroup() as group,
+    ):
+        turn = group.create_task(run_turn(session, "Finish."))
+        await until(lambda: bool(host.calls))
+        clock.rush(100)
+        events = await turn
+        await until(lambda: not played.services.live)
+        assert len(played.stage.model.requests) == 1
+    assert reason(events) is StopReason.END_TURN
+    assert "did not confirm" in only(Notice, events)[-1].text
+
+
+async def test_what_a_cancelled_turn_has_used_is_read_from_the_agents_own_files(scene):
+    """Its answer tells none; what an earlier turn was told is not told again."""
+    folders, used = [], {"input_tokens": 110, "output_tokens": 11}
+
+    def kept(folder, session_id):
+        folders.append(folder)
+        return used if session_id else {}
+
+    manifest = changed(MANIFEST, usage=UsageFrom.TURN, kept_tokens=kept)
+    small = {"input_tokens": 100, "output_tokens": 10}
+    steps = {"say": "one", "usage": small}, {"say": "a b", "hang": True}
+    async with scene(*steps, manifest=manifest) as played, played.session() as session:
+        await run_turn(session, "Hello.")
+        async with asyncio.TaskGroup() as group:
+            turn = group.create_task(run_turn(session, "More."))
+            await played.stage.model.wait_for_requests(2)
+            await session.interrupt()
+    (report,) = only(UsageReported, turn.result())
+    assert (report.usage.input_tokens, report.usage.output_tokens) == (10, 1)
+    assert folders == [Path.home()]
 
 
 async def test_every_agent_has_a_process_of_its_own(scene):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_acp.kept_tokens import read_gemini
 from prsm_acp.manifest import UsageFrom
 from prsm_acp.usage import UsageMeter
 
@@ -91,3 +93,22 @@ def test_no_count_poisons_a_sum(told, other, source):
         counts = [count for count in report.usage.to_dict().values() if count is not None]
         assert all(0 <= count <= 2**40 for count in counts)
         assert report.cost_usd is None or (report.cost_usd > 0 and math.isfinite(report.cost_usd))
+
+
+def test_the_tokens_of_a_gemini_session_are_those_of_each_response_once(tmp_path):
+    chats = tmp_path / ".gemini/tmp/work/chats"
+    chats.mkdir(parents=True)
+    response = {"id": "a", "type": "gemini", "tokens": {"input": 100, "output": 10}}
+    records = [
+        {"sessionId": "0123456789"},
+        {"id": "u", "type": "user", "content": "x"},
+        response,
+        {**response, "toolCalls": []},
+        {"id": "b", "type": "gemini", "tokens": {"input": 150, "output": -1}},
+        {"id": "c", "type": "gemini", "tokens": "many"},
+    ]
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (chats / "session-2026-01-01T00-00-01234567.jsonl").write_text(text + '{"torn')
+    (chats / "session-2026-01-01T00-00-76543210.jsonl").write_text(json.dumps(response))
+    assert read_gemini(tmp_path, "0123456789") == {"input_tokens": 250, "output_tokens": 10}
+    assert read_gemini(tmp_path, "../../x") == read_gemini(tmp_path, "99999999") == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from plugins.prsm_gemini.tests.real_gemini import offered, open_real
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.tools import McpServer
-from prsm_core.domain.turns import StopReason, ToolCallFinished
+from prsm_core.domain.turns import StopReason, ToolCallFinished, UsageReported
 from prsm_core.testing.doubles import RecordingHost, answers, completes, only, run_turn, until
 from prsm_core.testing.provider_scene import call, reason
 
@@ -176,8 +177,36 @@ async def test_a_completed_task_ends_the_turn_and_a_refused_one_goes_on(real):
     host = RecordingHost(task_complete=task_complete)
     async with real(done, done, {"say": "stopped"}) as scene, scene.session(host) as session:
         events = await run_turn(session, "Finish.")
+        assert len(scene.stage.model.requests) == 2
     assert len(host.calls) == 2
     assert reason(events) is StopReason.END_TURN
+
+
+@pytest.fixture
+def busy():
+    """Keep the machine busy."""
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    yield
+    for burner in burners:
+        burner.kill()
+        burner.wait()
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.parametrize("rounds", range(5))
+async def test_nothing_is_paid_for_behind_task_complete(real, rounds):
+    """Nor is the turn's own use forgotten: the answer to a cancel does not tell it."""
+    usage = {"input_tokens": 100, "output_tokens": 10}
+    note = {"call": call("note", "n", text="x"), "usage": usage}
+    done = {"call": call("task_complete", "d", text="all"), "usage": usage}
+    host = RecordingHost(task_complete=completes, note=answers("noted"))
+    async with real(note, done, {"say": "more"}) as scene:
+        async with scene.session(host) as session:
+            events = await run_turn(session, "Finish.")
+        await until(lambda: not scene.services.live)
+        assert len(scene.stage.model.requests) == 2
+    told = [report.usage for report in only(UsageReported, events)]
+    assert sum((one.input_tokens or 0) + (one.output_tokens or 0) for one in told) == 220
 
 
 @pytest.mark.requirement("F11")

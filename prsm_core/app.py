@@ -309,7 +309,12 @@ async def _open_registry(
     """Build the providers for a look at them, without an engine."""
     clock = SystemClock()
     async with (
-        ProcessLauncher(clock, places=paths.marked_folders) as launcher,
+        ProcessLauncher(
+            clock,
+            pass_env=settings.pass_env,
+            workspace=paths.workspace,
+            places=paths.marked_folders,
+        ) as launcher,
         Background(_log_surprise, clock) as background,
     ):
         registry = build_provider_registry(

@@ -80,7 +80,12 @@ def section_keys(section: str) -> Mapping[str, Any]:
 
 def holds_entries(section: str) -> bool:
     """Return whether the keys of a section are names that the user chooses."""
-    return "$ref" not in SCHEMA["properties"][section]
+    return "additionalProperties" in SCHEMA["properties"][section]
+
+
+def is_list(section: str) -> bool:
+    """Return whether a section is a list, which has no keys."""
+    return SCHEMA["properties"][section].get("type") == "array"
 
 
 def help_pages(command: click.Command, parent: click.Context | None) -> Iterator[tuple[str, str]]:
@@ -99,6 +104,10 @@ def help_pages(command: click.Command, parent: click.Context | None) -> Iterator
 def _table(section: str) -> str:
     if section in OF_PLUGINS:
         return _own_table(section)
+    if is_list(section):
+        node = SCHEMA["properties"][section]
+        cells = (section, _type(node), _default(node), f"`{variable(section)}`", _meaning(node))
+        return "\n" + "\n".join([*_HEAD, f"| {' | '.join(cells)} |"]) + "\n\n"
     above = [section, "<NAME>"] if holds_entries(section) else [section]
     required = _entry(section).get("required", ())
     rows = [*_HEAD]

@@ -21,6 +21,7 @@ from tests.reference import (
     cli_parts,
     config_parts,
     holds_entries,
+    is_list,
     part_names,
     section_keys,
     updated,
@@ -51,7 +52,9 @@ EXAMPLES = examples()
 def settings_of_examples() -> Iterator[tuple[str, ...]]:
     """Yield the path of each setting that an example shows."""
     for section, values in EXAMPLES.items():
-        if holds_entries(section):
+        if is_list(section):
+            yield (section,)
+        elif holds_entries(section):
             yield from ((section, name, key) for name, entry in values.items() for key in entry)
         else:
             yield from ((section, key) for key in values)
@@ -76,6 +79,9 @@ def test_everything_that_a_plugin_meets_is_on_the_page():
 @pytest.mark.parametrize("section", Settings.model_fields)
 def test_every_key_has_its_row_and_stands_in_an_example(section):
     values = EXAMPLES[section]
+    if is_list(section):
+        assert f"| `{variable(section)}` |" in config_parts()[section]
+        return
     entries = list(values.values()) if holds_entries(section) else [values]
     shown = {key for entry in entries for key in entry}
     table = config_parts()[section]

@@ -12,7 +12,7 @@ from prsm_core.cli.callers import agents_may
 from prsm_core.cli.options import json_option, workspace_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_core.cli.checkup.finding import Finding
     from prsm_core.cli.launch import Launch
@@ -33,17 +33,33 @@ def doctor(launch: Launch, workspace: str, as_json: bool) -> int:
     their models.
     Exits with 1 if something is broken.
     """
+    import os
+
     from prsm_core.cli.checkup.examination import examine
     from prsm_core.cli.logs import configure_logging
     from prsm_core.cli.table import stdout_width
+    from prsm_core.config.secrets import environment_secrets
+    from prsm_core.permissions import Redactor
 
     configure_logging(debug=launch.debug)
-    findings = list(examine(workspace, load_plugins=launch.load_plugins))
+    # A vendor's program may quote the address of its proxy, password and all.
+    redact = Redactor(environment_secrets(os.environ)).text
+    findings = [
+        _redacted(finding, redact)
+        for finding in examine(workspace, load_plugins=launch.load_plugins)
+    ]
     if as_json:
         click.echo(json.dumps([_values(finding) for finding in findings], indent=2))
     else:
         click.echo(_encodable(_lines(findings, stdout_width())))
     return 1 if any(finding.status == "broken" for finding in findings) else 0
+
+
+def _redacted(finding: Finding, redact: Callable[[str], str]) -> Finding:
+    from dataclasses import replace
+
+    cure = None if finding.cure is None else redact(finding.cure)
+    return replace(finding, message=redact(finding.message), cure=cure)
 
 
 def _values(finding: Finding) -> dict[str, str | None]:

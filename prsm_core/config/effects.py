@@ -40,12 +40,8 @@ GROUPS = (PROGRAMS, ADDRESSES, ALLOWED, STRICTER, TOLD, OF_PLUGINS, OTHERS, FILE
 # By key path; the first that fits.
 _GROUP_OF = (
     (re.compile(r".*\.(?:base_url|url|headers)\b.*"), ADDRESSES),
-    (
-        re.compile(
-            r"gates\..*|(?:.*\.)?mcp_servers\..*|providers\..*|workspace\.worktree_(?:copy|setup).*"
-        ),
-        PROGRAMS,
-    ),
+    (re.compile(r"pass_env|gates\..*|(?:.*\.)?mcp_servers\..*|providers\..*"), PROGRAMS),
+    (re.compile(r"workspace\.worktree_(?:copy|setup).*"), PROGRAMS),
     (re.compile(r"permissions\.(?:ask|deny|require|required)\b.*"), STRICTER),
     (re.compile(r"permissions\..*|sandbox\b.*|box\b.*|defaults\.mode"), ALLOWED),
     (re.compile(r"experts\..*"), TOLD),

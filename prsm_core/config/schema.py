@@ -33,6 +33,7 @@ from prsm_core.config.values import (
     ToolName,
     ToolVerdict,
     VariableName,
+    VariableNames,
     none_is_empty,
     off_as_text,
 )
@@ -422,6 +423,11 @@ class Settings(Section):
     )
     mcp_servers: Mapping[Text, McpServerSettings] = Field(
         default_factory=dict, description="MCP servers, by name."
+    )
+    pass_env: tuple[VariableNames, ...] = Field(
+        default=("JAVA_HOME", "GOPATH", "CARGO_HOME", "NVM_DIR", "PYENV_ROOT"),
+        description="Variables of your environment that shells, MCP servers and gates have, by "
+        "name or by a beginning such as CONDA_*.",
     )
     plugins: PluginSettings = Field(
         default=PluginSettings.unset(), description="Plugins that stay off."

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.kit.environment import url_passwords
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,7 +23,8 @@ def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[st
     """Yield the secret values that the settings hold, or name by a variable of `environ`.
 
     These are the keys of providers, and what is found in `environ`, or put into the environment or
-    the headers of programs and servers, under a name that sounds like a secret.
+    the headers of programs and servers, under a name that sounds like a secret, or as the password
+    of a URL.
     """
     yield from environment_secrets(environ)
     for provider in settings.providers.values():
@@ -50,7 +53,10 @@ def _named_secrets(values: Any, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def environment_secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is found in `environ` under a name that sounds like a secret, but for paths."""
+    """Yield what is found in `environ` under a name that sounds like a secret, but for paths.
+
+    The password of a URL is one whatever its variable is called.
+    """
     yield from (value for value in _secret_values(environ) if not value.startswith(("/", "~")))
 
 
@@ -65,3 +71,5 @@ def _secret_values(values: Mapping[str, str]) -> Iterator[str]:
         if SECRET_NAME.search(name):
             yield value
             yield value.rpartition(" ")[2]  # without its scheme: Bearer …
+        elif "://" in value:
+            yield from url_passwords(value)

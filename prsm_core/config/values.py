@@ -21,6 +21,7 @@ from prsm_core.config.policy_file import check_class, split_rule
 from prsm_core.domain.tools import NATIVE_TOOLS
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 
 
 def _split(value: Any) -> Any:
@@ -51,6 +52,14 @@ def _inner_path(path: str) -> str:
     return path
 
 
+def _variables(name: str) -> str:
+    if not _VARIABLES.fullmatch(name):
+        raise ValueError(
+            "must be the name of an environment variable, or the beginning of names: CONDA_*"
+        )
+    return name
+
+
 def _canonical_tool(name: str) -> str:
     for tool in NATIVE_TOOLS:
         if name.lower() == tool.lower() and name != tool:
@@ -68,6 +77,7 @@ Temperature = Annotated[float, Field(strict=True, ge=0, le=2)]
 Text = Annotated[str, Field(min_length=1)]
 InnerPath = Annotated[Text, AfterValidator(_inner_path)]
 VariableName = Annotated[str, AfterValidator(_variable)]
+VariableNames = Annotated[str, AfterValidator(_variables)]
 ToolName = Annotated[Text, AfterValidator(_canonical_tool)]
 _AS_WORDS = WithJsonSchema(
     {

@@ -224,6 +224,15 @@ class ProviderServices(Protocol):
     state_dir: Path  # private to the provider, 0700, outside the temp directory
     clock: Clock
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What each process is started with: the allow-listed environment.
+
+        Where a vendor's program hands less of it to its shells and MCP servers, the provider names
+        the rest to it. Values may hold passwords: name them in no command line.
+        """
+        ...
+
     async def start_process(
         self,
         argv: Sequence[str],

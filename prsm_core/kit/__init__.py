@@ -29,6 +29,7 @@ Of no name here, for the rooms above:
 
 background    the tasks of an engine      clocks    the system's clock
 exhaustion    what a machine has run out of
+environment   which variables reach what agents run
 regular       files that a person names, and nothing that waits or acts
 sanitize      what can be kept            outcomes  answers to calls
 stream_fold   what an event says of an agent's stream

@@ -51,7 +51,8 @@ async def printed_version(
 
     Raises ProviderNotAvailableError when the program is missing or cannot run.
     """
-    if not fresh and (known := recall(command, env, services.state_dir)) is not None:
+    seen = {**services.environment, **(env or {})}
+    if not fresh and (known := recall(command, seen, services.state_dir)) is not None:
         return known
     try:
         process = await services.start_process(
@@ -67,7 +68,7 @@ async def printed_version(
     finally:
         await process.stop(grace=0)
     if numbers_of(told) is not None:
-        remember(command, env, services.state_dir, told)
+        remember(command, seen, services.state_dir, told)
     return told
 
 

@@ -92,6 +92,11 @@ class LocalServices:
         """Return what each process came to, and the last that it said on stderr."""
         return "\n".join(map(_story, self.processes)) or "no process was started"
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What each process is started with."""
+        return self._launcher.environment()
+
     async def start_process(
         self,
         argv: Sequence[str],

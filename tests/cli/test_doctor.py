@@ -25,6 +25,7 @@ CHECKS = [
     "provider puppet",
     "names",
     "skills",
+    "environment",
     "folders",
     "disk",
     "ledger",
@@ -495,3 +496,16 @@ def test_what_people_can_be_told_by_and_where_it_ends_is_said(prsm):
     assert "a guarantee in the sandbox only" in answers["message"]
     for way in ("read the key", "tmux", "at,", "cron", "systemd-run"):
         assert way in answers["message"]
+
+
+@pytest.mark.requirement("U30")
+def test_what_is_set_and_not_passed_is_named(prsm, monkeypatch):
+    for name, value in {"PGHOST": "db", "CONDA_TOKEN": "t0ken-of-conda", "GOPATH": "/go"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PRSM__PASS_ENV", "['GOPATH', 'CONDA_*']")
+    findings = json.loads(prsm("doctor", "--json").out)
+    (told,) = [f["message"] for f in findings if f["check"] == "environment"]
+    assert "PGHOST" in told
+    assert "GOPATH" not in told
+    assert "CONDA_TOKEN: name them in full" in told or "CONDA_TOKEN," in told.partition("takes")[2]
+    assert "t0ken" not in str(findings)

@@ -377,3 +377,18 @@ def test_a_file_that_cannot_be_read_is_an_error(place):
     path.symlink_to(path)
     with pytest.raises(ConfigError, match="cannot be read: Too many levels of symbolic links"):
         place.load()
+
+
+@pytest.mark.requirement("U30")
+def test_which_variables_are_passed_on_a_workspace_says_once_it_is_trusted(place):
+    place.workspace("pass_env: [DATABASE_URL]\n")
+    assert place.load(trusted=True).settings.pass_env == ("DATABASE_URL",)
+    assert "DATABASE_URL" not in place.load(trusted=False).settings.pass_env
+
+
+@pytest.mark.requirement("U30")
+@pytest.mark.parametrize("name", ["*", "A B", "*_HOME", "A=1", ""])
+def test_what_is_passed_on_is_named_or_the_beginning_of_names(place, name):
+    place.user(f"pass_env: [{name!r}]\n")
+    with pytest.raises(ConfigError, match="CONDA_\\*"):
+        place.load()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -13,6 +13,9 @@ from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.known_version import program_stamp
 from prsm_core.kit.version import VersionRange, printed_version
 from prsm_core.testing.fake_clock import FakeClock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 RANGE = VersionRange(
     program="tool", oldest=(2, 0, 0), tested_from=(2, 0, 0), below=(3, 0, 0), install="get tool"
@@ -59,6 +62,8 @@ class Started:
 
 class Services:
     """Starts the program of a file."""
+
+    environment: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, folder, program):
         self.state_dir, self.clock, self.program = folder, FakeClock(), program

@@ -104,7 +104,7 @@ def program(variable):
     return path
 
 
-def configure(section, rules, lanes):
+def configure(section, rules, lanes, further=None):
     """Write the configuration of a master that is played, and of the provider that is tried."""
     master = {"scenario": {"lanes": lanes}}
     # A vendor's own list does not name the model that is played.
@@ -113,6 +113,7 @@ def configure(section, rules, lanes):
         "defaults": {"provider": "script"},
         "providers": {"script": master, "tried": {**known, **section}},
         "permissions": rules,
+        **(further or {}),
     }
     config = Path(os.environ["PRSM_HOME"]) / "config.yaml"
     config.parent.mkdir(exist_ok=True)
@@ -129,6 +130,7 @@ async def play(
     worker=WORKER,
     lanes=None,
     person=None,
+    further=None,
     **chosen,
 ):
     """Have a worker of one provider make all calls; return the events.
@@ -136,10 +138,10 @@ async def play(
     `rules` are the permissions of the configuration, `chosen` options of the run, and `answers`
     what a person says one after the other, instead of what FATES tells. `worker` is what the
     master spawns, `lanes` what it and others do, where that is more. A `person` is told of each
-    event before anything is answered.
+    event before anything is answered. What is `further` configured are whole sections.
     """
     left, lanes = answers and list(answers), lanes or {"master": {"steps": master_of(worker)}}
-    configure(section, rules, lanes)
+    configure(section, rules, lanes, further)
     setup = load_setup(Launch(), str(workspace))
     options = RunOptions(task=TASK, workspace=str(workspace), **chosen)
     events = []

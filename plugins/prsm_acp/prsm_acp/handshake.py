@@ -197,10 +197,14 @@ def own_server(endpoint: McpEndpoint) -> McpServer:
 
 
 def described(
-    servers: Mapping[str, McpServer], greeting: Greeting, manifest: Manifest
+    servers: Mapping[str, McpServer],
+    greeting: Greeting,
+    manifest: Manifest,
+    environment: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Return MCP servers as session/new takes them.
 
+    They have the variables of the `environment` too: not every agent hands on what it has itself.
     Raises ProviderNotAvailableError for one by URL where the agent takes none.
     """
     found: list[dict[str, Any]] = []
@@ -211,7 +215,7 @@ def described(
                     "name": name,
                     "command": server.command,
                     "args": list(server.args),
-                    "env": _pairs(server.env),
+                    "env": _pairs({**(environment or {}), **server.env}),
                 }
             )
         elif greeting.takes_urls:

@@ -102,7 +102,9 @@ class AcpSession(TurnSession[AcpTurn]):
         )
         self._connection = connection = Connection(name, process, self.services, self)
         greeting = await handshake.greet(connection, self._config, self._manifest)
-        servers = handshake.described(self._servers(endpoint), greeting, self._manifest)
+        handed = {k: v for k, v in self.services.environment.items() if k not in launch.env}
+        given = self._servers(endpoint)
+        servers = handshake.described(given, greeting, self._manifest, handed)
         opened = await self._opened(connection, greeting, servers)
         self._session_id, self._takes_images = opened.session_id, greeting.takes_images
         await self._set_up(connection, opened)

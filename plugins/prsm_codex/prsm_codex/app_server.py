@@ -119,7 +119,8 @@ class AppServer:
 
         try:
             notice = await unstick(home, services)
-            argv = native.unwrapped(command.app_server_argv(config, features))
+            variables = services.environment
+            argv = native.unwrapped(command.app_server_argv(config, features, variables))
             process = await services.start_process(argv, name=name, cwd=str(home), env=env)
             server = cls(process, services, threads, dismiss, home)
             server._news = [] if notice is None else [notice]

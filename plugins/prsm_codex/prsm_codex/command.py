@@ -12,10 +12,9 @@ from prsm_core import (
     PermissionMode,
     ProviderNotAvailableError,
 )
-from prsm_core.kit import GIT_SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from prsm_codex.config import CodexConfig
@@ -42,13 +41,20 @@ _MCP_LIMITS: Mapping[str, Any] = {
 
 # Off: what would start agents, continue turns or reach the network behind the engine's back.
 _FEATURES_OFF = ("apps", "goals", "image_generation", "skill_search", "tool_suggest")
+# What Codex itself gives each shell; all else that it has is for its own requests.
+_CORE = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"})
 _SHELL_TOOLS = NATIVE_TOOLS - {"WebFetch", "WebSearch"}  # all that Codex does through its shell
 
 
-def app_server_argv(config: CodexConfig, features: Features) -> tuple[str, ...]:
-    """Return the command line of the app-server; there is never a key in it."""
+def app_server_argv(
+    config: CodexConfig, features: Features, variables: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return the command line of the app-server; there is never a key in it.
+
+    `variables` are the names of those that shells have.
+    """
     settings = {
-        **_settings(config, features),
+        **_settings(config, features, variables),
         "features.default_mode_request_user_input": True,
         "tools.update_plan.enabled": True,  # a model that Codex does not know has no such tool
     }
@@ -60,17 +66,19 @@ def exec_argv(
     request: SessionRequest,
     features: Features,
     endpoint: McpEndpoint | None,
+    variables: Iterable[str] = (),
     profile: str | None = None,
     effort: str | None = None,
 ) -> tuple[str, ...]:
     """Return the command line of one turn by `codex exec`; the prompt goes to its stdin.
 
-    `profile` names the file in the private home that holds the `layer`, where there is one.
+    `variables` are the names of those that shells have. `profile` names the file in the private
+    home that holds the `layer`, where there is one.
     """
     kind = "workspace-write" if may_edit(request) else "read-only"
     model = () if request.model == DEFAULT_MODEL else ("-m", request.model)
     settings = {
-        **_settings(config, features),
+        **_settings(config, features, variables),
         **({} if _is_long(request) else {"developer_instructions": request.system_prompt}),
         "sandbox_workspace_write.network_access": config.network,
         **_tool_settings(request, config),
@@ -85,15 +93,16 @@ def exec_argv(
     return (*config.command, "exec", *options, *layer, *model, *flags, "-")
 
 
-def layer(request: SessionRequest, features: Features) -> str | None:
+def layer(request: SessionRequest, features: Features, variables: Iterable[str] = ()) -> str | None:
     """Return, as TOML, the settings that are too secret or too long for a command line, if any."""
+    names = list(variables)
     lines = []
     if _is_long(request):
         lines.append(f"developer_instructions = {toml(request.system_prompt)}")
     if request.mcp_servers:
         lines.append("[mcp_servers]")
     for name, server in request.mcp_servers.items():
-        lines.append(f"{json.dumps(name)} = {toml(_mcp_server(server, features))}")
+        lines.append(f"{json.dumps(name)} = {toml(_mcp_server(server, features, names))}")
     return "\n".join([*lines, ""]) if lines else None
 
 
@@ -124,10 +133,14 @@ def _overrides(settings: Mapping[str, Any]) -> list[str]:
     return [word for key, value in settings.items() for word in ("-c", f"{key}={toml(value)}")]
 
 
-def _settings(config: CodexConfig, features: Features) -> dict[str, Any]:
+def _settings(
+    config: CodexConfig, features: Features, variables: Iterable[str] = ()
+) -> dict[str, Any]:
     overrides: dict[str, Any] = {
-        "shell_environment_policy.inherit": "core",
-        "shell_environment_policy.set": dict(GIT_SETTINGS),  # the core of it leaves them out
+        # By name: values may hold a password, and anybody may read a command line.
+        "shell_environment_policy.inherit": "all",
+        "shell_environment_policy.ignore_default_excludes": True,
+        "shell_environment_policy.include_only": sorted({*_CORE, *variables}),
         "suppress_unstable_features_warning": True,
         "check_for_update_on_startup": False,
         "analytics.enabled": False,
@@ -178,10 +191,11 @@ def thread_start(
     tools: Sequence[ToolSpec],
     config: CodexConfig,
     features: Features,
+    variables: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Return the parameters of `thread/start`."""
+    """Return the parameters of `thread/start`; MCP servers have these variables."""
     return {
-        **_thread(request, config, features),
+        **_thread(request, config, features, variables),
         "ephemeral": False,  # an ephemeral thread cannot be resumed
         "experimentalRawEvents": True,
         "dynamicTools": [
@@ -197,26 +211,32 @@ def thread_start(
 
 
 def thread_resume(
-    thread_id: str, request: SessionRequest, config: CodexConfig, features: Features
+    thread_id: str,
+    request: SessionRequest,
+    config: CodexConfig,
+    features: Features,
+    variables: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the parameters of `thread/resume`; Codex restores the tools, but not the settings."""
     last_turn = {"limit": 1, "sortDirection": "desc", "itemsView": "full"}
     return {
-        **_thread(request, config, features),
+        **_thread(request, config, features, variables),
         "threadId": thread_id,
         "excludeTurns": True,  # a long thread in one line would be longer than a line may be
         "initialTurnsPage": last_turn,
     }
 
 
-def _thread(request: SessionRequest, config: CodexConfig, features: Features) -> dict[str, Any]:
+def _thread(
+    request: SessionRequest, config: CodexConfig, features: Features, variables: Iterable[str] = ()
+) -> dict[str, Any]:
     params: dict[str, Any] = {
         "cwd": request.cwd,
         "approvalPolicy": dict(hooks.APPROVAL_POLICY) if features.hooked else "untrusted",
         # A thread that starts writable is written down as trusted: the turn lifts this instead.
         "sandbox": "read-only",
         "developerInstructions": request.system_prompt,
-        "config": thread_config(request, config, features),
+        "config": thread_config(request, config, features, variables),
     }
     if request.model != DEFAULT_MODEL:
         params["model"] = request.model
@@ -226,11 +246,12 @@ def _thread(request: SessionRequest, config: CodexConfig, features: Features) ->
 
 
 def thread_config(
-    request: SessionRequest, config: CodexConfig, features: Features
+    request: SessionRequest, config: CodexConfig, features: Features, variables: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Return a thread's settings, as dotted keys (nested ones are lost on a resume)."""
+    names = list(variables)
     servers = {
-        f"mcp_servers.{name}": _mcp_server(server, features)
+        f"mcp_servers.{name}": _mcp_server(server, features, names)
         for name, server in request.mcp_servers.items()
     }
     return {**_tool_settings(request, config), **servers}
@@ -267,7 +288,7 @@ def check_servers(request: SessionRequest, config: CodexConfig) -> None:
         )
 
 
-def _mcp_server(server: McpServer, features: Features) -> dict[str, Any]:
+def _mcp_server(server: McpServer, features: Features, variables: Sequence[str]) -> dict[str, Any]:
     settings: dict[str, Any] = dict(_MCP_LIMITS)
     if features.hooked:
         settings["default_tools_approval_mode"] = "approve"  # the hook has asked
@@ -278,6 +299,7 @@ def _mcp_server(server: McpServer, features: Features) -> dict[str, Any]:
         "command": server.command,
         "args": list(server.args),
         "env": dict(server.env),
+        "env_vars": [name for name in variables if name not in server.env],
     }
 
 

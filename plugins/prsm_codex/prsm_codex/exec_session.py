@@ -137,6 +137,7 @@ class ExecSession(TurnSession[CodexTurn]):
                 self._request,
                 self._features,
                 self._endpoint,
+                self.services.environment,
                 profile,
                 command.effort_of(context),
             )
@@ -157,7 +158,7 @@ class ExecSession(TurnSession[CodexTurn]):
     @contextlib.contextmanager
     def _layer(self, home: Path) -> Iterator[str | None]:
         """Lend out the settings that no command line can take, as a file; return its name."""
-        text = command.layer(self._request, self._features)
+        text = command.layer(self._request, self._features, self.services.environment)
         if text is None:
             yield None
             return

@@ -145,7 +145,13 @@ class CodexSession(TurnSession[CodexTurn]):
             await self._ask(clean, timeout_s=_CLEAN_SECONDS, vital=False)
 
     async def _start_thread(self, server: AppServer) -> None:
-        params = command.thread_start(self._request, self._host.tools, self._config, self._features)
+        params = command.thread_start(
+            self._request,
+            self._host.tools,
+            self._config,
+            self._features,
+            self.services.environment,
+        )
         result = await server.rpc.request("thread/start", params, timeout_s=_THREAD_SECONDS)
         self.resume_token = _id_of(result, "thread")
         self._server = server
@@ -177,7 +183,9 @@ class CodexSession(TurnSession[CodexTurn]):
         self._last_word = going_on.last_word(carried, held)
 
     async def _resume_thread(self, server: AppServer, thread_id: str) -> None:
-        params = command.thread_resume(thread_id, self._request, self._config, self._features)
+        params = command.thread_resume(
+            thread_id, self._request, self._config, self._features, self.services.environment
+        )
         server.attach(thread_id, self)  # before: the token total comes with the answer
         try:
             result = await server.rpc.request("thread/resume", params, timeout_s=_THREAD_SECONDS)

@@ -19,7 +19,6 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.images import Image
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS, McpEndpoint, McpServer
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.kit.git_settings import GIT_SETTINGS
 from prsm_core.kit.hook_gate import ANSWER_SECONDS
 from prsm_core.testing.doubles import session_request, tool_spec
 
@@ -36,9 +35,12 @@ COMMON = (
     "--disable",
     "multi_agent",
     "-c",
-    'shell_environment_policy.inherit="core"',
+    'shell_environment_policy.inherit="all"',
     "-c",
-    f"shell_environment_policy.set={toml(GIT_SETTINGS)}",
+    "shell_environment_policy.ignore_default_excludes=true",
+    "-c",
+    "shell_environment_policy.include_only="
+    + toml(["HOME", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"]),
     "-c",
     "suppress_unstable_features_warning=true",
     "-c",

@@ -59,7 +59,7 @@ class GeminiAcp(AcpProvider):
         return Launch(
             argv=(*homes.argv(config, model, place), "--acp"),
             cwd=request.cwd if request is not None else str(home),
-            env=self.environment() | homes.private_env(place),
+            env=self.environment() | homes.private_env(place, self.services.environment),
             files={**files, place.temp / ".keep": ""},  # the folder must be there
         )
 

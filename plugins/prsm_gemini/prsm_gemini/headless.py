@@ -139,7 +139,8 @@ class HeadlessSession(ProviderSession):
             [*argv, "-o", "stream-json", "--approval-mode", "default", *session],
             name="gemini",
             cwd=self._request.cwd,
-            env=homes.env(self._config, os.environ) | homes.private_env(self._home),
+            env=homes.env(self._config, os.environ)
+            | homes.private_env(self._home, self._services.environment),
             box=self._box(endpoint),
         )
         return process, escaped(text)
@@ -157,7 +158,8 @@ class HeadlessSession(ProviderSession):
     async def _prepare(self, endpoint: McpEndpoint | None, hook_env: Mapping[str, str]) -> None:
         config, home, request = self._config, self._home, self._request
         own = [tool.name for tool in self._host.tools]
-        texts = homes.files(config, os.environ, home, request, endpoint, own, hook_env)
+        variables = self._services.environment
+        texts = homes.files(config, os.environ, home, request, endpoint, own, hook_env, variables)
         has_tools = endpoint is not None
         texts[home.vendor / "GEMINI.md"] = homes.role_file(request, has_tools=has_tools)
         await homes.prepare(home, texts, homes.login_folder(config, os.environ))

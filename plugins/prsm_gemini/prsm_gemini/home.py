@@ -19,7 +19,7 @@ from prsm_gemini.policy import policy
 from prsm_gemini.tools import COMPLETE, SERVER, offered
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from prsm_core import (
         McpEndpoint,
@@ -43,7 +43,18 @@ _PASSED = (
     "GOOGLE_GENAI_USE_VERTEXAI",
 )
 _KEY = "GEMINI_API_KEY"
+# Gemini withholds from shells and servers what may be a secret by its name or value: certificates
+# and a proxy's password, too. What begins so it hands on as it is.
+_HANDED = "GEMINI_CLI_PRSM_"
+_STARTUP = f"""\
+for _prsm in "${{!{_HANDED}@}}"; do
+    export "${{_prsm#{_HANDED}}}=${{!_prsm}}"
+    unset "$_prsm"
+done
+unset _prsm BASH_ENV
+"""
 OAUTH = "oauth-personal"
+_OWN = frozenset({"PATH", "TERM", "TMPDIR"})  # which Gemini CLI gives to its shells itself
 _LOGIN_FILES = ("oauth_creds.json", "google_accounts.json")
 _IMPORT = re.compile(r"(?<!\S)@(?=[A-Za-z./])")  # the home's GEMINI.md would read a file there
 _TRUST = (
@@ -73,10 +84,25 @@ class Home:
         """The policy file."""
         return self.root / "policy.toml"
 
+    @property
+    def startup(self) -> Path:
+        """What bash reads as it starts: it gives back the names that variables are handed under."""
+        return self.root / "shell.sh"
 
-def private_env(home: Home) -> dict[str, str]:
-    """Return the variables that lead Gemini CLI to its home."""
-    return {"GEMINI_CLI_HOME": str(home.root), "TMPDIR": str(home.temp)}
+
+def private_env(home: Home, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that lead Gemini CLI to its home, and what its shells have besides."""
+    handed = {f"{_HANDED}{name}": environment[name] for name in _handed_names(environment)}
+    return {
+        "GEMINI_CLI_HOME": str(home.root),
+        "TMPDIR": str(home.temp),
+        "BASH_ENV": str(home.startup),
+        **handed,
+    }
+
+
+def _handed_names(environment: Iterable[str]) -> list[str]:
+    return [name for name in environment if name not in _OWN and not name.startswith("GIT_")]
 
 
 def env(config: GeminiConfig, environ: Mapping[str, str]) -> dict[str, str]:
@@ -146,11 +172,12 @@ def settings(
     request: SessionRequest | None,
     endpoint: McpEndpoint | None,
     hook_env: Mapping[str, str] | None,
+    variables: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the settings file; without a request, of a process that only lists models.
 
     `hook_env` is what the hooks need to ask PRSM, None where there are none. Without hooks the
-    servers of the user are told with the session.
+    servers of the user are told with the session. They have these `variables`.
     """
     given = request.mcp_servers if request is not None and hook_env else {}
     if SERVER in given:
@@ -158,7 +185,8 @@ def settings(
             f"gemini: the MCP server {SERVER!r} is PRSM's own",
             hint="give your server another name",
         )
-    servers = {name: _server(server) for name, server in given.items()}
+    handed = {name: f"${{{_HANDED}{name}}}" for name in _handed_names(variables)}
+    servers = {name: _server(server, handed) for name, server in given.items()}
     if endpoint is not None:
         servers[SERVER] = {
             "command": endpoint.argv[0],
@@ -200,11 +228,11 @@ def _parameters(request: SessionRequest | None) -> dict[str, Any]:
     return {"modelConfigs": {"customOverrides": [change]}}
 
 
-def _server(server: McpServer) -> dict[str, Any]:
+def _server(server: McpServer, handed: Mapping[str, str]) -> dict[str, Any]:
     common = {"timeout": _DAYS_MS, "trust": False}
     if server.url:
         return {**common, "httpUrl": server.url, "headers": dict(server.headers)}
-    env = dict(server.env)
+    env = {**handed, **server.env}
     return {**common, "command": server.command, "args": list(server.args), "env": env}
 
 
@@ -231,18 +259,21 @@ def files(
     endpoint: McpEndpoint | None,
     own_tools: Sequence[str],
     hook_env: Mapping[str, str] | None = None,
+    variables: Iterable[str] = (),
 ) -> dict[Path, str]:
     """Return the files of a home, by absolute path; `own_tools` are PRSM's.
 
+    MCP servers have these `variables`.
     With hooks each call is asked for by them and allowed by the policy, without them Gemini asks.
     """
-    given = settings(config, environ, request, endpoint, hook_env)
+    given = settings(config, environ, request, endpoint, hook_env, variables)
     tools = () if request is None else offered(request)
     servers = () if request is None else tuple(request.mcp_servers)
     decision = "allow" if hook_env else "ask_user"
     return {
         home.vendor / "settings.json": json.dumps(given),
         home.policy: policy(tools, own_tools, servers, decision=decision),
+        home.startup: _STARTUP,
     }
 
 

@@ -4,5 +4,6 @@ finding       what a check says                setup      configuration, trust, 
 system        Python, packages, terminal       providers  the vendors' programs
 folders       who may enter, what room is left engines    ledger, sessions, processes
 skills        what agents are told of skills
+surroundings  variables that do not reach them
 examination   all of them, in order
 """

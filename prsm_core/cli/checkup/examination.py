@@ -18,6 +18,7 @@ from prsm_core.cli.checkup.folders import check_disk, check_folders
 from prsm_core.cli.checkup.providers import check_names, check_providers
 from prsm_core.cli.checkup.setup import check_setup
 from prsm_core.cli.checkup.skills import check_skills
+from prsm_core.cli.checkup.surroundings import check_environment
 from prsm_core.cli.checkup.system import (
     check_answers,
     check_boxes,
@@ -57,6 +58,7 @@ def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
     else:
         yield warning("providers", "not looked at: --no-plugins", "leave that option out")
     yield from _made("skills", check_skills, setup, paths)
+    yield from _made("environment", check_environment, setup.settings.pass_env, os.environ)
     yield from _made("folders", check_folders, paths, ledger, os.environ)
     yield from _made("disk", check_disk, paths)
     yield from _made("ledger", check_ledger, ledger)

@@ -33,6 +33,7 @@ from prsm_core.engine.processes.box_view import TEMP, box_view
 from prsm_core.engine.processes.reaper_shim import MARK
 from prsm_core.engine.processes.syscalls import build_filter, filter_file
 from prsm_core.errors import ProcessError, ProviderNotAvailableError, PrsmError
+from prsm_core.kit.environment import CERTIFICATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,6 +139,7 @@ class Containers:
         _require_runnable(order, environ)
         view = box_view(order.box, order.cwd, environ.get("HOME"))
         view = _with_program(order.name, order.argv[0], view, environ)
+        view = _with_certificates(view, environ)
         if (temp := environ.get("TMPDIR")) is not None and view.outside(temp) is None:
             environ["TMPDIR"] = TEMP
         box_name, bundle = self._bundles.make()
@@ -290,6 +292,15 @@ def describe_end(limits: Mapping[str, float], *, kills: int, refusals: int) -> s
 
 def _ids() -> tuple[int, int] | None:
     return None if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+
+
+def _with_certificates(view: BoxView, environ: Mapping[str, str]) -> BoxView:
+    """Return a view with the certificates that the environment names: else no server is trusted."""
+    for place in filter(None, map(environ.get, CERTIFICATES)):
+        file = os.path.normpath(place)
+        if file.startswith("/") and os.path.exists(file) and view.outside(file) is None:  # noqa: PTH110
+            view = view.showing(file)
+    return view
 
 
 def _with_program(name: str, program: str, view: BoxView, environ: Mapping[str, str]) -> BoxView:

@@ -27,7 +27,7 @@ from prsm_core.engine.processes.table import (
 )
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import Parting
-from prsm_core.kit.git_settings import GIT_SETTINGS
+from prsm_core.kit.environment import child_environment, with_loopback
 from prsm_core.kit.starting import require_folder
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ __all__ = [
     "ChildProcess",
     "ProcessIdentity",
     "ProcessLauncher",
-    "child_environment",
     "install_child_watcher",
     "is_alive",
     "process_identity",
@@ -58,16 +57,6 @@ SDK_GRACE = 2.0  # the same where a vendor's SDK starts and ends the process
 CLOSE_GRACE = 2.0
 CLOSE_SECONDS = 10.0  # the grace, the shim's own time after a kill, and the drain of pipes
 UMASK = 0o022  # the engine's is private, but files in the workspace are the user's
-
-INHERITED = frozenset({"PATH", "HOME", "USER", "LANG", "TERM", "TZ", "TMPDIR", "SHELL"})
-
-
-def child_environment(source: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of `source` that every child may have, and what git is told in them."""
-    inherited = {
-        name: value for name, value in source.items() if name in INHERITED or name.startswith("LC_")
-    }
-    return inherited | GIT_SETTINGS
 
 
 def install_child_watcher() -> None:
@@ -84,9 +73,10 @@ class ProcessLauncher:
 
     Start it on the loop of the main thread: the kernel tells a shim of its engine's death when
     the thread that started it ends. `environ` is what the allow-list is taken from, by default
-    this process's environment. `on_start(pid, start_time)` is told of every shim (start time in
-    clock ticks since boot, as in ProcessIdentity), so that its orphans can be found after a crash.
-    `places` are the folders of PRSM's own files that programs are below of, as their mark says.
+    this process's environment; `pass_env` and `workspace` are those of `child_environment`.
+    `on_start(pid, start_time)` is told of every shim (start time in clock ticks since boot, as in
+    ProcessIdentity), so that its orphans can be found after a crash. `places` are the folders of
+    PRSM's own files that programs are below of, as their mark says.
     """
 
     def __init__(
@@ -94,13 +84,16 @@ class ProcessLauncher:
         clock: Clock,
         *,
         environ: Mapping[str, str] | None = None,
+        pass_env: Sequence[str] = (),
+        workspace: Path | None = None,
         on_start: OnStart | None = None,
         parting: Parting | None = None,
         places: Iterable[Path] = (),
     ) -> None:
         self._clock = clock
         self._parting = parting or Parting(clock)
-        self._environ = child_environment(os.environ if environ is None else environ)
+        source = os.environ if environ is None else environ
+        self._environ = child_environment(source, pass_env, workspace)
         self._on_start = on_start
         own = process_identity(os.getpid())
         # Without /proc nobody could tell whose mark it is.
@@ -130,7 +123,7 @@ class ProcessLauncher:
 
     def environment(self, env: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the variables that a program is started with: the allow-list plus `env`."""
-        return {**self._environ, **(env or {})}
+        return with_loopback({**self._environ, **(env or {})})
 
     @property
     def of_agents(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from prsm_core.domain.record import Record
 from prsm_core.engine.processes.sandbox import Confined
 from prsm_core.errors import ProcessError
 from prsm_core.kit.clocks import first_of
+from prsm_core.kit.environment import KEY_NAME, LOADS_CODE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 OUTPUT_LIMIT = 64 * 2**10  # bytes kept of each of stdout and stderr
 MAX_COMMAND = 2**17 - 1  # bytes; Linux takes no longer argument
 TERM_GRACE = 2.0  # seconds from the deadline's TERM to the KILL
-
-# What makes a shell or a program it runs load code, and what a model's command must not see.
-_LOADS_CODE = re.compile(
-    r"BASH_ENV|ENV|BASHOPTS|SHELLOPTS|PS4|PROMPT_COMMAND|BASH_FUNC_.*|LD_.*|PYTHON(PATH|HOME|STARTUP)"
-    r"|NODE_OPTIONS|PERL5(LIB|OPT)|RUBY(LIB|OPT)|GIT_.*"
-)
-_SECRET = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)")
 
 
 class ShellResult(Record, frozen=True, kw_only=True):
@@ -124,7 +117,7 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in env.items()
-        if not _LOADS_CODE.fullmatch(name) and not _SECRET.search(name.upper())
+        if not LOADS_CODE.fullmatch(name) and not KEY_NAME.search(name.upper())
     }
 
 

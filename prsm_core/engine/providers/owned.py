@@ -95,9 +95,9 @@ async def open_owned(
         SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
         recorded_processes(paths.state) as processes,
     ):
-        noting, own = _noting(processes.add, begun), paths.marked_folders
+        noting = _noting(processes.add, begun)
         async with (
-            ProcessLauncher(clock, on_start=noting, parting=parting, places=own) as launcher,
+            _make_launcher(paths, settings, clock, noting, parting) as launcher,
             Background(surprises, clock, parting) as background,
         ):
             redactor = Redactor((*known_secrets(settings, os.environ), lock.key))
@@ -127,6 +127,19 @@ async def open_owned(
                 )
             finally:
                 await registry.aclose()
+
+
+def _make_launcher(
+    paths: Paths, settings: Settings, clock: Clock, on_start: OnStart, parting: Parting
+) -> ProcessLauncher:
+    return ProcessLauncher(
+        clock,
+        pass_env=settings.pass_env,
+        workspace=paths.workspace,
+        on_start=on_start,
+        parting=parting,
+        places=paths.marked_folders,
+    )
 
 
 def _noting(add: OnStart, begun: asyncio.Event) -> OnStart:

@@ -75,6 +75,11 @@ class EngineServices:
         self._boxes = boxes
         self.guest: Guest | None = None  # whose services these are
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What each process is started with."""
+        return self._launcher.environment()
+
     async def start_process(
         self,
         argv: Sequence[str],

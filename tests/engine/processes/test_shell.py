@@ -126,3 +126,27 @@ async def test_variables_that_load_code_and_secrets_do_not_reach_a_command(shell
 @given(st.dictionaries(st.text(), st.text()))
 def test_scrubbing_only_removes(env):
     assert scrubbed(env).items() <= env.items()
+
+
+@pytest.mark.requirement("U30")
+async def test_a_gates_command_has_the_surroundings_that_are_passed_on(tmp_path):
+    environ = {
+        "PATH": os.environ["PATH"],
+        "https_proxy": "http://proxy:3128",
+        "JAVA_HOME": "/opt/java",
+        "UNNAMED": "1",
+    }
+    async with ProcessLauncher(CLOCK, environ=environ, pass_env=["JAVA_HOME"]) as launcher:
+        done = await run_shell(
+            launcher,
+            'echo "$https_proxy $JAVA_HOME $UNNAMED$NO_PROXY"',
+            cwd=str(tmp_path),
+            timeout_s=60,
+            clock=CLOCK,
+            env={"NO_PROXY": "own.test"},
+        )
+    assert done.stdout.split() == [
+        "http://proxy:3128",
+        "/opt/java",
+        "own.test,localhost,127.0.0.1,::1",
+    ]

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from prsm_core.engine.processes.launcher import child_environment
+from prsm_core.kit.environment import child_environment
 from tests.permissions.judging import decide
 
 GIT = shutil.which("git")

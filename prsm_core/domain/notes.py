@@ -57,6 +57,7 @@ class Notes(Record, frozen=True, gc=False, kw_only=True):
     tried: tuple[str, ...] = ()  # models that have failed for good, the first one first
     settled: str | None = None  # the turn whose failure these count
     refusals: int = 0  # how often a gate has sent the agent back
+    asked_again: int = 0  # how often, in a row, for an answer that was none
     repeated: tuple[str, ...] = ()  # questions, by correlation id, that it was shown once more
     reminded: tuple[str, ...] = ()  # … because a knot hung on them
     reminders: tuple[str, ...] = ()  # … which it is still to be shown

@@ -361,3 +361,12 @@ class TurnResult(Record, frozen=True, gc=False, kw_only=True):
         """The last assistant message of the turn, or an empty string."""
         texts = [m.content for m in self.messages if m.role == "assistant" and m.content.strip()]
         return texts[-1] if texts else ""
+
+    @property
+    def ends_silent(self) -> bool:
+        """Whether the model's last response holds no text: nothing came after its last call."""
+        called = max((call.started_at for call in self.tool_calls), default=-1)
+        return not any(
+            message.role == "assistant" and message.content.strip() and message.created_at > called
+            for message in self.messages
+        )

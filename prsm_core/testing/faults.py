@@ -250,6 +250,11 @@ def says_nothing(turn: FakeTurn) -> Any:
     return turn.finish()
 
 
+def says_nothing_twice(turn: FakeTurn) -> Any:
+    """End two turns well without a message, and the third with one."""
+    return turn.finish() if times("turns") < 3 else fine(turn)
+
+
 def terminal_tricks(_: FakeTurn) -> None:
     """Die with a cause full of control sequences and markup."""
     begun()
@@ -411,6 +416,7 @@ _TURNS = (
     event_flood,
     hogs_memory,
     says_nothing,
+    says_nothing_twice,
     terminal_tricks,
     silence,
     silence_after_output,

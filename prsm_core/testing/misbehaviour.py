@@ -129,7 +129,11 @@ WASTES = (
 LASTING = (
     Misbehaviour(fault="no_access", error="bad key", kind="auth_failure"),
     Misbehaviour(fault="no_room", error="prompt is too long", kind="context_overflow"),
-    Misbehaviour(fault="says_nothing", error="no result"),
+)
+# It ends its turns well and says nothing in them.
+SILENT = (
+    Misbehaviour(fault="says_nothing", error="no result", kind="no_result", turns=3),
+    Misbehaviour(fault="says_nothing_twice", turns=3),
 )
 BUSY_TWICE = Misbehaviour(fault="busy_twice", tries=3, rush=10)
 BUSY_FOR_EVER = Misbehaviour(
@@ -154,6 +158,7 @@ TABLE = {
         *ENDURED,
         *WASTES,
         *LASTING,
+        *SILENT,
         BUSY_TWICE,
         BUSY_FOR_EVER,
         BROKEN_BYTES,

@@ -310,8 +310,17 @@ class MisbehaviourContract(ABC):
     async def test_a_lasting_error_is_not_tried_again(
         self, tmp_path: Path, row: Misbehaviour
     ) -> None:
-        """A wrong key, no room, no answer: the reason says so."""
+        """A wrong key, no room: the reason says so."""
         await self.play(tmp_path, row)
+
+    @each(misbehaviour.SILENT)
+    async def test_a_model_whose_answer_is_empty_is_asked_again_twice(
+        self, tmp_path: Path, row: Misbehaviour
+    ) -> None:
+        """The third answer counts, and is the last one that is asked for."""
+        outcome = await self.play(tmp_path, row)
+        asked = [notice for notice in outcome.notices if "asked again" in notice]
+        assert [notice[-8:] for notice in asked] == ["(1 of 2)", "(2 of 2)"]
 
 
 def _memory_from_now_on() -> int:

@@ -10,7 +10,7 @@ import pytest
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, StopReason
 from prsm_core.errors import MessageRoutingError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec
-from tests.engine.harness import Actor, failed
+from tests.engine.harness import Actor, TurnFailedError, failed
 
 
 @pytest.mark.requirement("E56")
@@ -84,6 +84,81 @@ async def test_an_agent_that_ends_without_a_word_has_failed(team, said):
     assert (result.status, result.exit_code) == ("failed", 1)
     assert "no result" in result.error
     assert team["master"].result.error_kind == "no_result"
+
+
+def asked_again(team):
+    """Return how often agents were asked again, as it was told."""
+    notices = [one["text"] for one in team.ledger.events("notice")]
+    return [text[-8:] for text in notices if "asked again" in text]
+
+
+TWICE = ["(1 of 2)", "(2 of 2)"]
+
+
+@pytest.mark.parametrize("answers", range(4))
+@pytest.mark.parametrize("thinking", [None, "what now?"])
+async def test_an_empty_answer_is_asked_again_twice_before_it_is_no_result(team, answers, thinking):
+    async def master(agent):
+        if agent.turn > 1:
+            assert agent.text.startswith("Your last answer was empty.")
+        if agent.turn <= answers:
+            await agent.say("", thinking)
+        else:
+            await agent.say("here it is")
+
+    result = await team.run("do it", master=master)
+    assert result.status == ("completed" if answers < 3 else "failed")
+    assert asked_again(team) == TWICE[:answers]
+    assert len(team.ledger.events("turn_finished")) == min(answers + 1, 3)
+
+
+async def test_what_was_said_before_a_call_is_no_answer_to_what_the_call_gave(team):
+    """Once the model was asked twice it stands for one, all the same."""
+
+    async def master(agent):
+        await agent.say("I shall look at it.")
+        await agent.call("get_budget")
+
+    result = await team.run("do it", master=master)
+    assert (result.status, result.summary) == ("completed", "I shall look at it.")
+    assert asked_again(team) == TWICE
+
+
+@pytest.mark.parametrize("error", [None, "Incomplete response returned"])
+@pytest.mark.parametrize("cuts", range(4))
+async def test_an_answer_that_was_cut_at_the_output_limit_is_asked_again_twice(team, cuts, error):
+    async def master(agent):
+        if agent.turn > 1:
+            assert agent.text.startswith("Your last answer was cut")
+        await agent.say(f"part {agent.turn}")
+        if agent.turn <= cuts and error is not None:
+            raise TurnFailedError(failed(error).end.error, StopReason.MAX_TOKENS)
+        return StopReason.MAX_TOKENS if agent.turn <= cuts else None
+
+    result = await team.run("do it", master=master)
+    assert result.status == ("completed" if cuts < 3 else "failed")
+    assert result.summary == f"part {min(cuts + 1, 3)}"
+    assert asked_again(team) == TWICE[:cuts]
+
+
+async def test_a_resume_asks_again_no_more_often_than_an_engine(opened):
+    begun = asyncio.Event()
+
+    async def silent(agent):
+        if agent.turn == 2:
+            begun.set()
+            await agent.hang()
+
+    async with opened(check=False) as team:
+        running = team.start("do it", master=silent)
+        await begun.wait()
+        await team.engine.shutdown()
+        await running
+    async with opened(check=False) as team:
+        team.provider.behaviours.update(master=lambda agent: agent.say(""))
+        result = await team.engine.resume()
+    assert "no result" in result.error
+    assert asked_again(team) == TWICE
 
 
 @pytest.mark.parametrize("reason", [r for r in StopReason if r is not StopReason.END_TURN])

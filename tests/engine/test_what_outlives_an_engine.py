@@ -104,6 +104,7 @@ KEPT = {
         "_left": "derived: AgentNow itself",
         "_stuck": "derived: what the open turn did is counted again",
         "_is_external": "derived: by the provider; a master outside is not gone on with",
+        "_is_program": "derived: by the provider",
         "_tools": WIRED,
         "_must_reopen": "lost: the first session of a life is a new one anyway",
         "_parts": WIRED,
@@ -220,6 +221,7 @@ KEPT = {
         "by_answer": "derived: the handler runs again, and nothing of it is written before",
         "consumed": "lost: claimed, but not answered: the messages are unread still",
         "spawned_session_label": "derived: from the effect that names the child",
+        "notice": "lost: how its arguments were read, which are stored as they were meant",
         "outcome": "stored: the same bytes that the model was given, cut before either has them",
     },
     TurnFold: {

@@ -23,6 +23,9 @@ _WORDS = {
 }
 _PASSING = frozenset({408, 409, 425})
 
+# What the CLI says once it has asked for a shorter answer itself, several times.
+_CUT = re.compile(r"response exceeded the \d+ output token maximum")
+
 NOISE = re.compile(r"\[claude-code:unrecognized_model\]")  # lines of stderr that tell nothing
 
 
@@ -43,9 +46,14 @@ def agent_error(
     return AgentError(
         kind=kind,
         message=one_line(message) or "claude reported no reason",
-        retryable=retryable,
+        retryable=retryable and not is_cut(message),
         retry_after_s=retry_after_s,
     )
+
+
+def is_cut(message: str) -> bool:
+    """Whether a turn failed since the model's answers were cut at the output limit."""
+    return _CUT.search(message) is not None
 
 
 def _classify(reason: str | None, status: int | None, word: str | None) -> tuple[ErrorKind, bool]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_claude.control import Callbacks
 from prsm_claude.conversation import Conversation
-from prsm_claude.errors import agent_error
+from prsm_claude.errors import agent_error, is_cut
 from prsm_claude.events import Translator
 from prsm_claude.gate import DEFER, Gate
 from prsm_claude.link import RESUME_FAILED
@@ -251,7 +251,8 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
         if not result.is_error:
             cut = result.stop_reason == "max_tokens"
             return StopReason.MAX_TOKENS if cut else StopReason.END_TURN, None
-        return StopReason.ERROR, self._error(result)
+        error = self._error(result)
+        return StopReason.MAX_TOKENS if is_cut(error.message) else StopReason.ERROR, error
 
     def _error(self, result: TurnResult) -> AgentError:
         resets = self._translator.resets_at

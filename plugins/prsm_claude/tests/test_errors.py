@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prsm_claude.errors import NOISE, agent_error
+from prsm_claude.errors import NOISE, agent_error, is_cut
 
 from prsm_core.domain.turns import ErrorKind
 from prsm_core.kit import readable_tail
@@ -34,6 +34,15 @@ from prsm_core.kit import readable_tail
 def test_an_error_has_its_kind(given, kind, retryable):
     error = agent_error("m", **given)
     assert (error.kind, error.retryable) == (kind, retryable)
+
+
+def test_an_answer_that_was_cut_at_the_output_limit_is_not_tried_again_as_it_is():
+    cut = (
+        "API Error: Claude's response exceeded the 128000 output token maximum. To configure this "
+        "behavior, set the CLAUDE_CODE_MAX_OUTPUT_TOKENS environment variable."
+    )
+    assert (is_cut(cut), is_cut("API Error: 500")) == (True, False)
+    assert agent_error(cut, reason="api_error").retryable is False
 
 
 def test_a_reason_is_one_line_without_tricks():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prsm_core import (
     AgentError,
     ErrorKind,
+    StopReason,
 )
 from prsm_core.kit import ended_how, one_line, readable_tail, was_killed
 
@@ -29,10 +30,23 @@ _STATUS = re.compile(r"\b(?:status|code): (\d{3})\b")
 _RETRY_MS = re.compile(r"\bretryDelayMs: (\d+(?:\.\d+)?)")
 _RETRY_IN = re.compile(r"(?:retry|try again) in (\d+(?:\.\d+)?)s", re.IGNORECASE)
 _OVERFLOW = ("exceeds the maximum number of tokens", "context window", "input token count")
+# What Gemini says once it has asked for an answer again, and had none that it can use.
+_EMPTY = ("The model returned an empty ", "The model returned reasoning thoughts but no final ")
+_CUT = "Model response was truncated because it exceeded the token limit"
 NOISE = re.compile(
     r"^at \S|^\W*$|Ripgrep is not available|YOLO mode is enabled|256-color|True color|"
     r"^Error executing tool |Loaded cached credentials|MCP issues detected"
 )
+
+
+def answered(message: str) -> StopReason | None:
+    """Return how a turn ended of which Gemini says that it failed, where the model did answer.
+
+    An answer that is empty or was cut is no failure of the provider. None: it is one.
+    """
+    if message.startswith(_CUT):
+        return StopReason.MAX_TOKENS
+    return StopReason.END_TURN if message.startswith(_EMPTY) else None
 
 
 def failed(message: str, code: int | None, stderr: str) -> AgentError:

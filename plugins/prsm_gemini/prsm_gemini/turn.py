@@ -24,7 +24,7 @@ from prsm_core import (
     proxy_missing,
 )
 from prsm_core.kit import readable_tail, wait_for_exit
-from prsm_gemini.errors import NOISE, ended, failed
+from prsm_gemini.errors import NOISE, answered, ended, failed
 from prsm_gemini.events import Translator
 from prsm_gemini.tools import COMPLETE, permission_request
 
@@ -167,6 +167,8 @@ class HeadlessTurn:
         if self._translator.result is None and self._translator.error is None:
             return TurnEnded(StopReason.ERROR, ended(code, stderr))
         reason = self._translator.failure or readable_tail(stderr, NOISE)
+        if (stopped := answered(reason)) is not None:
+            return TurnEnded(stopped)
         return TurnEnded(StopReason.ERROR, failed(reason, code, stderr))
 
     async def on_hook(self, event: Json) -> str:

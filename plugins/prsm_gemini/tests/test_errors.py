@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from prsm_gemini.errors import ended, failed
+from prsm_gemini.errors import answered, ended, failed
 
-from prsm_core.domain.turns import ErrorKind
+from prsm_core.domain.turns import ErrorKind, StopReason
 
 
 def body(code, message="scripted"):
@@ -69,3 +69,34 @@ def test_a_text_for_a_person_is_one_line_without_terminal_control():
     assert failed(hostile, 1, "").message == "red text"
     assert len(failed("x" * 9999, 1, "").message) < 600
     assert ended(3, "cause\nRipgrep is not available. x\n\n}\n").message.endswith(": cause")
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (
+            "The model returned an empty response with no text or thoughts. This may be a "
+            "transient API issue; please try again.",
+            StopReason.END_TURN,
+        ),
+        (
+            "The model returned an empty text response. If your context window is near capacity, "
+            "try using /compress.",
+            StopReason.END_TURN,
+        ),
+        (
+            "The model returned reasoning thoughts but no final response text. If your context "
+            "window is near capacity, try using /compress.",
+            StopReason.END_TURN,
+        ),
+        (
+            "Model response was truncated because it exceeded the token limit. Try using "
+            "/compress to free up context space.",
+            StopReason.MAX_TOKENS,
+        ),
+        ("The model response was blocked due to safety settings.", None),
+        (body(500), None),
+    ],
+)
+def test_an_empty_or_a_cut_answer_is_no_failure_of_the_provider(message, reason):
+    assert answered(message) is reason

@@ -44,7 +44,6 @@ async def interrupted_turn(scene, session, prompt):
             1.5,
         ),
         ({"say": "a b c d", "cut": True}, ErrorKind.MODEL_ERROR, True, None),
-        ({"say": ""}, ErrorKind.MODEL_ERROR, True, None),
     ],
 )
 async def test_an_error_of_the_model_has_its_kind(real, step, kind, retryable, after):

@@ -49,6 +49,15 @@ if TYPE_CHECKING:
 
 GATE_FAILED = "gate_failed"  # the code of a refusal that sends an agent back
 RESUME_FAILED = "resume_failed"  # the code of a session whose vendor has lost the thread
+ASKS = 2  # times in a row that a model is asked again for an answer that was none
+_SILENT = (
+    "Your last answer was empty. Go on with your task. If it is done, call task_complete with a "
+    "summary; without that tool, say what came of it."
+)
+_CUT = (
+    "Your last answer was cut at the limit of its length, and a call in it was not made. Go on, in "
+    "smaller steps: say less at once, and write long files in parts."
+)
 
 
 class AgentSession:
@@ -61,6 +70,7 @@ class AgentSession:
         "_held_times",
         "_host",
         "_is_external",
+        "_is_program",
         "_keeper",
         "_left",
         "_left_turn",
@@ -85,7 +95,8 @@ class AgentSession:
         self._tools = tools = parts.tools(record)
         self.life = AgentLife(record, parts.life, is_external=external)
         self._host = SessionHost(self.life, tools, parts.host)
-        is_program = parts.host.family.program_of(record.descriptor.provider) is not None
+        program = parts.host.family.program_of(record.descriptor.provider)
+        self._is_program = is_program = program is not None
         self._stuck = StuckWatch(
             self.life,
             # A person watches one outside; a program may ask the same for hours, at no cost.
@@ -450,6 +461,9 @@ class AgentSession:
             raise self.turn.stop.over_budget
         if self.turn is not None and self.turn.stop.is_by_person:
             return inbox.take_unread(record) or Prompt(text=None)
+        if result.stop_reason is StopReason.MAX_TOKENS:
+            again = self._ask_again("its answer was cut at the output limit", _CUT)
+            return again or await self._after_error(result)
         if result.error is not None or result.stop_reason is not StopReason.END_TURN:
             return await self._after_error(result)
         self._failover.succeeded()
@@ -503,6 +517,11 @@ class AgentSession:
             return prompt
         if record.live_children:
             return await self._between.prompt()
+        if result.ends_silent:
+            if (again := self._ask_again("its answer was empty", _SILENT)) is not None:
+                return again
+        elif record.notes.asked_again:
+            record.note(asked_again=0)
         if not result.last_text.strip():
             await self._fail("the agent ended without saying anything (no result)", "no_result")
             return None
@@ -516,6 +535,19 @@ class AgentSession:
         done = evidence.on(done)
         await self._parts.ends.end_agent(record, AgentState.COMPLETED, done, reason="turn ended")
         return None
+
+    def _ask_again(self, why: str, text: str) -> Prompt | None:
+        """Return the prompt that asks a model for a better answer; None: it was asked enough.
+
+        A program would only do the same again.
+        """
+        asked = self.record.notes.asked_again + 1
+        if self._is_program or asked > ASKS:
+            return None
+        self.record.note(asked_again=asked)
+        told = f"{why}: the model is asked again ({asked} of {ASKS})"
+        self._parts.journal.note("notice", self.record.agent_id, level="warning", text=told)
+        return Prompt(text=text)
 
     async def _finish_with_children(self, result: AgentResult) -> None:
         """Hold a claimed result until the last child has ended."""

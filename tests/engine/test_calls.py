@@ -395,3 +395,38 @@ async def test_an_agent_that_has_ended_is_permitted_nothing(team):
         assert isinstance(await agent.host.authorize(request), Deny)
 
     assert (await team.run("do it", master=master)).status == "completed"
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_the_next_answer_tells_what_two_calls_of_one_id_came_to(team, at_once):
+    """Real vendors show the answer of the one as that of the other, or leave one out."""
+
+    async def master(agent):
+        calls = [("get_children_status", {}), ("check_child_status", {"child_id": "x"})]
+        made = [agent.outcome(*one, call_id="same", step=False) for one in calls]
+        answers = await asyncio.gather(*made) if at_once else [await one for one in made]
+        assert not any("notice" in answer.data for answer in answers)
+        await agent.step_ended()
+        budget = await agent.call("get_budget")
+        told = budget["notice"]
+        for answer, (tool, _) in zip(answers, calls, strict=True):
+            assert tool in told
+            assert answer.text in told.replace("\n> ", "\n")
+        assert "notice" not in await agent.call("get_budget")
+        await agent.complete()
+
+    result = await team.run("do it", master=master)
+    assert result.status == "completed"
+    ids = team.ledger.rows("SELECT id FROM tool_calls ORDER BY sequence LIMIT 2")
+    assert ids == [("same",), ("same#2",)]
+
+
+async def test_an_id_that_is_used_again_in_a_later_response_confuses_nobody(team):
+    async def master(agent):
+        for _ in range(3):
+            answer = await agent.outcome("get_budget", {}, call_id="call_0")
+            assert "notice" not in answer.data
+            await agent.step_ended()
+        await agent.complete()
+
+    await team.run("do it", master=master)

@@ -1,4 +1,4 @@
-"""Sloppy models behind the real CLIs: empty answers, cut ones, arguments as text, ids used twice."""
+"""Sloppy models behind the real CLIs: empty and cut answers, arguments as text, ids used twice."""
 
 from __future__ import annotations
 
@@ -58,3 +58,42 @@ async def test_an_answer_that_was_cut_is_asked_again_twice(runs):
     assert code == 1, err
     assert asked_again(events) == TWICE
     assert len([one for one in events if one["type"] == "turn_finished"]) == 3
+
+
+def call(tool, call_id, **arguments):
+    return {"tool": tool, "id": call_id, "arguments": arguments}
+
+
+async def test_of_two_calls_with_one_id_both_are_made_and_told(runs):
+    """Codex shows the answer of the first as that of the second, Claude Code leaves one out."""
+    twice = [call("get_children_status", "=one"), call("get_budget", "=one")]
+    later = {"call": call("recommend_model", "then", task_description="x")}
+    code, _, err, events = await runs({"call": twice}, later, DONE, {"hang": True})
+    assert code == 0, err
+    ended = [one for one in events if one["type"] == "tool_call_finished"]
+    assert [one["status"] for one in ended] == ["completed"] * 4
+    assert len({one["call"] for one in ended}) == 4
+    if not runs.vendor.startswith("gemini"):  # it tells no id of a call, and mixes nothing up
+        asked = json.dumps(runs.requests[2].body)
+        assert "You gave one id to 2 calls" in asked
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_what_is_written_as_text_reaches_a_child_as_it_was_meant(runs, many):
+    child = {"description": "[[lane:w]] Go.", "tools": '["Read"]', "emoji": "!"}
+    spawn = (
+        call("spawn_children_parallel", "s", children=json.dumps([child]))
+        if many
+        else call("spawn_child", "s", **child, wait="true")
+    )
+    if runs.vendor.startswith("gemini"):
+        pytest.skip("Gemini CLI checks arguments itself, and tells its model what is wrong")
+    wait = {"call": call("wait_for_message", "w", timeout="30")}
+    steps = [{"call": spawn}, *([wait] if many else []), DONE, {"hang": True}]
+    code, _, err, events = await runs(*steps, w={"steps": [{"say": "gone"}]})
+    assert code == 0, err
+    made = next(one["arguments"] for one in events if one["type"] == "tool_call_started")
+    (spawned,) = made["children"] if many else (made,)
+    wanted = {"prompt": "[[lane:w]] Go.", "tools": ["Read"]}
+    assert spawned == (wanted if many else {**wanted, "wait": True})
+    assert "was left out" in json.dumps(runs.requests[-1].body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,8 @@ class Translator:
         self._meter = meter
         self._thinking: list[str] = []
         self._announced: dict[str, tuple[str, Json]] = {}  # calls that have not begun, by id
-        self._unbegun: set[str] = set()  # orchestration calls among them
+        # How often orchestration calls were announced and not begun: a model may use an id twice.
+        self._unbegun = Counter[str]()
         self._begun: set[str] = set()  # calls of the turn that were begun, ended ones included
         self._open: set[str] = set()  # the vendor's calls that run
         self._plans: dict[str, PlanUpdated] = {}  # that open calls make, by id
@@ -84,7 +86,7 @@ class Translator:
         """Note that an orchestration call was handed over; the last one ends the step."""
         self._announced.pop(call_id, None)
         self._begun.add(call_id)
-        self._unbegun.discard(call_id)
+        self._unbegun[call_id] -= 1
         return self._step()
 
     def started(self, call_id: str, tool: str, arguments: Json) -> list[ProviderEvent]:
@@ -149,11 +151,10 @@ class Translator:
         return events
 
     def _announce(self, call_id: str, name: str, arguments: Json) -> None:
-        if call_id in self._begun:
-            return  # its hook came first
-        self._announced[call_id] = (name, arguments)
         if naming.is_ours(name):
-            self._unbegun.add(call_id)
+            self._unbegun[call_id] += 1
+        if call_id not in self._begun:  # else its hook came first
+            self._announced[call_id] = (name, arguments)
 
     def _ended_response(self) -> list[ProviderEvent]:
         self._response_ended = self._response_ended or self._responding
@@ -161,7 +162,7 @@ class Translator:
         return self._step()
 
     def _step(self) -> list[ProviderEvent]:
-        if not self._response_ended or self._unbegun:
+        if not self._response_ended or max(self._unbegun.values(), default=0) > 0:
             return []
         self._response_ended = False
         return [StepEnded()]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prsm_core.builtin.script.scenario import Scenario
     from prsm_core.domain.turns import AgentMessage
 
+AS_IT_IS = "="  # an id that begins so is used as it stands, also a second time
 _SCRIPTED_ID = re.compile(r"call_(?P<id>[\w-]+)__\d+")
 _MAX_PIECES = 32  # a text is streamed in at most so many deltas
 
@@ -207,6 +208,8 @@ class Player:
 
     def _call_id(self, call: Call) -> str:
         self._calls += 1
+        if call.id is not None and call.id.startswith(AS_IT_IS):
+            return call.id
         return f"call_{call.id or call.tool or call.kind}__{self._calls}"
 
     def _refuse(self, why: str) -> Reply:

@@ -25,7 +25,8 @@ without a call ends the turn. It holds any of
 
 `say` `think`           text and thinking, streamed in pieces
 `call` `shell`          tool calls, one or a list each: {tool, arguments, id, namespace}, or a
-                        command line or {cmd, id}
+                        command line or {cmd, id}; ids are made unique, but for those that
+                        begin with "="
 `error`                 an HTTP error {status, code, message, times}; `times` requests get it
                         ("always": every further one), then the step's own answer if it has one
 `hang`                  seconds of silence in the middle of the stream; true: for ever

@@ -172,6 +172,10 @@ class TurnOfCalls(Protocol):
         """Take note of an answer; return it with what the agent has to be told."""
         ...
 
+    def tell(self, text: str) -> None:
+        """Have the agent told something with its next answer, or prompt."""
+        ...
+
 
 class CallParts(Record, frozen=True, kw_only=True):
     """What the calls of all turns use."""

@@ -20,6 +20,7 @@ from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import RESULT_LIMIT
 from prsm_core.engine.guarded.failing import breaks_ledger, describe, keepable
 from prsm_core.engine.turns.call import ENDED, Call, turn_over
+from prsm_core.engine.turns.context import render_twins
 from prsm_core.errors import OrchestrationError, PrsmError
 from prsm_core.kit.outcomes import failure, success, within
 
@@ -60,6 +61,9 @@ class TurnCalls(Struct, eq=False):
     _taken_up: asyncio.Event | None = None  # set once they may be made; None: none was
     _unbegun: tuple[Call, ...] = ()  # left open by an earlier session, and not yet made again
     settled: tuple[Call, ...] = ()  # that were made again without a session
+    _response: int = -1  # of the model, the newest that has made calls
+    _ids: tuple[str, ...] = ()  # that it gave them, and those that they have instead
+    _twins: tuple[tuple[str, ...], ...] = ()  # calls to which it gave one id, by their own ids
 
     def all_wait(self, *, without: Call | None = None) -> bool:
         """Whether there are open calls, but for one, and every one of them waits."""
@@ -120,10 +124,21 @@ class TurnCalls(Struct, eq=False):
             again = self._going_on.answer_of(call.id, call.name, call.args)
             if again is not None:
                 return _given(again)
-        call.id = self.unique_id(call.id)
+        wanted = call.id
+        call.id = self.unique_id(wanted)
         call.sequence, call.started_at_ms = self.turn.fold.call_begins()
         call.response = self.turn.fold.responses
+        self._note_id(call, wanted)
         return None
+
+    def _note_id(self, call: Call, wanted: str) -> None:
+        """Take note of the id of a call, and of an earlier one of its response with the same."""
+        if call.response != self._response:
+            self._response, self._ids = call.response, ()
+        if wanted in self._ids:
+            twins = next((group for group in self._twins if wanted in group), (wanted,))
+            self._twins = (*(one for one in self._twins if one != twins), (*twins, call.id))
+        self._ids = (*self._ids, call.id)
 
     async def _held(self) -> ToolOutcome:
         await self.turn.hold()
@@ -285,7 +300,19 @@ class TurnCalls(Struct, eq=False):
             self._left = (*self._left, call)
         else:
             self._finish_row(call)
+            if self._twins:
+                self._tell_of_twins()
         self.turn.call_ended()
+
+    def _tell_of_twins(self) -> None:
+        """Have the model told what calls came to that had one id, once all have ended.
+
+        Its vendor keeps one answer for an id, and may show it as that of another call.
+        """
+        ended = [group for group in self._twins if self.rows.keys() >= set(group)]
+        self._twins = tuple(group for group in self._twins if group not in ended)
+        for group in ended:
+            self.turn.tell(render_twins([self.rows[call_id] for call_id in group]))
 
     def complete(self, call_id: str) -> None:
         """Let the turn end with this call: every other open one is cancelled."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.images import Image
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.domain.turns import AbortSignal, AgentMessage
+    from prsm_core.domain.turns import AbortSignal, AgentMessage, AgentToolCall
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.interfaces.provider import Carried, CarriedCall
@@ -56,6 +56,7 @@ _READER = """\
 You are asked for your judgement. Read what you need; change nothing. Call task_complete with \
 your answer."""
 
+TWIN_CHARACTERS = 8000  # of each answer that is told a second time
 _NO_ANSWERS: dict[str, ToolOutcome] = {}  # of nearly all agents: nobody changes it
 _GOES_ON = "You were cut off in the midst of your turn, which goes on. Of your calls:"
 
@@ -299,6 +300,20 @@ def _answer(call: CarriedCall) -> str:
         return f"{made}: nobody saw its end. It may have run: look before you make it again."
     how = "failed" if call.outcome.is_error else "was answered"
     return f"{made} {how}:\n{quote(call.outcome.text)}"
+
+
+def render_twins(calls: Sequence[AgentToolCall]) -> str:
+    """Return what the calls of one response came to that their model gave the same id."""
+    lines = [
+        f"You gave one id to {len(calls)} calls of one answer, so what you were shown as the "
+        "answer of one may be that of another. They were answered:"
+    ]
+    for call in calls:
+        text = (call.error if call.error is not None else call.result) or "nothing"
+        cut = text if len(text) <= TWIN_CHARACTERS else f"{text[:TWIN_CHARACTERS]}…"
+        made = f"{quote_word(call.tool_name)} with {encode_data(call.params)}"
+        lines.append(f"{made}:\n{quote(cut)}")
+    return "\n".join((*lines, "Give each call an id of its own."))
 
 
 def session_request(

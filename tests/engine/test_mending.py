@@ -63,7 +63,7 @@ def test_nothing_that_is_written_is_lost_without_a_note_and_what_is_read_stays_s
     read = mended(tool, arguments)
     schema = BY_NAME[tool].schema
     assert mend(tool, schema, read.arguments) == type(read)(read.arguments)
-    lost = arguments.keys() - read.arguments.keys()
+    lost = arguments.keys() - read.arguments.keys() - {"wait_for_previous"}
     assert bool(lost) <= (read.notice is not None)
     assert not lost & schema["properties"].keys()
     for name, value in arguments.items():
@@ -168,6 +168,12 @@ def test_the_words_of_other_tools_are_understood(written, read, told, many):
 def test_what_contradicts_or_is_not_for_models_stays_an_error(written):
     with pytest.raises(ToolInputError):
         BY_NAME["spawn_child"].check(mended("spawn_child", written).arguments)
+
+
+@pytest.mark.parametrize("tool", VALID)
+def test_what_gemini_adds_to_every_tool_for_itself_is_no_argument(tool):
+    read = mended(tool, {**VALID[tool], "wait_for_previous": True})
+    assert (read.arguments, read.notice) == (VALID[tool], None)
 
 
 def misspellings():

@@ -24,6 +24,8 @@ OTHER_WORDS = "otherWords"  # in a schema: what other tools call its properties
 _SHOWN_NOTES = 5
 _SHOWN_NAME = 60  # characters of a name that a model made up
 _ALIKE = 0.75  # from here on two names are one, misspelt
+# Gemini CLI offers it with every tool, reads it itself and passes it on.
+_OF_VENDORS = frozenset({"wait_for_previous"})
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _TRUTHS = {"true": True, "false": False}
 
@@ -145,6 +147,8 @@ def _object(
             mended[name] = _mended(properties[name], item, f"{where}{name}.", notes)
         elif isinstance(others, dict):
             mended[name] = _mended(others, item, f"{where}{name}.", notes)
+        elif others is False and name in _OF_VENDORS:
+            continue
         elif others is False and _may_be_left_out(name, properties, schema):
             notes.append(f"there is no argument {_shown(where, name)}, it was left out")
         else:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SAMPLE_S = 0.2
 # A run that takes longer hangs.
 RUN_S = 300.0
+# Of what a program says last, which are told where it fails.
+LINES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +105,7 @@ class Side:
                 process.terminate()
                 raise CannotRunError(f"{self._name} has not ended after {RUN_S:.0f} s") from None
         if process.returncode != 0:
-            last = errors.strip().rpartition("\n")[2]
+            last = " / ".join(errors.strip().splitlines()[-LINES:])
             raise CannotRunError(f"{self._name} ended with {process.returncode}: {last}")
         return scale.peak
 

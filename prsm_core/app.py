@@ -254,13 +254,21 @@ def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:
         "checks": tuple(plugins.collect(PermissionCheckSpec).values()),
         "providers": plugins.collect(ProviderSpec),
         "absent": plugins.absent(ProviderSpec),
-        "sinks": tuple(plugins.collect(EventSinkSpec).values()),
+        "sinks": (*plugins.collect(EventSinkSpec).values(), *_notifying(settings)),
         "sink_settings": settings.sinks,
         "told_at_start": [
             ("plugin_quarantined", {"plugin": record.name, "error": record.fault})
             for record in plugins.quarantined
         ],
     }
+
+
+def _notifying(settings: Settings) -> tuple[EventSinkSpec, ...]:
+    if "notify" not in settings.model_fields_set:
+        return ()
+    from prsm_core.builtin.notify_sink import notify_sinks  # few people have it set
+
+    return notify_sinks(settings.notify)
 
 
 async def survey_providers(

@@ -19,6 +19,8 @@ ALWAYS_HELD: Mapping[tuple[str, str], str | None] = {
     **dict.fromkeys(_STRICTER_RULES),
     ("permissions", "edits"): "ask",
 }
+# Sections that are read from a person's own files alone, whatever workspace they trust.
+OWN_SECTIONS = frozenset({"notify"})
 # Lists that every layer adds to and none can shorten.
 ADDED_UP = (*_STRICTER_RULES, ("permissions", "required"))
 
@@ -62,6 +64,16 @@ class Layer(Record, frozen=True, kw_only=True):
             elif found is not None:
                 values[section] = found  # to be refused when it is laid over the others
         return Layer(values=values, origins=self.origins)
+
+    def of_workspace(self) -> Layer:
+        """Leave out, and tell of, the sections that are read from a person's own files alone."""
+        told = tuple(
+            f"{self.origin((section,))}: {section} has no effect here: it is read from your own "
+            "configuration alone"
+            for section in sorted(OWN_SECTIONS & self.values.keys())
+        )
+        values = {key: value for key, value in self.values.items() if key not in OWN_SECTIONS}
+        return Layer(values=values, origins=self.origins, told=(*self.told, *told))
 
     def origin(self, path: KeyPath) -> str:
         """Return where a key path stands, or the nearest path above it."""

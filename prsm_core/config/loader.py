@@ -155,7 +155,7 @@ def workspace_layers(snapshot: Snapshot) -> Iterator[Layer]:
     yield _models_layer(snapshot.path(models), _document(snapshot, models))
     for name in snapshot.agents():
         yield agent_layer(snapshot.path(name), _text(snapshot, name))
-    yield _layer(_document(snapshot, snapshot.name_of(CONFIG)))
+    yield _layer(_document(snapshot, snapshot.name_of(CONFIG))).of_workspace()
 
 
 def _layers_that_hold(snapshot: Snapshot, trusted: bool, notices: list[str]) -> Iterator[Layer]:

@@ -34,6 +34,7 @@ from prsm_core.config.values import (
     ToolVerdict,
     VariableName,
     VariableNames,
+    Words,
     none_is_empty,
     off_as_text,
 )
@@ -405,6 +406,27 @@ class JsonlSettings(Section):
     )
 
 
+class NotifySettings(Section):
+    """How you are told, away from the terminal, that a run needs you. Read from your own files."""
+
+    desktop: StrictBool = Field(
+        default=False,
+        description="By notify-send where there is a desktop, else by the terminal (OSC 9).",
+    )
+    command: Words | None = Field(
+        default=None,
+        description="By this program, run without a shell; PRSM_NOTIFY_KIND, _SESSION and _AGENT "
+        "tell it what.",
+    )
+    webhook: Annotated[str, Field(pattern=r"^https?://")] | None = Field(
+        default=None,
+        description="By a POST of JSON to this address, which is hidden as secrets are.",
+    )
+    about: tuple[Literal["needs_you", "ended", "held"], ...] = Field(
+        default=("needs_you", "ended", "held"), description="What you are told of."
+    )
+
+
 class Settings(Section):
     """The whole configuration."""
 
@@ -477,6 +499,9 @@ class Settings(Section):
     budgets: BudgetSettings = Field(
         default=BudgetSettings.unset(),
         description="What one run may use up; each run of a session has all of it.",
+    )
+    notify: NotifySettings = Field(
+        default=NotifySettings.unset(), description="How you are told that a run needs you."
     )
 
     # What the models of plugins call secret; PRSM's own names of secrets are known by others.

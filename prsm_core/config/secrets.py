@@ -35,6 +35,9 @@ def known_secrets(settings: Settings, environ: Mapping[str, str]) -> Iterator[st
         yield from _secret_values(server.env)
         yield from _secret_values(server.headers)
     yield from settings.plugin_secrets
+    # Whoever has the address of a webhook may post there.
+    if settings.notify.webhook:
+        yield settings.notify.webhook
     of_plugins = (settings.sinks, settings.checks, settings.scorers, settings.frontends)
     for section in (*of_plugins, settings.tools):
         yield from _named_secrets(section, environ)

@@ -31,6 +31,12 @@ SAMPLES: dict[str, dict[str, object]] = {
         "summary_model": "m",
     },
     "sessions": {"auto_name": "model", "name_model": "m"},
+    "notify": {
+        "desktop": "true",
+        "command": "[ring, --loud]",
+        "webhook": "http://127.0.0.1/hook",
+        "about": "[ended]",
+    },
     "stuck": {
         "enabled": "false",
         "repeats": 5,

@@ -44,12 +44,17 @@ def _row(node: Mapping[str, Any]) -> tuple[str | None, ...]:
     return (
         "  " * node["depth"] + node["name"],
         f"{node['provider']}/{node['model']}",
-        node["state"],
+        _state(node),
         node["evidence"],
         None if node["elapsed_s"] is None else format_duration(node["elapsed_s"]),
         spent.tokens_text,
         spent.cost_text,
     )
+
+
+def _state(node: Mapping[str, Any]) -> str:
+    is_held = node.get("waiting_on") and not node["state"].startswith("waiting")
+    return "held" if is_held else node["state"]
 
 
 def hints(session: str, folder: str, *, was_interrupted: bool) -> Sequence[str]:

@@ -107,7 +107,9 @@ class ConsoleFrontend(RunFrontend):
                 show = partial(self._show, person, liveness)
                 result = await follow_run(app, run, show, self._err)
                 liveness.waits_for("the files to be looked at")
-                ends = await self._ends(await app.tree(), run, result.problems)
+                cut = result.status == "interrupted"
+                tree = await app.tree()
+                ends = await self._ends(tree, run, result.problems, was_interrupted=cut)
                 for helper in (*helpers, looking):
                     helper.cancel()
         except ExceptionGroup as group:

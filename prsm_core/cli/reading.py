@@ -85,6 +85,8 @@ def print_agents(tree: Mapping[str, Any], now: float) -> None:
     nodes = list(walk_tree(tree["agents"]))
     print_table(_TREE_HEADERS, [_tree_row(node) for node in nodes], spare=_SPARE)
     for node in nodes:
+        if node["waiting_on"] and not node["state"].startswith("waiting"):
+            say(f"{escape_exact(node['name'])} is held by {escape_exact(node['waiting_on'])}")
         for line in _waiting(node, now):
             say(line)
 

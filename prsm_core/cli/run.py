@@ -112,8 +112,9 @@ def run(launch: Launch, /, *, as_json: bool, detach: bool, **options: Any) -> in
     Progress goes to stderr, the summary to stdout. Exits with 0 when the task is completed, 1
     when it failed, 2 for usage and configuration, 3 without a usable provider, 4 when it failed
     and something was refused because nobody could be asked, or when it completed though all that
-    was asked was refused so and no file was changed, 5 when it completed, but a required gate is
-    red or work is not merged, 130 when interrupted.
+    was asked was refused so and no file was changed, or when a login or a limit holds it and
+    `prsm resume` is to go on with it, 5 when it completed, but a required gate is red or work is
+    not merged, 130 when interrupted.
     """
     task, ui = _checked(as_json=as_json, detach=detach, **options)
     if not as_json:

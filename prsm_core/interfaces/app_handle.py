@@ -180,7 +180,7 @@ class AppHandle(Protocol):
         - `seq`, `session`, and `mode`, which the next run has;
         - `run`: the newest one, `id`, `task`, `status`, `started_at` and `finished_at` in Unix
           seconds, `summary` and `error` as its end told them; None before the first;
-        - `tree`: as `tree()` tells it; each node has, beside that, `waiting_on`, `mode`, `context`
+        - `tree`: as `tree()` tells it; each node has, beside that, `mode`, `context`
           (how full the model's window was at the end of its last turn, None where nobody told),
           `open_tools` (`call`, `tool`, `since` of each call that runs) and `prompts`: those of a
           person that it has not read, `text` and `at`;

@@ -84,6 +84,7 @@ class Shape:
             "max_agents_per_run": self.agents,
             "idle_timeout_seconds": self.idle_s,
             "agent_timeout_seconds": self.reasoning_s,
+            "limits": "wait" if self.slots % 2 else "ask",
         }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.config import Settings
+from prsm_core.domain.account import REFUSED
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
@@ -102,11 +103,13 @@ class World:
         try:
             async with asyncio.timeout(None) as self._patience:
                 await self._play_engine(crash_at, interrupt_at)
-                is_cut = self._crashed_run is not None or self._is_interrupted
-                if is_cut and not self._is_broken:
-                    self._dice.seed(f"{self._plan.seed} again")
+                is_cut, again = self._crashed_run is not None, "again"
+                # What a limit holds is gone on with as often as it takes.
+                while (is_cut or self._is_interrupted) and not self._is_broken:
+                    self._dice.seed(f"{self._plan.seed} {again}")
                     self._resumes = self._has_run()
                     await self._play_engine()
+                    is_cut, again = False, f"{again} again"
         except TimeoutError:
             raise _AbandonedError from None
         self._patience = None
@@ -214,6 +217,9 @@ class World:
             self._limit_s = limit
             result = await engine.run("a task", mode=self._shape.mode, timeout_s=limit)
         self._status = result.status
+        if result.exit_code == REFUSED and result.status == "interrupted":
+            self._is_interrupted = True  # a limit holds it, and nobody is there
+            return
         there = engine.manager.roster.records()  # nobody, if the run had ended with the last engine
         if self._dice.random() < 0.2 and not self._is_interrupted and there:
             master = next(iter(there)).agent_id

@@ -135,7 +135,6 @@ def _add_to_nodes(tree: Mapping[str, Any], picture: Picture, redact: Redact) -> 
         agent = node["id"]
         calls = turns[agent].calls if agent in turns else ()
         node.update(  # type: ignore[attr-defined]
-            waiting_on=rows[agent].waiting_on,
             mode=rows[agent].descriptor.mode.value,
             labels=dict(rows[agent].descriptor.labels),
             context=picture.contexts.get(agent),

@@ -177,6 +177,7 @@ def _node(row: AgentRow, spent: Spent, now: float, *, interrupted: bool) -> dict
         "model": agent.model,
         "next_model": None if row.chosen is None else row.chosen.name,
         "state": "interrupted" if interrupted and not ended else agent.state.value,
+        "waiting_on": row.waiting_on,
         "depth": agent.depth,
         "usage_self": spent.to_dict(),
         "usage_subtree": {},

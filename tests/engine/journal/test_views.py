@@ -34,6 +34,7 @@ NODE_KEYS = [
     "model",
     "next_model",
     "state",
+    "waiting_on",
     "depth",
     "usage_self",
     "usage_subtree",

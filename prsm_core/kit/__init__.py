@@ -15,6 +15,7 @@ places        where PRSM's own files lie
 turns         events of a turn for who reads them, and a session that runs turns
 terminal      what a program says, made harmless       endings  how it ended, in words
 text          what agents write, made harmless; times, for people
+pauses        how long a vendor's message asks to wait
 stdio         a protocol on stdin and stdout, to which nothing else gets
 deadlines     waiting by the engine's clock
 hook_gate     where the hooks of a vendor's program ask; hook_client is what they run
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from prsm_core.kit.hook_gate import HOOK_COMMAND, HookAsker, HookGate
     from prsm_core.kit.images import SeenImages, read_base64, read_urls
     from prsm_core.kit.keys import find_key, require_key
+    from prsm_core.kit.pauses import read_pause
     from prsm_core.kit.places import state_folder
     from prsm_core.kit.programs import runnable
     from prsm_core.kit.quotation import quote_conversation
@@ -158,6 +160,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted(), as dir() lists them
     "quote_conversation",
     "read_base64",
     "read_object",
+    "read_pause",
     "read_section",
     "read_urls",
     "readable_tail",
@@ -180,6 +183,7 @@ _HOMES = {
     "prsm_core.kit.filenames": ("names_file",),
     "prsm_core.kit.git_settings": ("GIT_SETTINGS",),
     "prsm_core.kit.hook_gate": ("HOOK_COMMAND", "HookAsker", "HookGate"),
+    "prsm_core.kit.pauses": ("read_pause",),
     "prsm_core.kit.places": ("state_folder",),
     "prsm_core.kit.programs": ("runnable",),
     "prsm_core.kit.quotation": ("quote_conversation",),

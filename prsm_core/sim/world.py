@@ -216,10 +216,7 @@ class World:
         else:
             self._limit_s = limit
             result = await engine.run("a task", mode=self._shape.mode, timeout_s=limit)
-        self._status = result.status
-        if result.exit_code == REFUSED and result.status == "interrupted":
-            self._is_interrupted = True  # a limit holds it, and nobody is there
-            return
+        self._take(result)
         there = engine.manager.roster.records()  # nobody, if the run had ended with the last engine
         if self._dice.random() < 0.2 and not self._is_interrupted and there:
             master = next(iter(there)).agent_id
@@ -227,7 +224,13 @@ class World:
                 result = await engine.run_continuation("one thing more", master)
             except AgentSpawnError:
                 return  # its provider does not let go of it
-            self._status = result.status
+            self._take(result)
+
+    def _take(self, result: RunResult) -> None:
+        """Note how a run has ended, or that a limit holds it and nobody is there."""
+        self._status = result.status
+        if (result.status, result.exit_code) == ("interrupted", REFUSED):
+            self._is_interrupted = True
 
     async def _resume(self, engine: OrchestrationEngine) -> RunResult:
         """Go on with the run; the person gives more time where its limit has gone by."""

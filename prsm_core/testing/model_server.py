@@ -23,7 +23,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -266,7 +266,9 @@ class ModelServer:
         reply = self._model.answer(conversation)
         await self._record(head, body, conversation, reply)
         if reply.error:
-            await _send(writer, reply.error.status, wire.error(reply.error))
+            after = reply.error.retry_after
+            headers = [] if after is None else [f"Retry-After: {after:g}"]
+            await _send(writer, reply.error.status, wire.error(reply.error), headers)
         elif wire.is_streamed(head.path, body):
             await _stream(wire.stream(reply, body), reply.step, reader, writer)
         else:
@@ -325,16 +327,19 @@ def _plain_error(message: str) -> bytes:
     return json.dumps({"error": {"message": message}}).encode()
 
 
-async def _send(writer: asyncio.StreamWriter, status: int, body: bytes) -> None:
-    writer.write(_http_head(status, "application/json", len(body)) + body)
+async def _send(
+    writer: asyncio.StreamWriter, status: int, body: bytes, headers: Sequence[str] = ()
+) -> None:
+    writer.write(_http_head(status, "application/json", len(body), headers) + body)
     await writer.drain()
 
 
-def _http_head(status: int, content: str, length: int | None) -> bytes:
+def _http_head(status: int, content: str, length: int | None, headers: Sequence[str] = ()) -> bytes:
     lines = [
         f"HTTP/1.1 {status} {_REASONS.get(status, 'Scripted')}",
         f"Content-Type: {content}",
         "Connection: close",
+        *headers,
     ]
     if length is not None:
         lines.append(f"Content-Length: {length}")

@@ -21,6 +21,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "human_timeout_seconds": 1.5,
         "retry_attempts": 0,
         "gate_refusals": 3,
+        "limits": "wait",
     },
     "context": {
         "compaction": "overflow",

@@ -13,7 +13,7 @@ from prsm_core import (
     StopReason,
     TurnEnded,
 )
-from prsm_core.kit import one_line
+from prsm_core.kit import one_line, read_pause
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -22,10 +22,6 @@ AUTH_REQUIRED = -32000
 NOT_FOUND = -32002
 _NESTED = 3  # some put the body of an answer into the message of another
 _DECODER = json.JSONDecoder(strict=False)
-_RETRY_AFTER = re.compile(
-    r"(?:retry|try again) in\s*(\d+(?:\.\d+)?)\s*(ms|s|m)\b|retry.?after\D{0,3}(\d+)", re.IGNORECASE
-)
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 # Agents wrap what their vendor said into texts of their own: these words are what they share.
 _WORDS = (
@@ -113,7 +109,7 @@ def agent_error(error: AcpError) -> AgentError:
         kind=kind,
         message=error.message,
         retryable=retryable,
-        retry_after_s=retry_after(error.message),
+        retry_after_s=read_pause(error.message),
     )
 
 
@@ -126,14 +122,6 @@ def _classify(error: AcpError) -> tuple[ErrorKind, bool]:
         if re.search(words, text, re.IGNORECASE):
             return kind, retryable
     return ErrorKind.UNKNOWN, False
-
-
-def retry_after(message: str) -> float | None:
-    """Return the seconds of a `retry in 1.2s` or `retry-after: 3`, if the message holds one."""
-    found = _RETRY_AFTER.search(message)
-    if found is None:
-        return None
-    return float(found[3]) if found[3] else float(found[1]) * _SECONDS[found[2].lower()]
 
 
 def turn_ended(reason: object) -> TurnEnded:

@@ -9,7 +9,6 @@ from prsm_acp.errors import (
     AcpError,
     agent_error,
     error_text,
-    retry_after,
     turn_ended,
 )
 
@@ -40,20 +39,6 @@ from prsm_core.kit import one_line
 def test_an_error_has_its_kind(number, message, kind, retryable):
     error = agent_error(AcpError(message, number=number))
     assert (error.kind, error.retryable, error.message) == (kind, retryable, message)
-
-
-@pytest.mark.parametrize(
-    ("message", "seconds"),
-    [
-        ("Please retry in 1.5s.", 1.5),
-        ("try again in 20 ms", 0.02),
-        ("try again in 2 m", 120.0),
-        ("retry-after: 7", 7.0),
-        ("later", None),
-    ],
-)
-def test_the_time_to_wait_is_found(message, seconds):
-    assert retry_after(message) == seconds
 
 
 @pytest.mark.parametrize(

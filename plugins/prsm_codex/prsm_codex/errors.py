@@ -12,10 +12,7 @@ from prsm_core import (
     ErrorKind,
     StopReason,
 )
-from prsm_core.kit import one_line
-
-_RETRY_AFTER = re.compile(r"try again in\s*(\d+(?:\.\d+)?)\s*(ms|s|m)", re.IGNORECASE)
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+from prsm_core.kit import one_line, read_pause
 
 # codexErrorInfo, where it is a word: the kind, and whether trying again can help
 _WORDS = {
@@ -42,6 +39,7 @@ _MESSAGES = (
     ("Selected model is at capacity", ErrorKind.MODEL_ERROR, True),
     ("Codex ran out of room", ErrorKind.CONTEXT_OVERFLOW, False),
     ("Quota exceeded", ErrorKind.RATE_LIMIT, False),
+    ("You’ve hit your usage limit", ErrorKind.RATE_LIMIT, False),  # noqa: RUF001 - so it is written
     ("rate limit exceeded", ErrorKind.RATE_LIMIT, True),
     ("model not found", ErrorKind.MODEL_ERROR, False),
     ("Connection failed", ErrorKind.MODEL_ERROR, True),
@@ -55,27 +53,21 @@ NOISE = re.compile(  # lines of stderr that tell nothing
 _MAX_TOKENS = "reason: max_output_tokens"
 
 
-def agent_error(error: Mapping[str, Any]) -> AgentError:
-    """Return the error of a turn: {message, codexErrorInfo}."""
+def agent_error(error: Mapping[str, Any], now: float | None = None) -> AgentError:
+    """Return the error of a turn: {message, codexErrorInfo}; `now` is in Unix seconds."""
     message = str(error.get("message") or "codex reported no reason")
     kind, retryable = _classify(error.get("codexErrorInfo"), message)
     return AgentError(
         kind=kind,
         message=one_line(_readable(message)),
         retryable=retryable,
-        retry_after_s=retry_after(message),
+        retry_after_s=read_pause(message, now),
     )
 
 
 def stop_reason(error: AgentError) -> StopReason:
     """Return why a failed turn stopped."""
     return StopReason.MAX_TOKENS if _MAX_TOKENS in error.message else StopReason.ERROR
-
-
-def retry_after(message: str) -> float | None:
-    """Return the seconds of a `try again in 1.2s`, if the message holds one."""
-    found = _RETRY_AFTER.search(message)
-    return float(found[1]) * _SECONDS[found[2].lower()] if found else None
 
 
 def _classify(info: Any, message: str) -> tuple[ErrorKind, bool]:

@@ -423,7 +423,7 @@ class CodexSession(TurnSession[CodexTurn]):
         self._kept = True
         status = ended.get("status")
         if status == "failed" and not turn.completing:
-            error = agent_error(ended.get("error") or {})
+            error = agent_error(ended.get("error") or {}, self.services.clock.time())
             await self._finish(turn, stop_reason(error), error)
         elif status == "interrupted" and turn.completing:
             # This runs in the reader, which has to go on to the answer.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prsm_codex.errors import NOISE, agent_error, retry_after, stop_reason
+from prsm_codex.errors import NOISE, agent_error, stop_reason
 
 from prsm_core.domain.turns import ErrorKind, StopReason
 from prsm_core.kit import readable_tail
@@ -53,19 +53,6 @@ def test_an_error_has_its_kind(info, message, kind, retryable):
 
 def test_the_message_inside_a_raw_body_is_what_a_person_reads():
     assert agent_error({"message": OVERFLOW, "codexErrorInfo": "other"}).message == "too long"
-
-
-@pytest.mark.parametrize(
-    ("message", "seconds"),
-    [
-        ("Please try again in 1.2s.", 1.2),
-        ("try again in 250ms", 0.25),
-        ("Try again in 2m", 120.0),
-        ("later", None),
-    ],
-)
-def test_the_time_to_wait_is_read_from_the_message(message, seconds):
-    assert retry_after(message) == seconds
 
 
 def test_an_answer_cut_at_its_length_is_not_an_ordinary_error():

@@ -11,7 +11,7 @@ from prsm_core import (
     ErrorKind,
     StopReason,
 )
-from prsm_core.kit import ended_how, one_line, readable_tail, was_killed
+from prsm_core.kit import ended_how, one_line, read_pause, readable_tail, was_killed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,6 @@ _EXITS = {
 _API_ERROR = re.compile(r"\[API Error: (.*?)\](?:\n|$)", re.DOTALL)
 _STATUS = re.compile(r"\b(?:status|code): (\d{3})\b")
 _RETRY_MS = re.compile(r"\bretryDelayMs: (\d+(?:\.\d+)?)")
-_RETRY_IN = re.compile(r"(?:retry|try again) in (\d+(?:\.\d+)?)s", re.IGNORECASE)
 _OVERFLOW = ("exceeds the maximum number of tokens", "context window", "input token count")
 # What Gemini says once it has asked for an answer again, and had none that it can use.
 _EMPTY = ("The model returned an empty ", "The model returned reasoning thoughts but no final ")
@@ -115,7 +114,7 @@ def _kind(status: int | None, text: str, *, is_stream: bool) -> tuple[ErrorKind,
 
 
 def _retry_after(text: str, stderr: str) -> float | None:
-    if told := _RETRY_IN.search(text):
-        return float(told[1])
+    if (told := read_pause(text)) is not None:
+        return told
     found = _RETRY_MS.findall(stderr)
     return float(found[-1]) / 1000 if found else None

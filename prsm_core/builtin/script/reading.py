@@ -172,6 +172,7 @@ _ERROR: Mapping[str, Convert] = {
     "code": _text,
     "message": _text,
     "times": _times,
+    "retry_after": _seconds,
 }
 _FAILURE: Mapping[str, Convert] = {
     "message": _text,

@@ -324,7 +324,12 @@ def _http_error(error: HttpError) -> AgentError:
     if error.code == OVERFLOW:
         kind = ErrorKind.CONTEXT_OVERFLOW
     retryable = error.status == 429 or error.status >= 500
-    return AgentError(kind=kind, message=one_line(error.message), retryable=retryable)
+    return AgentError(
+        kind=kind,
+        message=one_line(error.message),
+        retryable=retryable,
+        retry_after_s=error.retry_after,
+    )
 
 
 def _usage(counts: Mapping[str, int] | None) -> TokenUsage:

@@ -32,6 +32,7 @@ class HttpError:
     code: str | None = None
     message: str = "scripted error"
     times: float = 1
+    retry_after: float | None = None  # seconds, told in the header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,8 @@ class Program:
         return Cost(cpu=1000 * spent / self.runs, wall=1000 * wall / self.runs)
 
 
+# Modules with all packages installed, to those without any: each has one that says what it brings.
+PACKAGES_GOAL = 1.1
 IMPORTS_GOAL = Cost(cpu=2.0, wall=2.0)
 AGENT_GOAL = Cost(cpu=2.5, wall=2.0)
 
@@ -88,7 +90,7 @@ AGENT_GOAL = Cost(cpu=2.5, wall=2.0)
 def measure(plan: Plan) -> list[Finding | Absent]:
     """Compare the imports with those of the libraries, and a run with `codex exec`."""
     with open_folder() as folder:
-        return [*_imports(folder, plan), *_agent(folder, plan)]
+        return [*_imports(folder, plan), _packages(folder), *_agent(folder, plan)]
 
 
 def _imports(folder: Path, plan: Plan) -> list[Finding]:
@@ -100,6 +102,23 @@ def _imports(folder: Path, plan: Plan) -> list[Finding]:
         for arguments in ((IMPORT, str(names)), (LIBRARIES,))
     )
     return _both("imports, beside the libraries", ours, libraries, plan, IMPORTS_GOAL)
+
+
+def _packages(folder: Path) -> Finding:
+    """Count the modules of a run that uses none of the packages that are installed."""
+    alone = json.loads((folder / "imports.json").read_text(encoding="utf-8"))
+    place = folder / "packages"
+    place.mkdir()
+    value = len(imported_by_the_first_turn(place, with_packages=True))
+    return Finding(
+        benchmark="first",
+        case="imports, with all packages installed and none used",
+        unit="modules",
+        value=value,
+        reference=len(alone),
+        ratio=value / len(alone),
+        goal=PACKAGES_GOAL,
+    )
 
 
 def _agent(folder: Path, plan: Plan) -> Sequence[Finding | Absent]:

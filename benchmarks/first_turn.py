@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PROGRAM = """
 import sys
 from prsm_core.cli import main
-sys.exit(main(["run", "say hello"]))
+sys.exit(main(["run", "--provider", "first", "say hello"]))
 """
 PROVIDER = """
 import json, os, sys
@@ -64,11 +64,12 @@ def environment(folder: Path) -> dict[str, str]:
     return {**rest, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 
 
-def imported_by_the_first_turn(folder: Path) -> list[str]:
+def imported_by_the_first_turn(folder: Path, *, with_packages: bool = False) -> list[str]:
     """Return the modules, in the order in which they were imported.
 
     `folder` is given a plugin, a home and a workspace. What the plugin itself needs of the core
-    is what every provider needs: its base classes.
+    is what every provider needs: its base classes. The other packages that are installed are left
+    out, or taken as they are for somebody who uses none of them.
     """
     site, workspace, told = folder / "site", folder / "workspace", folder / "modules.json"
     info = site / "prsm_first-1.0.dist-info"
@@ -84,6 +85,8 @@ def imported_by_the_first_turn(folder: Path) -> list[str]:
         "PRSM_HOME": str(folder / "home"),
         "PRSM_PLUGINS": "first",
     }
+    if with_packages:
+        del env["PRSM_PLUGINS"]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=workspace,

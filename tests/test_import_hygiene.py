@@ -219,3 +219,26 @@ def test_few_dataclasses_are_made_before_the_first_turn(by_the_first_turn):
 def test_few_modules_are_imported_before_the_first_turn(by_the_first_turn):
     own = [name for name in by_the_first_turn if name.split(".")[0] == "prsm_core"]
     assert len(own) <= MOST_MODULES
+
+
+# What of a package a run imports that does not use it.
+OF_A_PACKAGE_THAT_IS_NOT_USED = {
+    "plugin": "it says what the package brings",
+    "places": "of prsm_protocols: where its sink may not be seen to write",
+    # The sink and the check of prsm_protocols hear every run: that is their use.
+    **dict.fromkeys(
+        ("measurement", "labels", "page", "problems", "section", "tool_names"),
+        "of prsm_protocols: its sink hears every run",
+    ),
+}
+
+
+@pytest.mark.requirement("U37")
+def test_a_package_that_is_installed_and_not_used_imports_nothing_but_what_it_brings(
+    by_the_first_turn, tmp_path
+):
+    """Whatever packages there are here; a vendor's library comes with the first session."""
+    more = set(imported_by_the_first_turn(tmp_path, with_packages=True)) - by_the_first_turn
+    assert {name for name in more if not name.startswith("prsm_")} == set(), "no run needs them"
+    packages = {name for name in more if not name.startswith("prsm_core.")}
+    assert {name.partition(".")[2] for name in packages} <= {"", *OF_A_PACKAGE_THAT_IS_NOT_USED}

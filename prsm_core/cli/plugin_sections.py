@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prsm_core.config import Settings
 from prsm_core.config.plugin_settings import PROVIDERS, PluginSection, read_plugin_settings
+from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginState
 from prsm_core.plugins.records import WORDS
-from prsm_core.plugins.settings import SECTIONS
+from prsm_core.plugins.settings import SECTIONS, section_of
+from prsm_core.plugins.settings import with_settings as given
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from prsm_core.config import Settings
     from prsm_core.plugins import PluginManager
 
 
@@ -22,10 +24,12 @@ def plugin_sections(
     *,
     begins_run: bool = False,
     providers: Collection[str] | None = None,
+    frontends: Collection[str] | None = None,
 ) -> dict[str, PluginSection]:
     """Return the sections of the active plugins.
 
-    Of the models of providers' sections only those of `providers` are loaded; None for all. A run
+    Of the models of providers' sections only those of `providers` are loaded, and the same holds
+    of `frontends`; None for all. A run
     does not begin without a check that has settings, unless a person has left out what may be its
     plugin.
     """
@@ -38,7 +42,7 @@ def plugin_sections(
             must_exist=section == "checks" and begins_run and not plugins.switched_off,
             left_out=frozenset(off),
         )
-        for section, models in plugins.settings_models().items()
+        for section, models in plugins.settings_models(frontends).items()
     }
     models = plugins.provider_models(providers)
     word = WORDS[ProviderSpec]
@@ -49,3 +53,17 @@ def with_settings(plugins: PluginManager, settings: Settings) -> PluginManager:
     """Return plugins that have been given settings which come from no file."""
     found = read_plugin_settings(settings, plugin_sections(plugins), lambda _: "")
     return plugins.with_settings(found.values)
+
+
+def with_defaults(plugins: PluginManager, spec: FrontendSpec) -> FrontendSpec:
+    """Return a frontend with the settings of an empty section, if it was given none yet.
+
+    A run loads the models of sections that are set, and this one when its frontend is chosen.
+    """
+    model = plugins.defaults_of(spec)
+    if model is None:
+        return spec
+    own, word = section_of(spec), WORDS[FrontendSpec]
+    section = PluginSection(word=word, models={own: model})
+    found = read_plugin_settings(Settings(), {"frontends": section}, lambda _: "")
+    return given(spec, found.values["frontends", own], plugin=plugins.owner_of(spec).name)

@@ -22,6 +22,7 @@ from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor
 from prsm_core.catalog.packages import OWN_PACKAGES
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import deletion_notes, workspace_paths
+from prsm_core.cli.plugin_sections import with_defaults
 from prsm_core.cli.run_options import to_keep
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
@@ -187,7 +188,7 @@ def build_frontend(
 
     One that `replays` shows what was, in a time of its own.
     """
-    registered = plugins.get(FrontendSpec, spec.name)
+    registered = with_defaults(plugins, plugins.get(FrontendSpec, spec.name))
     factory, guest = plugins.implementation(registered), Guest.of(registered)
     with guest.calling("its factory", (PrsmError,)):
         frontend = factory({"interactive": spec.interactive, "replays": replays})

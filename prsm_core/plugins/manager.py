@@ -184,14 +184,21 @@ class PluginManager:
             return reference
         return load_object(reference, plugin=self.owner_of(spec).name)
 
-    def settings_models(self) -> Mapping[str, Mapping[str, Any]]:
+    def settings_models(
+        self, frontends: Collection[str] | None = None
+    ) -> Mapping[str, Mapping[str, Any]]:
         """Return the models of the active records by section of the configuration and by name.
 
-        None for a record without one, a PluginError for one whose model cannot be loaded.
+        None for a record without one, and for a frontend that is not among those named; a
+        PluginError for one whose model cannot be loaded.
         """
+
+        def is_wanted(kind: type, name: str) -> bool:
+            return frontends is None or kind is not SECTIONS["frontends"] or name in frontends
+
         return {
             section: {
-                name: self._model(spec)
+                name: self._model(spec) if is_wanted(kind, name) else None
                 for name, spec in self._specs[kind].items()
                 if section_of(spec) == name
             }
@@ -222,6 +229,12 @@ class PluginManager:
                 for name, spec in self.collect(kind).items()
             }
         return manager
+
+    def defaults_of(self, spec: Spec) -> Any:
+        """Return the model that a record still has to be given settings by; None: by none."""
+        if isinstance(reference_of(spec), WithSettings):
+            return None
+        return self._model(self._specs[type(spec)][section_of(spec)])
 
     def unsettled(self) -> Iterator[tuple[Spec, PrsmError]]:
         """Yield the records that need settings which nobody has given, and what is missing."""

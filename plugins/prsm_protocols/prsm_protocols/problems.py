@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -53,5 +52,7 @@ class ProtocolError(OrchestrationError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a question for the nearest of the known names, as the end of a sentence."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+    from difflib import get_close_matches  # a sink imports this in every run
+
+    near = get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]}?" if near else ""

@@ -368,7 +368,7 @@ class Assembly:
             failover=make_failover(config, self.providers, self.listings, *written),
             holds=self.holds,
             opening=Opening(
-                self.providers, self.enforcement, settings, self._workspaces.of, self.skills.prompt
+                self.providers, self.enforcement, settings, self._workspaces, self.skills.prompt
             ),
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps, self.peers, self._idle),
@@ -405,7 +405,7 @@ class Assembly:
         return Sources(
             roster=self._roster,
             conversations=self.conversations,
-            gates=make_gates(config, self.sandbox),
+            gates=make_gates(config, self.sandbox, self._workspaces),
             launcher=config.launcher,
             journal=self._journal,
             clock=config.clock,
@@ -490,7 +490,9 @@ class Assembly:
             observation=Observation(
                 roster=self._roster, journal=self._journal, conversations=self.conversations
             ),
-            shell=make_shell(config, self._permits, self._standing, self.quiet, self.sandbox),
+            shell=make_shell(
+                config, self._permits, self._standing, self.quiet, self.sandbox, self._workspaces
+            ),
             spending=Spending(budgets=self.budgets),
         )
 

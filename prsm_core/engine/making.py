@@ -202,7 +202,7 @@ async def compact_late(*of: Any, **more: Any) -> None:
     await Compaction(*of, **more).run()
 
 
-def make_gates(config: EngineConfig, sandbox: Sandbox) -> GateRunner:
+def make_gates(config: EngineConfig, sandbox: Sandbox, workspaces: Workspaces) -> GateRunner:
     """Return what runs the gates."""
     return GateRunner(
         config.settings.gates,
@@ -210,6 +210,7 @@ def make_gates(config: EngineConfig, sandbox: Sandbox) -> GateRunner:
         launcher=config.launcher,
         clock=config.clock,
         env=config.shell_env,
+        variables_of=workspaces.variables,
         sandbox=sandbox,
     )
 
@@ -288,6 +289,7 @@ def make_shell(
     standing: Standing,
     quiet: QuietMoment,
     sandbox: Sandbox,
+    workspaces: Workspaces,
 ) -> Shell:
     """Return what runs the commands of `run_bash`."""
     return Shell(
@@ -299,6 +301,7 @@ def make_shell(
         launcher=config.launcher,
         clock=config.clock,
         env=config.shell_env,
+        variables_of=workspaces.variables,
         limit_s=config.settings.engine.tool_timeout_seconds,
     )
 

@@ -97,12 +97,14 @@ class AcpSession(TurnSession[AcpTurn]):
         self._vendor_home = Path(launch.env.get(self._manifest.home_variable) or Path.home())
         await prepare(launch, self._home)
         name = self._manifest.name
+        env = {**launch.env, **self._request.variables}
         process = await self.services.start_process(
-            launch.argv, name=name, cwd=launch.cwd, env=launch.env, box=self._box(endpoint)
+            launch.argv, name=name, cwd=launch.cwd, env=env, box=self._box(endpoint)
         )
         self._connection = connection = Connection(name, process, self.services, self)
         greeting = await handshake.greet(connection, self._config, self._manifest)
         handed = {k: v for k, v in self.services.environment.items() if k not in launch.env}
+        handed |= self._request.variables
         given = self._servers(endpoint)
         servers = handshake.described(given, greeting, self._manifest, handed)
         opened = await self._opened(connection, greeting, servers)

@@ -152,6 +152,7 @@ class Conversation:
             )
             env = command.cli_env(self._config, os.environ, self._home)
             env |= command.model_env(request)
+            env |= request.variables
             transport = CliTransport(
                 self._services,
                 argv,

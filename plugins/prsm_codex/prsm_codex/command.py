@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import hooks
@@ -251,10 +252,21 @@ def thread_config(
     """Return a thread's settings, as dotted keys (nested ones are lost on a resume)."""
     names = list(variables)
     servers = {
-        f"mcp_servers.{name}": _mcp_server(server, features, names)
+        f"mcp_servers.{name}": _mcp_server(server, features, names, request.variables)
         for name, server in request.mcp_servers.items()
     }
-    return {**_tool_settings(request, config), **servers}
+    return {**_own_variables(request, names), **_tool_settings(request, config), **servers}
+
+
+def _own_variables(request: SessionRequest, names: Iterable[str]) -> dict[str, Any]:
+    """Return what gives the shells of a thread its own variables: the process is of all threads."""
+    if not request.variables:
+        return {}
+    policy = "shell_environment_policy"
+    return {
+        f"{policy}.set": dict(request.variables),
+        f"{policy}.include_only": sorted({*_CORE, *names, *request.variables}),
+    }
 
 
 def _tool_settings(request: SessionRequest, config: CodexConfig) -> dict[str, Any]:
@@ -288,7 +300,12 @@ def check_servers(request: SessionRequest, config: CodexConfig) -> None:
         )
 
 
-def _mcp_server(server: McpServer, features: Features, variables: Sequence[str]) -> dict[str, Any]:
+def _mcp_server(
+    server: McpServer,
+    features: Features,
+    variables: Sequence[str],
+    own: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     settings: dict[str, Any] = dict(_MCP_LIMITS)
     if features.hooked:
         settings["default_tools_approval_mode"] = "approve"  # the hook has asked
@@ -298,7 +315,7 @@ def _mcp_server(server: McpServer, features: Features, variables: Sequence[str])
         **settings,
         "command": server.command,
         "args": list(server.args),
-        "env": dict(server.env),
+        "env": {**own, **server.env},
         "env_vars": [name for name in variables if name not in server.env],
     }
 

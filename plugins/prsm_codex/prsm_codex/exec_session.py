@@ -137,7 +137,7 @@ class ExecSession(TurnSession[CodexTurn]):
                 self._request,
                 self._features,
                 self._endpoint,
-                self.services.environment,
+                self._variables(),
                 profile,
                 command.effort_of(context),
             )
@@ -158,7 +158,7 @@ class ExecSession(TurnSession[CodexTurn]):
     @contextlib.contextmanager
     def _layer(self, home: Path) -> Iterator[str | None]:
         """Lend out the settings that no command line can take, as a file; return its name."""
-        text = command.layer(self._request, self._features, self.services.environment)
+        text = command.layer(self._request, self._features, self._variables())
         if text is None:
             yield None
             return
@@ -171,9 +171,14 @@ class ExecSession(TurnSession[CodexTurn]):
         finally:
             path.unlink(missing_ok=True)
 
+    def _variables(self) -> list[str]:
+        """Return the names of the variables that its shells have."""
+        return [*self.services.environment, *self._request.variables]
+
     async def _start(self, home: Path, env: dict[str, str], argv: Sequence[str]) -> Process:
         env |= await self._gate.admit(self) if self._features.hooked else {}
         env |= self._endpoint.env if self._endpoint else {}
+        env |= self._request.variables
         return await self.services.start_process(
             native.unwrapped(argv), name="codex exec", cwd=str(home), env=env
         )

@@ -139,8 +139,11 @@ class HeadlessSession(ProviderSession):
             [*argv, "-o", "stream-json", "--approval-mode", "default", *session],
             name="gemini",
             cwd=self._request.cwd,
-            env=homes.env(self._config, os.environ)
-            | homes.private_env(self._home, self._services.environment),
+            env={
+                **homes.env(self._config, os.environ),
+                **homes.private_env(self._home, self._services.environment),
+                **self._request.variables,
+            },
             box=self._box(endpoint),
         )
         return process, escaped(text)

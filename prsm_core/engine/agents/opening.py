@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import AgentMessage
     from prsm_core.engine.context.remembered import Remembered
     from prsm_core.engine.context.tokens import Room
+    from prsm_core.engine.files.folders import Workspaces
     from prsm_core.engine.guarded.provider import Opener
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
@@ -51,13 +52,13 @@ class Opening:
         providers: ProviderRegistry,
         enforcement: Enforcement,
         settings: Settings,
-        workspace: Callable[[str], str],
+        workspaces: Workspaces,
         system_prompt: Callable[[AgentDescriptor], str],
     ) -> None:
         self._providers = providers
         self._enforcement = enforcement
         self._settings = settings
-        self._workspace = workspace
+        self._workspaces = workspaces
         self._system_prompt = system_prompt
 
     async def session(
@@ -76,8 +77,10 @@ class Opening:
         agent, name = record.descriptor, record.descriptor.provider
         provider = await self._providers.get(name)
         await self._enforcement.admit(name, record.agent_id, agent.labels)
-        workspace, prompt = self._workspace(agent.cwd), self._system_prompt(agent)
-        request = session_request(record, self._settings, workspace, prompt, carried)
+        workspace, prompt = self._workspaces.of(agent.cwd), self._system_prompt(agent)
+        variables = self._workspaces.variables(agent.cwd)
+        of = record, self._settings, workspace, prompt, carried, variables
+        request = session_request(*of)
         opened = provider.open_session(request, host, opener)
         if not provider.capabilities.own_process:
             return opened

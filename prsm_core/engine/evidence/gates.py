@@ -50,6 +50,7 @@ class GateRunner:
         launcher: ProcessLauncher,
         clock: Clock,
         env: Mapping[str, str],
+        variables_of: Callable[[str], Mapping[str, str]],
         sandbox: Sandbox | None = None,
     ) -> None:
         self._gates = gates
@@ -57,6 +58,7 @@ class GateRunner:
         self._launcher = launcher
         self._clock = clock
         self._env = env
+        self._variables_of = variables_of
         self._sandbox = sandbox
         self._one_at_a_time = asyncio.Lock()
         self._passed: dict[tuple[str, str], int] = {}  # by gate and folder: what was done by then
@@ -109,7 +111,7 @@ class GateRunner:
                 cwd=os.fspath(Path(workspace, gate.cwd or "")),
                 timeout_s=gate.timeout_seconds,
                 clock=self._clock,
-                env=self._env,
+                env={**self._env, **self._variables_of(workspace)},
                 output_limit=OUTPUT_LIMIT,
                 keep_end=True,
                 sandbox=self._sandbox,

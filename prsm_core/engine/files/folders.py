@@ -10,8 +10,13 @@ from prsm_core.permissions.within import is_within
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.workspace.shadow.whereabouts import Where
+
+# The variable with the port on which servers of a worktree may listen.
+PORT = "PRSM_PORT"
 
 
 class Workspaces:
@@ -22,6 +27,7 @@ class Workspaces:
         self.where = self._where = where
         self._within: str | None = None  # from the top of the working tree, once it is needed
         self._made_from: dict[str, str] = {}  # the working tree of a worktree, by its top
+        self._ports: dict[str, int] = {}  # of worktrees, by their tops
 
     def of(self, folder: str) -> str:
         """Return the workspace of whoever works in a folder."""
@@ -31,6 +37,15 @@ class Workspaces:
     def top(self, folder: str) -> str | None:
         """Return the top of the worktree that a folder is in; None: it is in none."""
         return None if self._where is None else self._where.top(folder)
+
+    def variables(self, folder: str) -> Mapping[str, str]:
+        """Return the variables of whoever works in a folder: the port of its worktree."""
+        port = self._ports.get(self.top(folder) or "")
+        return {} if port is None else {PORT: str(port)}
+
+    def note_port(self, top: str, port: int) -> None:
+        """Know the port that a worktree has for its servers."""
+        self._ports[top] = port
 
     def home(self, path: str) -> str:
         """Return where a path of a worktree is in the session's own files, itself for any other.

@@ -45,8 +45,8 @@ class Furnishing(Record, frozen=True, kw_only=True):
         """
         return list(_copy_all(self.settings.worktree_copy, source, target))
 
-    async def set_up(self, target: Path) -> None:
-        """Run the set-up command in a worktree.
+    async def set_up(self, target: Path, variables: Mapping[str, str]) -> None:
+        """Run the set-up command in a worktree, with the variables of its agent.
 
         Raises AgentSpawnError (code `no_worktree`) where it fails, or the workspace is not trusted:
         it runs what the repository brings, and nobody is asked.
@@ -64,7 +64,7 @@ class Furnishing(Record, frozen=True, kw_only=True):
                 cwd=os.fspath(target),
                 timeout_s=seconds,
                 clock=self.clock,
-                env=self.env,
+                env={**self.env, **variables},
                 output_limit=OUTPUT_LIMIT,
                 keep_end=True,
                 sandbox=self.sandbox,

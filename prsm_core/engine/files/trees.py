@@ -50,7 +50,8 @@ SHOWN = 20  # files that an event and a parent are told
 _PROMPT = (
     "You work in a git worktree of your own, on the branch {branch}: a copy of your parent's files "
     "as they are. What you change there is merged into your parent's files once you complete your "
-    "task. Do not merge, push or change branches yourself."
+    "task. Do not merge, push or change branches yourself. Servers that you start listen on the "
+    "port of PRSM_PORT."
 )
 _REGION_PROMPT = (
     "Only what you may write is merged: what you change elsewhere stays on the branch, and your "
@@ -102,9 +103,16 @@ class TreeKeeper:
         task, tree_id = self._leaving.get(record.agent_id), self._own(record)
         if task is not None:
             await asyncio.wait({task})
-        if tree_id is not None and not await asyncio.to_thread(Path(self._top(record)).exists):
+        if tree_id is None:
+            return
+        if not await asyncio.to_thread(Path(self._top(record)).exists):
             await self._make(record, tree_id)
             await self._furnish(record, tree_id)
+            return
+        folder = self._folder_above(record)
+        tree = await self._attempt(folder, lambda trees: trees.find(tree_id))
+        if tree is not None:
+            self._parts.workspaces.note_port(tree.folder, tree.port)
 
     async def settle(self, record: AgentRecord, state: AgentState) -> Mapping[str, Any] | None:
         """Merge what an agent that ends has changed, if it succeeded; return what is told of it.
@@ -230,6 +238,7 @@ class TreeKeeper:
         for note in made.notes:
             text = f"{tree_name(made.tree)}: {note}"
             self._parts.journal.note("notice", agent.parent_id, level="warning", text=text)
+        self._parts.workspaces.note_port(made.tree.folder, made.tree.port)
         return made.tree
 
     async def _furnish(self, record: AgentRecord, tree_id: str) -> None:
@@ -252,7 +261,7 @@ class TreeKeeper:
         for note in await asyncio.to_thread(furnishing.copy, source, target):
             text = f"the worktree of {agent.name}: {note}"
             self._parts.journal.note("notice", agent.parent_id, level="warning", text=text)
-        await furnishing.set_up(target)
+        await furnishing.set_up(target, workspaces.variables(agent.cwd))
 
     async def _use(self, folder: Path, work: Callable[[Worktrees], Any]) -> Any:
         keeper, where = self._parts.keeper, self._parts.where

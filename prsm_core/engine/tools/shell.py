@@ -14,7 +14,7 @@ from prsm_core.errors import OrchestrationError, ToolCallTimeoutError
 from prsm_core.permissions import outcome_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.processes.launcher import ProcessLauncher
@@ -42,6 +42,7 @@ class Shell(Record, frozen=True, kw_only=True):
     launcher: ProcessLauncher
     clock: Clock
     env: Mapping[str, str]
+    variables_of: Callable[[str], Mapping[str, str]]  # of those who work in a folder
     limit_s: float  # how long a command may run
 
     async def run_bash(self, call: Call) -> Reply:
@@ -121,7 +122,7 @@ class Shell(Record, frozen=True, kw_only=True):
             cwd=cwd,
             timeout_s=min(call.args.get("timeout", self.limit_s), self.limit_s),
             clock=self.clock,
-            env=self.env,
+            env={**self.env, **self.variables_of(cwd)},
             sandbox=self.sandbox,
             region=self._region(call.record),
             closed=self._closed(call.record),

@@ -322,6 +322,7 @@ def session_request(
     workspace: str,
     system_prompt: str,
     carried: Carried | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> SessionRequest:
     """Return what binds the provider's session of this incarnation."""
     descriptor = record.descriptor
@@ -345,6 +346,7 @@ def session_request(
         workspace=workspace,
         labels=descriptor.labels,
         box=settings.box.to_box(),
+        variables=variables or {},
     )
 
 

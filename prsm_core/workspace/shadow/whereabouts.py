@@ -38,6 +38,10 @@ class Where(Record, frozen=True):
         """Return the folder of what is known of a repository's worktrees, by its `key`."""
         return self.state / "worktrees" / key
 
+    def repository_keys(self) -> list[str]:
+        """Return the repositories that have, or had, worktrees."""
+        return [folder.name for folder in sorted(self.repository("").glob("*/"))]
+
     def place(self, key: str, tree_id: str) -> Path:
         """Return the folder of what is known of one worktree."""
         return self.repository(key) / tree_id

@@ -11,7 +11,9 @@ repository there: its commits are made where it is one.
 from __future__ import annotations
 
 import os
+import socket
 import stat
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +24,7 @@ from prsm_core.workspace.shadow.modes import mode_of
 from prsm_core.workspace.shadow.nested import roots_below, submodules
 from prsm_core.workspace.shadow.place import read_head
 from prsm_core.workspace.shadow.records import joined
+from prsm_core.workspace.worktrees.records import read_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,12 +33,15 @@ if TYPE_CHECKING:
     from prsm_core.workspace.shadow.place import Repository
     from prsm_core.workspace.shadow.records import RootState, Snapshot
     from prsm_core.workspace.shadow.root import Root
+    from prsm_core.workspace.shadow.whereabouts import Where
     from prsm_core.workspace.worktrees.records import Part, Tree
 
     RootOf = Callable[[str], Root]
 
 _UNFINISHED = frozenset({"merge", "rebase", "cherry-pick", "revert"})
 SHOWN = 5  # names in an error
+# Below those that Linux gives to connections.
+PORTS = range(20_000, 30_000)
 
 
 class Beside(Record, frozen=True):
@@ -129,6 +135,30 @@ def make(root_of: RootOf, tree: Tree, states: Sequence[RootState], place: Path) 
     own_index(root, tree, tree.commit)
     for part, state in zip(tree.parts, states, strict=True):
         _fill(root_of(part.path), tree, part, state, index_of(place, tree, part))
+
+
+def free_port(where: Where, tree_id: str) -> int:
+    """Return a port that no worktree of this user has, and on which nobody listens now.
+
+    It follows from the worktree's id where it can, so one that is made again has the same.
+    """
+    taken = {tree.port for key in where.repository_keys() for tree in read_all(where, key)}
+    first = int.from_bytes(blake2b(os.fsencode(tree_id), digest_size=4).digest()) % len(PORTS)
+    for number in range(len(PORTS)):
+        port = PORTS[(first + number) % len(PORTS)]
+        if port not in taken and _is_free(port):
+            return port
+    raise _refused("no port is free for its servers", "end some of what listens on this machine")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def index_of(place: Path, tree: Tree, part: Part) -> Path:

@@ -107,6 +107,7 @@ class Tree(Record, frozen=True, kw_only=True):
         outcome: What became of its files; while they are being written what is to become.
         region: What of it is merged, files and folders from its top; "." is all, None too.
         act: The merge as `prsm undo` knows it, but for the files that it writes.
+        port: On which servers of its agent may listen; no other worktree has it.
     """
 
     id: str
@@ -124,6 +125,7 @@ class Tree(Record, frozen=True, kw_only=True):
     outcome: Outcome | None = None
     region: tuple[str, ...] | None = None
     act: Act | None = None
+    port: int = 0
 
     @property
     def ref(self) -> str:

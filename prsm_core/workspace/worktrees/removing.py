@@ -52,8 +52,12 @@ def worktrees_of(where: Where, session: str) -> list[Tree]:
 
     What is half made is not among them. Raises OSError.
     """
-    keys = [folder.name for folder in sorted(where.repository("").glob("*/"))]
-    found = (tree for key in keys for tree in read_all(where, key) if tree.session == session)
+    found = (
+        tree
+        for key in where.repository_keys()
+        for tree in read_all(where, key)
+        if tree.session == session
+    )
     return [tree for tree in found if tree.state not in {MAKING, LEAVING}]
 
 
@@ -76,10 +80,9 @@ def folders_left(where: Where) -> list[Path]:
 
     Raises OSError.
     """
-    keys = [folder.name for folder in sorted(where.repository("").glob("*/"))]
     parents = {
         Path(tree.parent)
-        for key in keys
+        for key in where.repository_keys()
         for tree in read_all(where, key)
         if tree.state == LEAVING and where.find(tree.parent) is None
     }

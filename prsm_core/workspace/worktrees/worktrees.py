@@ -127,6 +127,7 @@ class Worktrees:
                     for state in begins.states
                 ),
                 region=None if region is None else tuple(region),
+                port=making.free_port(self._where, tree_id),
             )
             records.write(self._where, tree)
             try:

@@ -35,7 +35,12 @@ async def runner(tmp_path):
                 for name, gate in gates.items()
             }
             return GateRunner(
-                settings, workspace=str(tmp_path), launcher=launcher, clock=CLOCK, env=env or {}
+                settings,
+                workspace=str(tmp_path),
+                launcher=launcher,
+                clock=CLOCK,
+                env=env or {},
+                variables_of=lambda folder: {"PRSM_PORT": "1"} if folder != str(tmp_path) else {},
             )
 
         yield make

@@ -150,3 +150,54 @@ def test_names_of_links_are_copied_as_links(tmp_path):
     (source / "link").symlink_to("/etc")
     assert list(_copy_all(["link"], source, target)) == []
     assert os.readlink(target / "link") == "/etc"  # noqa: PTH115 - as it is
+
+
+async def test_each_worktree_has_a_port_of_its_own_that_it_keeps(opened, folder):
+    seen, tools = {}, {}
+
+    async def worker(agent):
+        request = agent.session.request
+        seen.setdefault(agent.name, []).append(dict(request.variables))
+        printed = await agent.call("run_bash", command="printenv PRSM_PORT")
+        tools.setdefault(agent.name, []).append(printed["stdout"].strip())
+        here(agent, f"of-{agent.name}").write_text(f"{len(tools[agent.name])}\n")
+        await agent.complete()
+
+    async def master(agent):
+        assert agent.session.request.variables == {}
+        task = {"prompt": "work", "worktree": True}
+        await agent.call("spawn_children_parallel", children=[task, task])
+        first, _ = await agent.collect(2)
+        await agent.call("restart_child", child_id=first["name"], prompt="again")
+        await agent.collect()
+        await agent.complete()
+
+    command = 'test -n "$PRSM_PORT" && echo $PRSM_PORT > made'
+    async with opened(worktree_setup=command) as team:
+        result = await team.run(master=master, w1=worker, w2=worker)
+    assert result.status == "completed"
+    assert {name: [one["PRSM_PORT"] for one in each] for name, each in seen.items()} == tools
+    ports = [{int(port) for port in each} for each in tools.values()]
+    assert [len(one) for one in ports] == [1, 1]
+    assert ports[0] != ports[1]
+    assert all(20_000 <= port < 30_000 for one in ports for port in one)
+
+
+def test_a_port_that_somebody_listens_on_or_another_worktree_has_is_not_given(tmp_path):
+    import socket
+
+    from prsm_core.workspace.shadow.whereabouts import Where
+    from prsm_core.workspace.worktrees import records
+    from prsm_core.workspace.worktrees.making import free_port
+
+    where = Where(tmp_path / "state", tmp_path / "trees")
+    first = free_port(where, "tree")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", first))
+        listener.listen()
+        second = free_port(where, "tree")
+    texts = dict.fromkeys(("session", "agent", "name", "branch", "folder", "parent"), "x")
+    part = records.Part(path="", origin="o", base="o")
+    tree = records.Tree(id="other", key="k", commit="c", parts=(part,), port=first, **texts)
+    records.write(where, tree)
+    assert first != second == free_port(where, "tree")

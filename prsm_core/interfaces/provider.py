@@ -442,7 +442,11 @@ class Provider(ABC):
         return
 
     async def probe(self) -> ProviderStatus:
-        """Look, without a session, whether the provider can be used; give up within 5 s."""
+        """Look, without a session, whether the provider can be used; give up within 5 s.
+
+        Look for the vendor's program, its version and its login only. Import the vendor's library
+        when a session is opened: a provider that is installed and not used must cost nothing.
+        """
         return ProviderStatus(available=True)
 
     async def list_models(self) -> Sequence[ModelInfo]:

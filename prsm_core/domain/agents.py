@@ -21,6 +21,18 @@ NO_LABELS: Mapping[str, str] = {}
 UNCHECKED = "nothing has checked what it changed last"
 """The gap of a result that nothing speaks against, and nothing for."""
 
+OWN_PART = "\n\nYour name is "
+"""Begins what of a system prompt is its agent's own. Siblings are told all before it alike."""
+
+
+def add_shared(system_prompt: str, text: str) -> str:
+    """Return a system prompt with a text added that siblings are told alike.
+
+    It stands before what is the agent's own: a vendor's cache serves siblings up to there.
+    """
+    shared, mark, own = system_prompt.rpartition(OWN_PART)
+    return f"{shared}\n\n{text}{mark}{own}" if mark else f"{system_prompt}\n\n{text}"
+
 
 class AgentState(StrEnum):
     """The nine states of an agent; a state says what happened, nothing else."""

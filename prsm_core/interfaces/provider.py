@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from prsm_core.deprecation import forwards
-from prsm_core.domain.agents import SHELL_READERS, AgentRole, PermissionMode
+from prsm_core.domain.agents import SHELL_READERS, AgentRole, PermissionMode, add_shared
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Spent
 from prsm_core.interfaces.records import check_name
@@ -137,6 +137,13 @@ class SessionRequest(Record, frozen=True, gc=False, kw_only=True):
     box: Box | None = None  # what its process is started in; see ProviderServices.start_process
     # Of this agent alone, for its process, shells and MCP servers: PRSM_PORT in a worktree.
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    def prompt_with(self, text: str) -> str:
+        """Return the system prompt with a text added that the agent's siblings are told alike.
+
+        It stands before the agent's name, so that a vendor's cache serves siblings up to there.
+        """
+        return add_shared(self.system_prompt, text)
 
     @property
     def has_shell(self) -> bool:

@@ -135,7 +135,10 @@ async def test_the_master_gets_its_template_the_experts_and_the_task(opened):
         result = await team.run("count the tables", master=master)
     assert (result.status, result.summary) == ("completed", "all read")
     [(system, task)] = prompts
-    assert system.startswith("Your name is master.")
+    assert system.startswith("You lead a team")
+    shared, own = system.split("\n\nYour name is master.\n")
+    assert shared.endswith("- sql: Knows the schema.")
+    assert own.startswith("For spawn_child's model, usable now:")
     assert "- sql: Knows the schema." in system
     assert task == "count the tables"
 

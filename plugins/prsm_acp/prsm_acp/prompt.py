@@ -30,7 +30,8 @@ def prompt_text(context: AssembledContext, role: str | None, *, has_tools: bool)
     message = context.current_message.content if context.current_message else _GO_ON
     parts = []
     if role:
-        parts.append(f"<role>\n{role}{f'{chr(10)}{_TRUST}' if has_tools else ''}\n</role>")
+        # The trust first: siblings share it, while the role ends with the agent's own name.
+        parts.append(f"<role>\n{f'{_TRUST}{chr(10)}' if has_tools else ''}{role}\n</role>")
     if context.history:
         parts.append(quote_conversation((m.role, m.content) for m in context.history))
     return "\n\n".join([*parts, message])

@@ -9,8 +9,8 @@ from prsm_core.testing.doubles import turn_context
 
 def test_the_role_stands_before_the_first_message_and_says_whom_to_trust():
     text = prompt_text(turn_context("Do it."), "You are w1.", has_tools=True)
-    assert text.startswith("<role>\nYou are w1.\nThe tools of the MCP server `prsm`")
-    assert text.endswith("</role>\n\nDo it.")
+    assert text.startswith("<role>\nThe tools of the MCP server `prsm`")
+    assert text.endswith("\nYou are w1.\n</role>\n\nDo it.")
 
 
 def test_without_tools_there_is_nobody_to_trust():

@@ -140,6 +140,11 @@ def _server(server: McpServer) -> dict[str, Any]:
     }
 
 
+# The CLI begins each system prompt with a line for Anthropic's accounts, another one in each
+# conversation. A cache of prefixes on any other server would serve no sibling.
+_SHARING = {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}
+
+
 def cli_env(config: ClaudeConfig, environ: Mapping[str, str], home: Path) -> dict[str, str]:
     """Return what is added to the allow-listed environment of the CLI."""
     env = {
@@ -149,6 +154,7 @@ def cli_env(config: ClaudeConfig, environ: Mapping[str, str], home: Path) -> dic
         # The engine retries: the two must not multiply. One is left to a login that must be
         # renewed on the way.
         "CLAUDE_CODE_MAX_RETRIES": "0" if config.custom_server else "1",
+        **(_SHARING if config.base_url else {}),
         **config.env,
         "CLAUDE_CONFIG_DIR": str(home),
     }

@@ -174,7 +174,7 @@ class Conversation:
             return request.system_prompt
         workspace = request.workspace or request.cwd
         notes = await asyncio.to_thread(read_notes, workspace, request.cwd, NOTES)
-        return f"{request.system_prompt}\n{notes}" if notes else request.system_prompt
+        return request.prompt_with(notes) if notes else request.system_prompt
 
     async def _recall(self, path: Path | None) -> None:
         """Take from the transcript what the CLI will not say."""

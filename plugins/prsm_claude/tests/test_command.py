@@ -140,6 +140,16 @@ def test_the_engines_retries_are_the_only_ones_where_a_server_is_configured(tmp_
     assert retries(env={"CLAUDE_CODE_MAX_RETRIES": 4}) == "4"
 
 
+def test_on_a_server_of_ones_own_prompts_begin_with_nothing_that_differs(tmp_path):
+    def header(**settings):
+        env = cli_env(ClaudeConfig.from_settings(settings), SECRETS, tmp_path)
+        return env.get("CLAUDE_CODE_ATTRIBUTION_HEADER")
+
+    assert header(base_url="http://x") == "0"
+    assert header() is None
+    assert header(base_url="http://x", env={"CLAUDE_CODE_ATTRIBUTION_HEADER": 1}) == "1"
+
+
 def test_the_length_of_an_answer_is_limited_where_the_request_says_so(tmp_path):
     assert model_env(session_request(tmp_path)) == {}
     limited = model_env(session_request(tmp_path, max_response_tokens=4321, temperature=0.5))

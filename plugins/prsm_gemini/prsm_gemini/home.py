@@ -279,7 +279,7 @@ def files(
 
 def role_file(request: SessionRequest, *, has_tools: bool) -> str:
     """Return the GEMINI.md that makes an agent's role part of its system prompt."""
-    text = "\n\n".join([request.system_prompt, *([_TRUST] if has_tools else [])])
+    text = request.prompt_with(_TRUST) if has_tools else request.system_prompt
     return _IMPORT.sub(r"\\@", text)
 
 

@@ -334,8 +334,7 @@ def _has_profile(agent: AgentDescriptor, begins: tuple[str, ...]) -> bool:
     """Return whether an agent is an expert, or its prompt begins as that of one does."""
     if agent.role is AgentRole.EXPERT or not begins:
         return agent.role is AgentRole.EXPERT
-    line_end = agent.system_prompt.find("\n")
-    return line_end >= 0 and agent.system_prompt.startswith(begins, line_end + 1)
+    return agent.system_prompt.startswith(begins)
 
 
 def _without(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from prsm_core.config.paths import HOME
+from prsm_core.domain.agents import add_shared
 from prsm_core.domain.record import Record
 from prsm_core.kit.quotation import encode_data
 from prsm_core.permissions.skills import Skill
@@ -69,7 +70,7 @@ def section(skills: Sequence[Skill]) -> str:
 def with_skills(system_prompt: str, skills: Sequence[Skill]) -> str:
     """Return a system prompt that tells of skills, as the ledger keeps it."""
     told = section(skills)
-    return f"{system_prompt}\n\n{told}" if told else system_prompt
+    return add_shared(system_prompt, told) if told else system_prompt
 
 
 def skills_in(system_prompt: str) -> tuple[Skill, ...]:

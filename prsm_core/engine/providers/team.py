@@ -197,7 +197,7 @@ def news_of_team(told: str, team: str) -> str:
 
 def told_of_team(system_prompt: str) -> str:
     """Return the lines of a system prompt that told its agent of a team; blank where none did."""
-    _, head, below = system_prompt.partition(f"{_HEAD}\n")
+    _, head, below = system_prompt.rpartition(f"{_HEAD}\n")
     of_it = takewhile(
         lambda line: line.startswith("- ") or line == _UNSEEN or _RESTS.fullmatch(line),
         below.split("\n"),

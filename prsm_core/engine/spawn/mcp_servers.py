@@ -33,7 +33,7 @@ def choose_servers(
 
     Explicit servers are laid over all that are configured. Without any, a configured server with
     tags is there only for agents whose role or a word of whose prompt is among them. What is
-    excluded is left out in any case.
+    excluded is left out in any case. They are in one order, whoever named them.
     """
     if not settings.mcp_servers and not explicit:
         return _NONE
@@ -47,7 +47,7 @@ def choose_servers(
             for name, server in servers.items()
             if _fits(settings.mcp_servers[name].tags, words, prompt)
         }
-    return {name: server for name, server in chosen.items() if name not in exclude}
+    return {name: chosen[name] for name in sorted(chosen) if name not in exclude}
 
 
 def _fits(tags: Collection[str], words: Collection[str], prompt: str) -> bool:

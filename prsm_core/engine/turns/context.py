@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.agents import OWN_PART, AgentRole
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.domain.turns import IMAGE_SCHEME, AssembledContext, TokenBudget
@@ -100,8 +100,8 @@ def build_role_prompt(
     """Return the system prompt of an agent: its role's template and the experts it may consult.
 
     `expert` is who the agent is, if it is one: what its profile says comes first. `team` tells
-    which models its children may have. A master that is solo
-    is told to work itself.
+    which models its children may have. A master that is solo is told to work itself. What differs
+    between siblings comes last: name, region and team.
     """
     text = _PROMPTS[role]
     if is_solo:
@@ -110,16 +110,15 @@ def build_role_prompt(
         text = f"{expert.system_prompt}\n{text}"
     if role is AgentRole.WORKER and not may_spawn:
         text = text.replace("You may spawn children for independent parts. ", "")
-    lines = [f"Your name is {name}.", text, RULE]
+    own = [f"{OWN_PART}{name}."]
     if region is not None:
-        lines.append(
+        own.append(
             f"You write only below {told_region(region)}. "
             "Anything else is others' to change: ask_parent for it."
         )
     if team:
-        lines.append(team)
-    lines += _known(experts)
-    return "\n".join(lines)
+        own.append(team)
+    return "\n".join((text, RULE, *_known(experts))) + "\n".join(own)
 
 
 def _known(profiles: Iterable[ExpertProfile]) -> Iterator[str]:

@@ -54,6 +54,16 @@ async def test_a_rule_to_deny_holds_for_a_solo_master_in_every_mode(place):
 
 
 @pytest.mark.requirement("U31")
+async def test_edits_of_a_solo_master_are_asked_about_where_the_run_asks(place):
+    place.script(master=[EDIT, DONE])
+    asks = ("--solo", "--set", "permissions.edits=ask")
+    await place.run(*scripted(place, *asks))
+    assert not (place.workspace / "made.txt").exists()
+    [asked] = await place.events("permission_requested")
+    assert asked["tool"] == "Write"
+
+
+@pytest.mark.requirement("U31")
 async def test_a_resume_keeps_the_master_solo(place):
     place.script(master=[ASK, EDIT, TEST, DONE])
     code, out, err = await place.run(*scripted(place, "--solo", "--detach", "--json"))

@@ -1,8 +1,10 @@
 """The screen of a terminal: lines scroll by above, and what is open stays at the bottom.
 
-What stays is the foot: the requests, the status, and the row in which a person types. It is taken
-away before lines are printed and drawn again below them, in one write. Whatever is asked ends up
-among the lines that scroll by, once: when it has ended, or at once where it is too long to stay.
+What stays is the foot: the requests, the status, and the row in which a person types. A line of
+news pushes it down, and of its own rows those are written that have changed. Only a foot of another
+height, or on a terminal of another size, is drawn anew. Each change is one write. Whatever is asked
+ends up among the lines that scroll by, once: when it has ended, or at once where it is too long to
+stay.
 """
 
 from __future__ import annotations
@@ -169,14 +171,40 @@ class LiveScreen(Screen):
                 return
             if lost := self._stream.take_lost():
                 lines = [LOST.format(count=lost), *lines]
-        text = self._erased(size) + "".join(f"{line}\n" for line in lines) + "\n".join(foot)
-        if foot and foot[-1] == cut(_DRAFT + self._invite, size.columns - 1):
-            text += "\r" + _DRAFT  # the cursor stands where the text begins
+        text = self._changed(size, lines, foot)
         if text and self._stream.write(text) == 0:  # dropped
             self._drawn_for = None
             return
         self._drawn, self._drawn_for = foot, size
         self._stream.flush()
+
+    def _changed(self, size: Size, lines: Sequence[str], foot: Sequence[str]) -> str:
+        """Return what puts lines above the foot, and this foot in the place of what stands there.
+
+        The cursor stands in the last row of the foot, before and after.
+        """
+        last, is_typed_at = len(foot) - 1, self._cursor(foot, size)
+        stays = len(foot) == len(self._drawn) and size == self._drawn_for
+        if not (foot and stays and len(lines) + len(foot) <= size.rows):
+            above = "".join(f"{line}\n" for line in lines)
+            return self._erased(size) + above + "\n".join(foot) + _moved(last, last, is_typed_at)
+        text, row = "", last
+        if lines:  # rows below the foot, as many above it instead, and the lines in those
+            count = len(lines)
+            up = f"\r\x1b[{last + count}A" if last + count else "\r"
+            text, row = "\n" * count + up + f"\x1b[{count}L", 0
+            text += "".join(f"{line}\n" for line in lines)
+        for number, (old, new) in enumerate(zip(self._drawn, foot, strict=True)):
+            if old != new:
+                text += _moved(row, number, 0) + new + "\x1b[K"
+                row = number
+        at = text_width(foot[-1]) if is_typed_at is None else is_typed_at
+        return text and text + _moved(row, last, at)
+
+    def _cursor(self, foot: Sequence[str], size: Size) -> int | None:
+        """Return the column of the cursor; None: behind the text of the last row."""
+        invites = foot and foot[-1] == cut(_DRAFT + self._invite, size.columns - 1)
+        return len(_DRAFT) if invites else None
 
     def _erased(self, size: Size) -> str:
         """Return what takes the foot away: the terminal may have folded its rows meanwhile."""
@@ -233,6 +261,14 @@ class LiveScreen(Screen):
         if not self._typed:
             return [*status, cut(_DRAFT + self._invite, width)]
         return [*status, _DRAFT + tail(escape_exact(self._typed), width - len(_DRAFT))]
+
+
+def _moved(row: int, to: int, column: int | None) -> str:
+    """Return what moves the cursor to another row of the foot, and there to a column if given."""
+    if column is None:
+        return ""
+    rows = f"\x1b[{abs(to - row)}{'A' if to < row else 'B'}" if to != row else ""
+    return rows + "\r" + (f"\x1b[{column}C" if column else "")
 
 
 def _size_of(stream: TextIO) -> Callable[[], Size]:

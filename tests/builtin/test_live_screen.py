@@ -3,6 +3,7 @@
 import io
 import textwrap
 
+import pyte
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,3 +172,108 @@ def test_a_request_that_is_folded_says_what_it_is_about():
     seen.screen.show_requests([Shown("r", lines, "a.py")])
     seen.screen.open_prompt("which? ")
     assert seen.vt.rows[-3] == "w1 asks permission for Edit: a.py"
+
+
+class Terminal:
+    """A LiveScreen on a terminal as pyte has it, and how much is written there."""
+
+    def __init__(self, columns=80, rows=24):
+        self.screen = pyte.HistoryScreen(columns, rows, history=1000)
+        self.screen.set_mode(pyte.modes.LNM)  # the line discipline adds the return
+        self._stream = pyte.Stream(self.screen)
+        self.written = ""
+        stream = io.StringIO()
+        setattr(stream, "write", self._take)  # noqa: B010 - a stream whose words are seen
+        self.live = LiveScreen(stream, invite="type here", size=lambda: Size(columns, rows))
+
+    def _take(self, text):
+        self.written += text
+        self._stream.feed(text)
+
+    def taken(self):
+        """Return what was written since this was asked last."""
+        written, self.written = self.written, ""
+        return written
+
+    @property
+    def rows(self):
+        past = ["".join(row[i].data for i in range(80)) for row in self.screen.history.top]
+        return [row.rstrip() for row in (*past, *self.screen.display)]
+
+    @property
+    def cursor(self):
+        return self.screen.cursor.y, self.screen.cursor.x
+
+
+def fill(terminal, requests=4):
+    """Show requests, a status and a row for typing: fifteen rows that stay."""
+    shown = [
+        Shown(f"r{n}", (f"w{n} asks permission", f"  command: make {n}", "  reason: not listed"))
+        for n in range(requests)
+    ]
+    terminal.live.show_status("3 agents work")
+    terminal.live.show_requests(shown)
+    terminal.taken()
+
+
+def test_a_line_of_news_costs_that_line_and_not_the_rows_that_stay():
+    terminal = Terminal()
+    fill(terminal)
+    foot = [row for row in terminal.rows if row]
+    assert len(foot) == 15
+    for number in range(40):
+        terminal.live.print_lines([f"progress {number}"])
+        assert len(terminal.taken()) <= len(f"progress {number}") + 32
+    rows = [row for row in terminal.rows if row]
+    assert rows == [*(f"progress {number}" for number in range(40)), *foot]
+    assert terminal.cursor == (23, 2)
+
+
+def test_a_new_status_costs_its_own_row():
+    terminal = Terminal()
+    fill(terminal)
+    terminal.live.show_status("4 agents work")
+    assert len(terminal.taken()) <= len("4 agents work") + 24
+    assert terminal.rows[13:15] == ["4 agents work", "> type here"]
+    terminal.live.show_typed("no", is_draft=False)
+    assert terminal.rows[14] == "> no"
+    assert terminal.cursor == (14, 4)
+    terminal.taken()
+    terminal.live.show_requests([])
+    terminal.live.show_status("4 agents work")
+    assert [row for row in terminal.rows if row] == ["4 agents work", "> no"]
+
+
+TEXTS = st.text("ab 漢", min_size=1, max_size=100)
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("print_lines"), st.lists(TEXTS, max_size=30)),
+        st.tuples(st.just("show_status"), TEXTS),
+        st.tuples(st.just("show_typed"), TEXTS),
+        st.tuples(st.just("show_requests"), st.lists(TEXTS, max_size=5)),
+    ),
+    max_size=20,
+)
+
+
+def play(terminal, act, given, *, anew):
+    """Do one thing on a screen; with `anew` as if the terminal had had another size before."""
+    if anew:
+        terminal.live._drawn_for = None
+    if act == "show_typed":
+        terminal.live.show_typed(given, is_draft=False)
+    elif act == "show_requests":
+        terminal.live.show_requests([Shown(str(n), (text,)) for n, text in enumerate(given)])
+    else:
+        getattr(terminal.live, act)(given)
+
+
+@given(ACTS)
+def test_what_changes_is_drawn_as_if_all_of_it_were_drawn_anew(acts):
+    whole, changed = Terminal(), Terminal()
+    for act, given_ in acts:
+        play(whole, act, given_, anew=True)
+        play(changed, act, given_, anew=False)
+        assert changed.screen.display == whole.screen.display
+        assert changed.cursor == whole.cursor
+    assert changed.rows == whole.rows

@@ -17,17 +17,33 @@ class Vt:
 
     def feed(self, text):
         for number, letter, char in _TOKEN.findall(text):
-            if letter == "A":
-                self._row = max(self._row - int(number or 1), len(self._lines) - self.height, 0)
-            elif letter == "J":
-                self._lines[self._row] = self._lines[self._row][: self._column]
-                del self._lines[self._row + 1 :]
-            elif letter in {"m", "h", "l"}:
-                pass
-            elif letter:
-                raise AssertionError(f"an unknown sequence: {letter}")
+            if letter:
+                self._control(letter, int(number.partition(";")[0] or 1))
             else:
                 self._put(char)
+
+    def _control(self, letter, count):
+        if letter in "AB":
+            top, bottom = max(len(self._lines) - self.height, 0), len(self._lines) - 1
+            wanted = self._row + (count if letter == "B" else -count)
+            self._row = min(max(wanted, top), bottom)
+        elif letter == "C":
+            self._column = min(self._column + count, self.columns - 1)
+        elif letter in "JK":
+            self._lines[self._row] = self._lines[self._row][: self._column]
+            del self._lines[self._row + 1 if letter == "J" else len(self._lines) :]
+        elif letter == "L":
+            self._insert(count)
+        elif letter not in "mhl":
+            raise AssertionError(f"an unknown sequence: {letter}")
+
+    def _insert(self, count):
+        """Insert rows; what is pushed over the edge is gone."""
+        top, height = max(0, len(self._lines) - self.height), len(self._lines)
+        self._lines[self._row : self._row] = [""] * count
+        del self._lines[top + self.height :]
+        while len(self._lines) > height and not self._lines[-1]:
+            self._lines.pop()
 
     def resize(self, columns):
         """Change the width, and fold rows that are too long, as most terminals do."""

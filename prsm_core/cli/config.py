@@ -38,8 +38,14 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
     from prsm_core.config.secrets import known_secrets
     from prsm_core.permissions import Redactor
 
-    settings = load_setup(launch, workspace, sets=sets).settings
+    setup = load_setup(launch, workspace, sets=sets)
+    settings = setup.settings
     redactor = Redactor(known_secrets(settings, os.environ))
+    if any((settings.mcp_servers, *(each.mcp_servers for each in settings.experts.values()))):
+        from prsm_core.cli.server_names import refused_names
+
+        for line in refused_names(settings, setup.plugins):
+            click.echo(f"note: {line}", err=True)
     shown = hide_secrets(settings.model_dump(mode="json"), also=frozenset(settings.plugin_secrets))
     values = redactor.value(shown)
     if as_json:

@@ -223,6 +223,12 @@ class McpServerSettings(Section):
         default=(), description="Words in a prompt, or roles, for which an agent gets this server."
     )
 
+    required: StrictBool = Field(
+        default=False,
+        description="Whether an agent fails without it; else it is named and left out.",
+    )
+    start_seconds: Seconds = Field(default=60.0, description="How long it may take to begin.")
+
     @model_validator(mode="after")
     def _has_one_transport(self) -> McpServerSettings:
         if (self.command is None) == (self.url is None):
@@ -237,6 +243,8 @@ class McpServerSettings(Section):
             env=dict(self.env),
             url=self.url,
             headers=dict(self.headers),
+            required=self.required,
+            start_seconds=self.start_seconds,
         )
 
 

@@ -75,13 +75,19 @@ class ToolOutcome(Record, frozen=True, gc=False, kw_only=True):
 
 
 class McpServer(Record, frozen=True, gc=False, kw_only=True):
-    """An MCP server an agent may use: a command over stdio, or a URL."""
+    """An MCP server an agent may use: a command over stdio, or a URL.
+
+    One that does not begin within `start_seconds` is left out and named; where it is `required`,
+    the agent fails instead.
+    """
 
     command: str | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    required: bool = False
+    start_seconds: float = 60.0
 
 
 async def _never_asked() -> None:

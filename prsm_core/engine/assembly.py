@@ -47,6 +47,7 @@ from prsm_core.engine.making import (
 from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
+from prsm_core.engine.providers.mcp_trials import McpTrials
 from prsm_core.engine.providers.team import TeamNews
 from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
@@ -336,6 +337,9 @@ class Assembly:
             workspace=config.workspace,
         )
 
+    def _warn_of(self, agent_id: str, text: str) -> None:
+        self._journal.note("notice", agent_id, level="warning", text=text)
+
     def _session_parts(self) -> SessionParts:
         config, settings = self._config, self._config.settings
         tools = make_tools(
@@ -368,7 +372,12 @@ class Assembly:
             failover=make_failover(config, self.providers, self.listings, *written),
             holds=self.holds,
             opening=Opening(
-                self.providers, self.enforcement, settings, self._workspaces, self.skills.prompt
+                self.providers,
+                self.enforcement,
+                settings,
+                self._workspaces,
+                self.skills.prompt,
+                McpTrials(self.providers.boxes.start, config.clock, self._warn_of),
             ),
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps, self.peers, self._idle),

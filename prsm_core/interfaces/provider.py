@@ -505,6 +505,9 @@ class ProviderSpec:
 
     PRSM's state is closed to agents. `handed` are the paths below `state_dir` that its agents are
     told to use all the same, such as a folder for temporary files; `*` stands for one name.
+
+    `server_names` is a pattern of the names that MCP servers may have with this vendor. One of
+    another name is told and left out.
     """
 
     name: str
@@ -516,6 +519,7 @@ class ProviderSpec:
     forget: str | Forgetter | None = None
     program: bool = False
     handed: tuple[str, ...] = ()
+    server_names: str = ".+"
 
     def __post_init__(self) -> None:
         """Check the name."""

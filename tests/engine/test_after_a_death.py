@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from prsm_core.store.codec import decode
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import DIED, die, dies_after, dies_at, go_on, run_to_death
 from tests.engine.harness import Actor, failed
+from tests.engine.mcp_programs import server_program
 
 FALLBACKS = {
     "defaults": {
@@ -424,11 +426,14 @@ async def test_three_sessions_in_a_row_that_cannot_be_opened_fail_an_agent_that_
     assert len(tries) == 3
 
 
-async def test_mcp_servers_are_those_of_today_by_their_names(opened):
+async def test_mcp_servers_are_those_of_today_by_their_names(opened, tmp_path):
     """The ledger knows their names; their commands may hold secrets."""
 
     def configured(**commands):
-        servers = {name: {"command": command} for name, command in commands.items()}
+        servers = {
+            name: {"command": server_program(tmp_path, command)}
+            for name, command in commands.items()
+        }
         return {"settings": {"mcp_servers": servers}}
 
     async def master(agent):
@@ -446,7 +451,10 @@ async def test_mcp_servers_are_those_of_today_by_their_names(opened):
         ended = {"a": Actor.complete, "b": Actor.complete}
         assert (await go_on(again, master=mastered, **ended)).status == "completed"
     given = {
-        name: {known: server.command for known, server in requests[0].mcp_servers.items()}
+        name: {
+            known: Path(server.command or "").name
+            for known, server in requests[0].mcp_servers.items()
+        }
         for name, requests in again.provider.requests.items()
     }
     assert given == {"master": {"jira": "new"}, "a": {"jira": "new"}, "b": {}}

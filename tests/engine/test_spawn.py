@@ -12,6 +12,7 @@ from prsm_core.engine.guarded.failing import UNFIT
 from prsm_core.errors import AgentSpawnError, MaxDepthExceededError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Provider, ProviderSpec
 from tests.engine.harness import NOT_ENDED
+from tests.engine.mcp_programs import server_program
 
 CHILD_KEYS = {"agent_id", "name", "state", "reused"}
 UNWRITABLE = "w\ud800"  # half a surrogate pair
@@ -280,27 +281,30 @@ async def test_a_child_may_work_in_a_folder_below_on_a_model_of_its_own(as_maste
     assert team.provider.requests["c"][0].model == "plain"
 
 
-async def test_a_child_gets_the_configured_mcp_servers(as_master):
+async def test_a_child_gets_the_configured_mcp_servers(as_master, tmp_path):
     async def script(agent, _):
         await agent.spawn(name="a", mcp_servers=["jira"])
         await agent.collect()
 
-    team = await as_master(script, settings={"mcp_servers": {"jira": {"command": "jira-mcp"}}})
-    assert team.provider.requests["a"][0].mcp_servers["jira"].command == "jira-mcp"
+    command = server_program(tmp_path, "jira-mcp")
+    team = await as_master(script, settings={"mcp_servers": {"jira": {"command": command}}})
+    assert team.provider.requests["a"][0].mcp_servers["jira"].command == command
 
 
 @pytest.mark.requirement("E11")
-async def test_a_child_does_not_get_the_mcp_servers_that_its_parent_excludes(as_master):
+async def test_a_child_does_not_get_the_mcp_servers_that_its_parent_excludes(as_master, tmp_path):
     async def script(agent, _):
         await agent.spawn(name="a", exclude_mcp_servers=["jira"])
         await agent.collect()
 
-    servers = {"jira": {"command": "jira-mcp"}, "wiki": {"command": "wiki-mcp"}}
+    servers = {name: {"command": server_program(tmp_path, name)} for name in ("jira", "wiki")}
     team = await as_master(script, settings={"mcp_servers": servers})
     assert team.provider.requests["a"][0].mcp_servers.keys() == {"wiki"}
 
 
-async def test_a_finished_child_without_the_mcp_servers_of_a_task_is_not_used_again(as_master):
+async def test_a_finished_child_without_the_mcp_servers_of_a_task_is_not_used_again(
+    as_master, tmp_path
+):
     async def script(agent, _):
         await agent.spawn("read the code")
         await agent.collect()
@@ -308,7 +312,8 @@ async def test_a_finished_child_without_the_mcp_servers_of_a_task_is_not_used_ag
         assert (answer["name"], answer["reused"]) == ("w2", False)
         await agent.collect()
 
-    servers = {"jira": {"command": "jira-mcp", "tags": ["ticket"]}}
+    command = server_program(tmp_path, "jira-mcp")
+    servers = {"jira": {"command": command, "tags": ["ticket"]}}
     team = await as_master(script, settings={"mcp_servers": servers})
     assert team.provider.requests["w2"][0].mcp_servers.keys() == {"jira"}
 

@@ -21,5 +21,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         summary="Any agent that speaks the Agent Client Protocol.",
         factory="prsm_acp.provider:build",
         settings="prsm_acp.section:SETTINGS",
-        selectable=False,  # it needs to be told which agent
+        selectable=False,  # it needs to be told which agent,
+        server_names=r"(?!prsm$).+",
     )

@@ -23,5 +23,6 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         factory="prsm_alibaba.provider:build",
         settings="prsm_alibaba.section:SETTINGS",
         forget="prsm_codex.forgetting:forget",
-        selectable=False,  # only who has a key of the vendor's wants it
+        selectable=False,  # only who has a key of the vendor's wants it,
+        server_names=r"(?!prsm$)[A-Za-z0-9_-]+",
     )

@@ -164,9 +164,11 @@ def cli_env(config: ClaudeConfig, environ: Mapping[str, str], home: Path) -> dic
 
 
 def model_env(request: SessionRequest) -> dict[str, str]:
-    """Return the variables of the model's parameters; the CLI has no flags for them."""
+    """Return the variables of what an agent has of its own; the CLI has no flags for them."""
     limit = request.max_response_tokens
-    return {} if limit is None else {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(limit)}
+    longest = max((each.start_seconds for each in request.mcp_servers.values()), default=0.0)
+    waits = {"MCP_TIMEOUT": str(int(longest * 1000))} if longest * 1000 > _MCP_START_MS else {}
+    return waits if limit is None else {**waits, "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(limit)}
 
 
 def _login(config: ClaudeConfig, environ: Mapping[str, str]) -> dict[str, str]:

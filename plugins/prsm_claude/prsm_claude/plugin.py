@@ -24,4 +24,5 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         settings="prsm_claude.section:SETTINGS",
         # Where Claude Code puts the results of tools that are too long for its model.
         handed=("claude-home/projects/*/*/tool-results",),
+        server_names=r"(?!prsm$).+",
     )

@@ -307,6 +307,7 @@ def _mcp_server(
     own: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     settings: dict[str, Any] = dict(_MCP_LIMITS)
+    settings["startup_timeout_sec"] = max(server.start_seconds, settings["startup_timeout_sec"])
     if features.hooked:
         settings["default_tools_approval_mode"] = "approve"  # the hook has asked
     if server.url:

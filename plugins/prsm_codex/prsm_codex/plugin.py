@@ -24,4 +24,5 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         settings="prsm_codex.section:SETTINGS",
         forget="prsm_codex.forgetting:forget",
         handed=("tmp",),
+        server_names=r"(?!prsm$)[A-Za-z0-9_-]+",
     )

@@ -24,4 +24,5 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         settings="prsm_gemini.section:SETTINGS",
         # The last is where Gemini CLI puts the results of tools that are too long for its model.
         handed=("agents/*/tmp", "agents/*/.gemini/tmp/*/tool-outputs"),
+        server_names=r"(?!prsm$).+",
     )

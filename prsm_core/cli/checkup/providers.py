@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
 from prsm_core.cli.checkup.finding import broken, ok, warning
+from prsm_core.cli.server_names import refused_names
 from prsm_core.cli.surveying import ask_for_names, ask_providers
 from prsm_core.engine.providers.configured_names import DEFAULT_PROVIDER, place_of_name
 from prsm_core.engine.providers.registry import configured_specs, kind_of
@@ -64,6 +65,8 @@ def check_names(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
     """Look whether the settings name providers and models that there are."""
     with _elsewhere(paths) as place:
         found = ask_for_names(setup.settings, setup.plugins, place)
+    for line in refused_names(setup.settings, setup.plugins):
+        yield warning("names", line, "agents of that provider do not have the server until then")
     for finding in found:
         if finding.path == DEFAULT_PROVIDER:
             continue  # told among the providers

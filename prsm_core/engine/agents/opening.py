@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.ports import Steps
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
+    from prsm_core.engine.providers.mcp_trials import McpTrials
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
@@ -54,7 +56,9 @@ class Opening:
         settings: Settings,
         workspaces: Workspaces,
         system_prompt: Callable[[AgentDescriptor], str],
+        trials: McpTrials,
     ) -> None:
+        self._trials = trials
         self._providers = providers
         self._enforcement = enforcement
         self._settings = settings
@@ -69,7 +73,7 @@ class Opening:
         carried: Carried | None,
         park: Callable[[], bool],
     ) -> AbstractAsyncContextManager[ProviderSession]:
-        """Return a session to enter; raises what says that the provider cannot be used.
+        """Return a session to enter; raises what says that it cannot be opened.
 
         `carried` is what the vendor's thread may lack of a turn that goes on; `park` closes the
         session where others need its process.
@@ -81,6 +85,15 @@ class Opening:
         variables = self._workspaces.variables(agent.cwd)
         of = record, self._settings, workspace, prompt, carried, variables
         request = session_request(*of)
+        if request.mcp_servers:
+            servers = await self._trials.usable(
+                request.mcp_servers,
+                agent_id=record.agent_id,
+                cwd=request.cwd,
+                box=request.box,
+                refusal=partial(self._providers.refused_server, name),
+            )
+            request = replace(request, mcp_servers=servers)
         opened = provider.open_session(request, host, opener)
         if not provider.capabilities.own_process:
             return opened

@@ -70,6 +70,8 @@ _OF_SERVER: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("command", "url"), lambda value: _is_text(value) and bool(value.strip())),
     "args": _is_texts,
     **dict.fromkeys(("env", "headers"), _is_labels),
+    "required": lambda value: isinstance(value, bool),
+    "start_seconds": lambda value: isinstance(value, int | float) and value > 0,
 }
 
 

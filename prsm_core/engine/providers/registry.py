@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.boxes import Box
+    from prsm_core.engine.processes.child import ChildProcess
     from prsm_core.engine.processes.container import Containers
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.interfaces.clock import Clock
@@ -91,9 +93,7 @@ class EngineServices:
     ) -> Process:
         """Start a process under the reaper shim; raises AgentSpawnError where there is no room."""
         async with self._residents.place():
-            if box is None:
-                return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
-            return await self._boxes.opened.start(argv, name=name, cwd=cwd, env=env, box=box)
+            return await self._boxes.start(argv, name=name, cwd=cwd, env=env, box=box)
 
     def start_soon(
         self, fn: Callable[..., Awaitable[object]], *args: Any, name: str
@@ -133,6 +133,20 @@ class LateBoxes:
 
             self._opened = Containers(self._launcher, Bundles(self._state_dir))
         return self._opened
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        name: str,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        box: Box | None = None,
+    ) -> ChildProcess:
+        """Start a process, in a box if one is given; see ProviderServices.start_process."""
+        if box is None:
+            return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
+        return await self.opened.start(argv, name=name, cwd=cwd, env=env, box=box)
 
     def close(self) -> None:
         """Leave nothing behind; what still runs is removed at its end."""
@@ -302,6 +316,16 @@ class ProviderRegistry:
             self._profiles[name] = AuthProfiles(self._clock, names)
         return self._profiles[name]
 
+    @property
+    def boxes(self) -> LateBoxes:
+        """What starts a program that belongs to no provider, in a box if one is given."""
+        return self._boxes
+
+    def refused_server(self, provider: str, server: str) -> str:
+        """Return why a provider takes no MCP server of a name, blank if it does."""
+        spec = self._specs.get(provider)
+        return "" if spec is None else refused_server(spec, server)
+
     def capabilities(self, name: str) -> ProviderCapabilities:
         """Return the capabilities of a provider; the defaults where it was not built yet."""
         provider = self._a_built(name)
@@ -440,6 +464,13 @@ def configured_specs(
         except ValueError as error:
             raise ConfigError(f"providers.{name}: {error}", hint="rename the section") from error
     return found
+
+
+def refused_server(spec: ProviderSpec, server: str) -> str:
+    """Return why a provider takes no MCP server of a name, blank if it does."""
+    if re.fullmatch(spec.server_names, server):
+        return ""
+    return f"{spec.name} takes no MCP server of the name {server!r}; give it another"
 
 
 def build_provider_registry(

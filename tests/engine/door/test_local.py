@@ -30,6 +30,7 @@ from tests.engine.control_peers import serving
 from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.door.scenes import local_scene, remote_scene
 from tests.engine.harness import SESSION
+from tests.engine.mcp_programs import server_program
 
 PIECE = "The next message begins with a few words, and goes on. "
 
@@ -366,10 +367,10 @@ async def test_a_run_whose_master_cannot_be_written_has_not_begun(opened):
         assert (await again.result()).status == "completed"
 
 
-async def test_effort_and_servers_of_a_run_are_its_masters(opened):
+async def test_effort_and_servers_of_a_run_are_its_masters(opened, tmp_path):
     async with opened() as team:
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
-        server = McpServer(command="search")
+        server = McpServer(command=server_program(tmp_path, "search"))
         run = await app.start_run("x", effort="high", mcp_servers={"find": server})
         assert (await run.result()).status == "completed"
         [request] = team.provider.requests["master"]

@@ -1,0 +1,81 @@
+"""A dead, a hanging and a good MCP server are the same for each vendor's real program."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.testing.model_server import ModelServer
+from tests.live.test_same_verdict import CALL_DONE, play, workspace
+from tests.live.test_surroundings import SERVER, VENDORS, section_of
+
+pytestmark = [pytest.mark.live, pytest.mark.requirement("U35")]
+
+__all__ = ["workspace"]  # a fixture
+
+GOOD = {"command": sys.executable, "args": ["-I", "-S", str(SERVER)], "env": {"WORD": "plugh"}}
+DEAD = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no database')"]}
+HANGING = {
+    "command": sys.executable,
+    "args": ["-c", "import sys; sys.stdin.read()"],
+    "start_seconds": 1.0,
+}
+NAME = {"codex": "tell_word", "claude": "mcp__good__tell_word", "gemini": "mcp_good_tell_word"}
+
+
+async def run_with(workspace, name, **servers):
+    """Have a worker of a vendor call the good server; return the events and what the model has."""
+    section = section_of(name)
+    is_codex = section["kind"] == "codex"
+    kind = "gemini" if section["kind"] == "acp" else section["kind"]
+    by_mcp = {"namespace": "mcp__prsm"} if section.get("backend") == "exec" else {}
+    tell: dict[str, Any] = {"tool": NAME[kind], "arguments": {}}
+    if is_codex:
+        tell["namespace"] = "mcp__good"
+    steps = [{"call": tell}, {"call": {**CALL_DONE, **by_mcp}}, {"hang": True}]
+    worker = {"name": "worker", "prompt": "Go.", "model": "tried/scripted-1", "wait": True}
+    spawn = {"call": {"tool": "spawn_child", "arguments": worker}}
+    async with ModelServer({"lanes": {"worker": {"marker": "", "steps": steps}}}) as server:
+        url = server.base_url if is_codex else server.root_url
+        events = await play(
+            workspace,
+            {**section, "base_url": url, "api_key_env": "LIVE_TEST_KEY"},
+            {},
+            lanes={"master": {"steps": [spawn, {"call": CALL_DONE}]}},
+            answers=["once"] * 3,
+            further={"mcp_servers": servers},
+            mode=PermissionMode.BYPASS,
+        )
+        return events, str([request.body for request in server.requests])
+
+
+def warnings(events):
+    """Return what is told of servers."""
+    told = [event.data["text"] for event in events if event.type == "notice"]
+    return {text for text in told if "MCP server" in text}
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_a_dead_and_a_hanging_server_are_named_and_the_good_one_works(workspace, name):
+    events, said = await run_with(workspace, name, good=GOOD, dead=DEAD, hanging=HANGING)
+    assert warnings(events) == {
+        "the MCP server dead is left out: it ended with exit code 1: no database",
+        "the MCP server hanging is left out: it did not begin within 1 s",
+    }
+    assert "the word is plugh" in said
+
+
+@pytest.mark.parametrize("broken", [DEAD, HANGING], ids=["dead", "hanging"])
+@pytest.mark.parametrize("name", VENDORS)
+async def test_a_required_server_that_does_not_begin_ends_its_agent_by_name(
+    workspace, name, broken
+):
+    required = {**broken, "required": True, "tags": ["Go"]}
+    events, said = await run_with(workspace, name, bad=required)
+    moves = [event.data for event in events if event.type == "agent_state_changed"]
+    (reason,) = [move["reason"] for move in moves if move["to"] == "failed"]
+    assert "the MCP server bad is required and cannot be used" in reason
+    assert said == "[]"  # no model was asked

@@ -33,9 +33,14 @@ def config() -> None:
 @click.pass_obj
 @agents_may
 def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -> None:
-    """Print the settings in force as YAML, values that may be secret left out."""
+    """Print the settings in force as YAML, values that may be secret left out.
+
+    What names a program, a folder or a tool that is not there is told on stderr.
+    """
+    from prsm_core.cli.checkup.values import check_values
     from prsm_core.cli.setup import load_setup
     from prsm_core.config.secrets import known_secrets
+    from prsm_core.kit.text import escape_prose
     from prsm_core.permissions import Redactor
 
     setup = load_setup(launch, workspace, sets=sets)
@@ -54,6 +59,8 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
         from prsm_core.config.dump import dump_document
 
         click.echo(dump_document(values), nl=False)
+    for finding in check_values(settings, setup.paths):
+        click.echo(f"prsm: note: {escape_prose(redactor.text(finding.message))}", err=True)
 
 
 @config.command(short_help="Print the JSON Schema of a configuration file.")

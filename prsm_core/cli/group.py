@@ -187,6 +187,8 @@ def _open(
             why = "no frontend that stays is installed" if on_terminal else "this is no terminal"
             raise click.UsageError(f"{why}, so none is opened", ctx)
         click.echo(ctx.get_help())
+        if on_terminal:
+            click.echo("\nThere is a screen for this terminal: `prsm install tui` adds it.")
     return code or 0
 
 

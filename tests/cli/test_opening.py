@@ -158,11 +158,13 @@ async def test_with_new_a_run_that_was_cut_off_stays_as_it_is(place):
 async def test_without_a_terminal_or_such_a_frontend_it_prints_the_help(place):
     code, out, _ = await place.run()
     assert (code, out.startswith("Usage: prsm ")) == (0, True)
+    assert "prsm install tui" not in out
     code, _, err = await place.run("--new")
     assert (code, "this is no terminal, so none is opened" in err) == (2, True)
     place.env["PRSM_PLUGINS"] = ""
     code, shown, _ = await on_terminal(place)
     assert (code, shown.startswith("Usage: prsm ")) == (0, True)
+    assert shown.splitlines()[-1].endswith("`prsm install tui` adds it.")
     code, _, err = await on_terminal(place, "--new")
     assert (code, "no frontend that stays" in err) == (2, True)
 

@@ -27,6 +27,7 @@ from prsm_core.cli.checkup.system import (
     check_sandbox,
     check_terminal,
 )
+from prsm_core.cli.checkup.values import check_values
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.errors import PrsmError
 from prsm_core.workspace.identity import repo_identity
@@ -52,6 +53,7 @@ def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
     ledger = ledger_path(paths, repo_identity(Path(workspace)).key)
     setup = check_setup(paths, os.environ, load_plugins=load_plugins)
     yield from setup.findings
+    yield from _made("config", check_values, setup.settings, paths)
     if load_plugins:
         yield from _made("providers", check_providers, setup, paths, os.environ)
         yield from _made("names", check_names, setup, paths)

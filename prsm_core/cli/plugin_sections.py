@@ -14,25 +14,26 @@ from prsm_core.plugins.settings import SECTIONS, section_of
 from prsm_core.plugins.settings import with_settings as given
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from prsm_core.plugins import PluginManager
+    from prsm_core.plugins.settings import Configurable
 
 
 def plugin_sections(
     plugins: PluginManager,
     *,
     begins_run: bool = False,
-    providers: Collection[str] | None = None,
-    frontends: Collection[str] | None = None,
+    settings: Settings | None = None,
 ) -> dict[str, PluginSection]:
     """Return the sections of the active plugins.
 
-    Of the models of providers' sections only those of `providers` are loaded, and the same holds
-    of `frontends`; None for all. A run
-    does not begin without a check that has settings, unless a person has left out what may be its
-    plugin.
+    Of `settings` only the models of those providers are loaded that have a section; None for all.
+    It is the same for frontends if it `begins_run`, which may have another one. And a run does not
+    begin without a check that has settings, unless a person has left out what may be its plugin.
     """
+    providers, frontends = None, None
+    if settings is not None:
+        providers = {section.kind or name for name, section in settings.providers.items()}
+        frontends = settings.frontends if begins_run else None
     off = {record.name for record in plugins.records if record.state is PluginState.DISABLED}
     found = {
         section: PluginSection(
@@ -55,7 +56,7 @@ def with_settings(plugins: PluginManager, settings: Settings) -> PluginManager:
     return plugins.with_settings(found.values)
 
 
-def with_defaults(plugins: PluginManager, spec: FrontendSpec) -> FrontendSpec:
+def with_defaults(plugins: PluginManager, spec: FrontendSpec) -> Configurable:
     """Return a frontend with the settings of an empty section, if it was given none yet.
 
     A run loads the models of sections that are set, and this one when its frontend is chosen.

@@ -81,10 +81,7 @@ def load_setup(
     plugins = once.plugins(launch, disabled=first.plugins.disabled, without=without)
     # Once more: only the plugins know which names may have a section, and what it may hold.
     known = provider_names(plugins) if launch.load_plugins else None
-    used = {section.kind or name for name, section in first.providers.items()}
-    # A run may have another frontend; who looks at the configuration is told of all.
-    shown = first.frontends if begins_run else None
-    sections = plugin_sections(plugins, begins_run=begins_run, providers=used, frontends=shown)
+    sections = plugin_sections(plugins, begins_run=begins_run, settings=first)
     loaded = load(known_plugins=known, plugin_sections=sections)
     _log_sources(loaded, plugins)
     lost = [f"{paths.workspace}: {standing.lost}"] if standing.lost else []

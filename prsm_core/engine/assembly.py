@@ -459,11 +459,11 @@ class Assembly:
             window=self.providers.context_window,
             abort=self.abort,
             steering=self._steering,
-            team_news=TeamNews(
+            with_news=TeamNews(
                 self.planner.team_of,
                 lambda: self.enforcement.unseen,
                 self.enforcement.look_at_all,
-            ),
+            ).add,
         )
 
     def _handlers(self) -> Mapping[str, Handler]:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.images import Image
+    from prsm_core.domain.tools import ToolOutcome
     from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.outcome import RunAbort
     from prsm_core.engine.ports import Life, Steered, Steps
-    from prsm_core.engine.providers.team import TeamNews
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
@@ -85,7 +85,8 @@ class TurnParts(Record, frozen=True, kw_only=True):
     window: Callable[[str, str], int | None]  # of a model, in tokens, by provider and name
     abort: RunAbort
     steering: Steered
-    team_news: TeamNews
+    # Adds to an answer to an agent's call of a tool what became known of its team.
+    with_news: Callable[[AgentRecord, str, ToolOutcome], ToolOutcome]
 
 
 class TurnSubject(Record, frozen=True, kw_only=True):

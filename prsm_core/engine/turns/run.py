@@ -431,7 +431,7 @@ class TurnRun(RestingTurn):
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an answer; return it with what the agent has to be told."""
         outcome = self._stuck.answered(call, outcome)
-        return self._parts.team_news.add(self._record, call.name, outcome)
+        return self._parts.with_news(self._record, call.name, outcome)
 
     @property
     def is_held(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from prsm_core.cli.callers import agents_may
-from prsm_core.cli.options import json_option, workspace_option
+from prsm_core.cli.options import follow_option, json_option, last_option, workspace_option
 
 
 @click.command(short_help="Print the events of a session.")
@@ -18,8 +18,8 @@ from prsm_core.cli.options import json_option, workspace_option
     metavar="SEQ",
     help="Begin after this event.",
 )
-@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N of them.")
-@click.option("--follow", is_flag=True, help="Wait for more events until interrupted.")
+@last_option
+@follow_option
 @workspace_option
 @json_option
 @agents_may

@@ -83,4 +83,8 @@ workspace_option = click.option(
     help="The folder to work in.",
     callback=_swept,
 )
+last_option = click.option(
+    "--last", type=click.IntRange(min=1), metavar="N", help="Only the last N of them."
+)
+follow_option = click.option("--follow", is_flag=True, help="Wait for more until interrupted.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -21,7 +21,14 @@ from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.door.history import as_said
 from prsm_core.engine.door.offers import Owning, lost_agents
-from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree, walk_tree
+from prsm_core.engine.journal.views import (
+    Conversation,
+    ConversationStore,
+    add_changes,
+    build_tree,
+    filter_detail,
+    walk_tree,
+)
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_exact, escape_prose, first_line, format_duration
 from prsm_core.loop.output import drained, room_in, write_aside
@@ -192,19 +199,41 @@ def _event_line(event: Event, names: Mapping[str, str]) -> str:
 
 
 async def print_history(
-    workspace: str, session: str | None, agent: str, *, detail: str, as_json: bool
+    workspace: str,
+    session: str | None,
+    agent: str,
+    *,
+    detail: str,
+    last: int | None = None,
+    follow: bool = False,
+    as_json: bool,
 ) -> None:
-    """Print one agent's conversation."""
+    """Print one agent's conversation, all of it or its `last` entries, and what comes then."""
+    write_aside()
     async with open_session(workspace, session) as (store, info):
         rows = await store.agents(info.session_id)
         agent_id = ConversationStore.resolve_agent_id(agent, rows)
-        entries = await ConversationStore(store, info.session_id).get_history(agent_id, detail)
-        entries = as_said(entries)
-    if as_json:
-        click.echo(json.dumps(entries, indent=2))
-        return
-    for entry in entries:
-        click.echo(_entry_text(entry))
+        conversation, seen = Conversation(), 0
+        async for event in store.events(info.session_id, agent=agent_id):
+            conversation.add(event)
+            seen = event.seq or seen
+        entries = as_said(filter_detail(conversation.take(), detail))[-(last or 0) :]
+        if as_json and not follow:
+            click.echo(json.dumps(entries, indent=2))
+        else:
+            for entry in entries:
+                await _print_entry(entry, as_json=as_json)
+        if follow:
+            async for event in store.events(info.session_id, seen, follow=True, agent=agent_id):
+                conversation.add(event)
+                for entry in as_said(filter_detail(conversation.take(), detail)):
+                    await _print_entry(entry, as_json=as_json)
+        await drained(sys.stdout)
+
+
+async def _print_entry(entry: Mapping[str, Any], *, as_json: bool) -> None:
+    click.echo(json.dumps(entry) if as_json else _entry_text(entry))
+    await room_in(sys.stdout)
 
 
 def _entry_text(entry: Mapping[str, Any]) -> str:

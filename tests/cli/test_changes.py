@@ -1,11 +1,14 @@
 """prsm changes, over runs of the real engine by the script provider, and the real helper of git."""
 
+import asyncio
 import json
 import shutil
+import signal
 import subprocess
 
 import pytest
 
+from prsm_core.store import SqliteStore
 from prsm_core.workspace.changes.merging import Wanted
 from prsm_core.workspace.changes.records import Entry
 from prsm_core.workspace.changes.rejecting import Rejecter
@@ -337,3 +340,39 @@ def test_a_pending_change_outlives_the_snapshot_that_was_dropped_and_each_error_
         assert f"it is of session {first}: give --session {first}" in elsewhere.err
     assert prsm("reject", change, "--session", first, "--yes").code == 0
     assert (workspace / "a").read_text() == "one\n"
+
+
+def test_the_last_changes_are_those_that_were_found_last(prsm, ran):
+    (newest,) = listed(prsm, "--last", "1").values()
+    assert newest["at"] == max(one["at"] for one in listed(prsm).values())
+    assert set(listed(prsm, "--last", "2")) == {"b", "run"}  # the command came behind the edit
+    assert len(prsm("changes", "--last", "1").out.splitlines()) == 2
+    wrong = prsm("changes", "--last", "1", "show", newest["change"])
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "belong behind `prsm changes show`" in wrong.err
+
+
+def test_changes_are_followed_as_they_are_decided(prsm, start_prsm, ran):
+    found = listed(prsm)
+    process = start_prsm("changes", "--follow")
+    table = [process.stdout.readline() for _ in range(len(found) + 1)]
+    assert prsm("accept", found["a"]["change"]).code == 0
+    line = process.stdout.readline().decode()
+    assert line.split()[0] == found["a"]["change"]
+    assert line.split()[-2:] == ["w1", "accepted"]
+    assert table[0].startswith(b"CHANGE")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+
+
+async def test_changes_are_followed_as_they_are_found(start_prsm, session, ledger):
+    async with await SqliteStore.open(ledger) as store:
+        await store.commit(session.step(None, session.changed("f1", "w1")))
+        process = start_prsm("changes", "list", "--follow", "--json")
+        first = await asyncio.to_thread(process.stdout.readline)
+        await store.commit(session.step(None, session.changed("f2", "w1")))
+        second = await asyncio.to_thread(process.stdout.readline)
+    assert [json.loads(line)["change"] for line in (first, second)] == ["f1", "f2"]
+    process.send_signal(signal.SIGINT)
+    await asyncio.to_thread(process.communicate, timeout=60)

@@ -10,6 +10,7 @@ from prsm_core.cli.ledger import choose_session
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import SessionInfo
 from prsm_core.store import SqliteStore
+from tests.cli.conftest import event
 
 
 def test_tree_prints_the_agents_as_nested_json(prsm, session):
@@ -149,6 +150,33 @@ def test_history_shows_what_an_agent_was_told_said_and_did(prsm, session):
     entries = json.loads(prsm("history", "w1", "--json", "--session", "s").out)
     kinds = ["user_message", "thinking", "text", "tool_call", "tool_result"]
     assert [entry["kind"] for entry in entries] == kinds
+
+
+def test_the_last_entries_of_a_history_are_those_of_its_end(prsm, session):
+    assert prsm("history", "w1", "--last", "2").out == (
+        '> Bash {"command": "ls"}\n< Bash completed\n  a\n  b\n'
+    )
+    summary = prsm("history", "w1", "--last", "2", "--detail", "summary")
+    assert summary.out == "agent:\n  three\\x1b[2J\n> Bash\n"
+    assert len(json.loads(prsm("history", "w1", "--last", "99", "--json").out)) == 5
+
+
+async def test_a_history_follows_what_another_process_commits(start_prsm, session, ledger):
+    """Of this agent alone; --last says where to begin."""
+    process = start_prsm("history", "w1", "--follow", "--last", "1", "--json")
+    first = json.loads(await asyncio.to_thread(process.stdout.readline))
+    async with await SqliteStore.open(ledger) as store:
+        said = [
+            event(session, name, "message_completed", turn="t", role="assistant", text=name)
+            for name in ("master", "w1")
+        ]
+        await store.append(said)
+        line = await asyncio.to_thread(process.stdout.readline)
+    assert (first["kind"], first["text"]) == ("tool_result", "a\nb")
+    assert (json.loads(line)["kind"], json.loads(line)["text"]) == ("text", "w1")
+    process.send_signal(signal.SIGINT)
+    await asyncio.to_thread(process.communicate, timeout=60)
+    assert process.returncode == 130
 
 
 @pytest.mark.requirement("E40")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from prsm_core.cli.callers import agents_may, agents_may_unless
-from prsm_core.cli.options import json_option, workspace_option
+from prsm_core.cli.options import follow_option, json_option, last_option, workspace_option
 
 session_option = click.option(
     "--session", metavar="ID", help="A session of this folder; the newest if not given."
@@ -28,9 +28,11 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
     short_help="Show what agents changed; accept it, or take it back.",
     invoke_without_command=True,
 )
+@last_option
+@follow_option
 @click.pass_context
 @agents_may
-def changes(ctx: click.Context) -> None:
+def changes(ctx: click.Context, last: int | None, follow: bool) -> None:
     """Show what the agents of a session changed in the folder, and decide about it.
 
     Alone it lists what is pending in the newest session, as `prsm changes list` does. `prsm accept`
@@ -45,26 +47,39 @@ def changes(ctx: click.Context) -> None:
     ignores is not looked at. ID is an id that `prsm changes list` shows, or the beginning of one.
     """
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_changes)
+        ctx.invoke(list_changes, last=last, follow=follow)
+    elif last is not None or follow:
+        command = f"prsm changes {ctx.invoked_subcommand}"
+        raise click.UsageError(f"--last and --follow belong behind `{command}`, if it has them")
 
 
 @changes.command("list", short_help="List what is pending, conflicts first.")
 @click.option("--all", "all_", is_flag=True, help="Also what is accepted or taken back.")
 @agent_option
+@last_option
+@follow_option
 @session_option
 @workspace_option
 @json_option
 @agents_may
 def list_changes(
-    all_: bool, agent: str | None, session: str | None, workspace: str, as_json: bool
+    all_: bool,
+    agent: str | None,
+    last: int | None,
+    follow: bool,
+    session: str | None,
+    workspace: str,
+    as_json: bool,
 ) -> None:
     """List the changes about which nothing is decided, by agent, conflicts first.
 
-    A conflict is a file on which others are, too: it is marked with `!`.
+    A conflict is a file on which others are, too: it is marked with `!`. The last N are those that
+    were found last. With --follow what is found or decided then follows, in a line each, and --json
+    prints one change a line.
     """
     from prsm_core.cli.changes.showing import print_changes
 
-    print_changes(workspace, session, agent, is_all=all_, as_json=as_json)
+    print_changes(workspace, session, agent, is_all=all_, last=last, follow=follow, as_json=as_json)
 
 
 @changes.command(short_help="Show one change: whose it is, and what it did.")

@@ -30,6 +30,7 @@ class Known(Record, frozen=True, kw_only=True):
     rows: tuple[ChangeRow, ...]
     names: Mapping[str, str]
     unsure: tuple[ChangeRow, ...] = ()  # left out: a person may have made them
+    last_seq: int = 0  # of the session's events, all of which are known
     outside: tuple[ChangeRow, ...] = ()  # of no agent of the session: decided by their ids alone
 
 
@@ -64,6 +65,7 @@ async def known_changes(
     return Known(
         session=info.session_id,
         run=info.run_id or "",
+        last_seq=info.last_seq,
         rows=tuple(row for row in found if row not in left),
         unsure=tuple(left),
         names={row.descriptor.agent_id: row.descriptor.name for row in agents},

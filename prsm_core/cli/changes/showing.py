@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 
 from prsm_core.cli.changes.deciding import Which
 from prsm_core.cli.changes.finishing import finish_cut_off
-from prsm_core.cli.changes.knowing import MARKS, known_changes, who
+from prsm_core.cli.changes.knowing import MARKS, known_changes, line_of, who
 from prsm_core.cli.changes.trees import unmerged
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.saying import say
@@ -23,6 +24,7 @@ from prsm_core.engine.files.deciding import wanted as in_order
 from prsm_core.engine.files.reasons import Reasons, of_line, of_path, reason_values, told_reason
 from prsm_core.kit.reading import whole_number
 from prsm_core.kit.text import escape_exact, escape_prose, first_line
+from prsm_core.loop.output import room_in, write_aside
 from prsm_core.loop.run import run_to_end
 from prsm_core.workspace.changes.diffing import patch
 from prsm_core.workspace.changes.tracing import find_origin
@@ -31,32 +33,72 @@ from prsm_core.workspace.rationale import LONGEST
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prsm_core.cli.changes.knowing import Known
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.workspace.rationale import Reason
     from prsm_core.workspace.shadow.worktree import Shadow
 
+_NEWS = frozenset({"file_changed", "changes_decided"})
 _HEADERS = ("CHANGE", "AGENT", "", "FILE", "LINES", "HOW", "STATE", "CALL")
 
 
 def print_changes(
-    workspace: str, session: str | None, agent: str | None, *, is_all: bool, as_json: bool
+    workspace: str,
+    session: str | None,
+    agent: str | None,
+    *,
+    is_all: bool,
+    last: int | None = None,
+    follow: bool = False,
+    as_json: bool,
 ) -> None:
-    """Print changes, by agent, conflicts first. Raises PrsmError."""
+    """Print changes, by agent, conflicts first, and what comes then. Raises PrsmError."""
     known = run_to_end(known_changes(workspace, session, (), agent, None, is_all=True))
     if known.rows and finish_cut_off(workspace, known.session):
         known = run_to_end(known_changes(workspace, known.session, (), agent, None, is_all=True))
     rows = [row for row in known.rows if is_all or row.state in OPEN_STATES]
+    rows = sorted(rows, key=lambda row: row.at)[-(last or 0) :]
     rows.sort(key=lambda row: (not row.change.beside, who(row, known.names)))
-    if as_json:
+    if as_json and not follow:
         click.echo(json.dumps([told_change(row, known.names) for row in rows]))
         return
-    left = unmerged(workspace, known.session)
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(told_change(row, known.names)))
+    else:
+        _print_table(rows, known, unmerged(workspace, known.session))
+    if follow:
+        run_to_end(_follow(workspace, known, agent, is_all=is_all, as_json=as_json))
+
+
+def _print_table(rows: Sequence[ChangeRow], known: Known, left: Sequence[str]) -> None:
     if not rows:
         say("nothing is pending")
         _say_all(left)
         return
     print_table(_HEADERS, [_cells(row, known.names) for row in rows], spare=("CALL", "HOW"))
     _say_all((*summary(rows, known.names), *left))
+
+
+async def _follow(
+    workspace: str, known: Known, agent: str | None, *, is_all: bool, as_json: bool
+) -> None:
+    """Print each change that is found, or is decided about, from what is `known` on."""
+    write_aside()
+    states = {row.change.id: row.state for row in known.rows}
+    async with open_session(workspace, known.session) as (store, _):
+        async for event in store.events(known.session, known.last_seq, follow=True):
+            if event.type not in _NEWS:
+                continue
+            now = await known_changes(workspace, known.session, (), agent, None, is_all=True)
+            for row in now.rows:
+                was = states.get(row.change.id)
+                is_meant = is_all or was is not None or row.state in OPEN_STATES
+                if row.state != was and is_meant:
+                    states[row.change.id] = row.state
+                    line = f"{line_of(row, now.names)}  {row.state}"
+                    click.echo(json.dumps(told_change(row, now.names)) if as_json else line)
+                    await room_in(sys.stdout)
 
 
 def _say_all(lines: Sequence[str]) -> None:

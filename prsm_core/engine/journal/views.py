@@ -240,18 +240,18 @@ def conversation(events: Iterable[Event], *, numbered: bool = False) -> list[dic
     `call`, `status` and `text`: why it failed, and what it wrote. A USER_MESSAGE that
     tells `again` what other entries have, since the vendor's thread lacked it, says so.
     """
-    log = _Log(numbered=numbered)
+    found = Conversation(numbered=numbered)
     for event in events:
-        log.add(event)
-    return log.entries
+        found.add(event)
+    return found.take()
 
 
-class _Log:
-    """Entries so far, and the names of the tools whose calls are open."""
+class Conversation:
+    """Entries of one agent's events, as they come, and the names of tools whose calls are open."""
 
-    def __init__(self, *, numbered: bool) -> None:
+    def __init__(self, *, numbered: bool = False) -> None:
         self._is_numbered = numbered
-        self.entries: list[dict[str, Any]] = []
+        self._entries: list[dict[str, Any]] = []
         self._tools: dict[str, str] = {}
         self._adders: Mapping[str, Callable[[Event], None]] = {
             "message_completed": self._message,
@@ -259,14 +259,20 @@ class _Log:
             "tool_call_finished": self._result,
         }
 
+    def take(self) -> list[dict[str, Any]]:
+        """Return the entries since this was asked last."""
+        entries, self._entries = self._entries, []
+        return entries
+
     def add(self, event: Event) -> None:
+        """Take in the next event."""
         adder = self._adders.get(event.type)
         if adder is not None:
             adder(event)
 
     def _put(self, kind: EntryType, event: Event, **fields: Any) -> None:
         number = {"seq": event.seq} if self._is_numbered else {}
-        self.entries.append({**number, "kind": kind.value, "at": event.ts, **fields})
+        self._entries.append({**number, "kind": kind.value, "at": event.ts, **fields})
 
     def _message(self, event: Event) -> None:
         text, thinking = event.data.get("text"), event.data.get("thinking")

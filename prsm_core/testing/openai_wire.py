@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin.script.reading import DEFAULT_USAGE
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prsm_core.testing.scenario import Call, HttpError, Step
+
+_USED_UP = "usage_limit_reached"  # of a plan: its error tells when that ends
 
 
 class OpenAIResponses:
@@ -53,9 +56,12 @@ class OpenAIResponses:
         )
 
     def error(self, error: HttpError) -> bytes:
-        """Return the JSON body of an HTTP error."""
+        """Return the JSON body of an HTTP error; a used-up plan is told as the vendor does."""
         kind = "invalid_request_error" if error.status < 500 else "server_error"
         detail = {"message": error.message, "type": kind, "param": None, "code": error.code}
+        if error.code == _USED_UP:
+            resets = None if error.retry_after is None else int(time.time() + error.retry_after)
+            detail = {"type": _USED_UP, "message": error.message, "resets_at": resets}
         return json.dumps({"error": detail}).encode()
 
     def whole(self, reply: Reply, body: Mapping[str, Any]) -> bytes:

@@ -246,6 +246,17 @@ async def test_an_error_of_the_model_has_its_kind(codex, step, kind, retryable, 
     assert events[-1].stop_reason is expected
 
 
+@pytest.mark.requirement("U29")
+async def test_a_used_up_plan_tells_when_it_can_be_used_again(codex):
+    step = http(429, "usage_limit_reached", "The usage limit has been reached")
+    step["error"] |= {"times": "always", "retry_after": 90_000}
+    async with codex(step) as live, live.session() as session:
+        events = await run_turn(session, "hi")
+    error = events[-1].error
+    assert (error.kind, error.retryable) == (ErrorKind.RATE_LIMIT, False)
+    assert error.retry_after_s == pytest.approx(90_000, abs=90)
+
+
 async def test_the_sandbox_works_with_a_state_folder_below_the_temp_directory(
     binary, tmp_path, monkeypatch
 ):

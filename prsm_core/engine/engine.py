@@ -79,7 +79,7 @@ class OrchestrationEngine:
         self.manager, self.ends, self.detector = parts.manager, parts.ends, parts.detector
         self.prompting, self.saying = parts.prompting, parts.saying
         self.router, self.slots, self.peers = parts.router, parts.slots, parts.peers
-        self.requests, self.trees = parts.requests, parts.trees
+        self.requests, self.trees, self.holds = parts.requests, parts.trees, parts.holds
         self.quiet, self.files, self.changes = parts.quiet, parts.files, parts.changes
         self.budgets, self.conversations = parts.budgets, parts.conversations
         self.providers, self.enforcement = parts.providers, parts.enforcement

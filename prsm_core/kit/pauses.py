@@ -44,9 +44,9 @@ def _seconds(unit: str) -> float:
 def _until(told: re.Match[str], now: float) -> float | None:
     month, day, year, hour, minute, half = told.groups()
     here = datetime.fromtimestamp(now, tz=UTC).astimezone()
-    clock = {"hour": int(hour) % 12 + 12 * (half.lower() == "p"), "minute": int(minute)}
+    hours = int(hour) % 12 + 12 * (half.lower() == "p")
     try:
-        at = here.replace(**clock, second=0, microsecond=0)
+        at = here.replace(hour=hours, minute=int(minute), second=0, microsecond=0)
         if month is not None:
             at = at.replace(int(year), _MONTHS.index(month.lower()) + 1, int(day))
     except ValueError:

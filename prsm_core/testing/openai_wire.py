@@ -58,7 +58,8 @@ class OpenAIResponses:
     def error(self, error: HttpError) -> bytes:
         """Return the JSON body of an HTTP error; a used-up plan is told as the vendor does."""
         kind = "invalid_request_error" if error.status < 500 else "server_error"
-        detail = {"message": error.message, "type": kind, "param": None, "code": error.code}
+        detail: dict[str, Any] = {"message": error.message, "type": kind}
+        detail |= {"param": None, "code": error.code}
         if error.code == _USED_UP:
             resets = None if error.retry_after is None else int(time.time() + error.retry_after)
             detail = {"type": _USED_UP, "message": error.message, "resets_at": resets}

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from prsm_core.builtin.client_provider import NAME, Seat
+from prsm_core.domain.turns import ErrorKind
 from prsm_core.testing.fake_clock import FakeClock
-from tests.engine.harness import DEADLINE, SESSION
+from tests.engine.harness import DEADLINE, SESSION, failed
 
 DAY = 86_400.0
 WAIT = "wait_for_message"
@@ -70,6 +71,19 @@ async def test_its_children_run_on_the_model_of_the_run_and_their_results_come_b
         descriptor = driver.team["w1"].descriptor
         assert (descriptor.provider, descriptor.model) == ("script", "fast")
         assert driver.team["master"].descriptor.provider == NAME
+
+
+@pytest.mark.requirement("U29")
+async def test_a_client_hears_of_a_child_that_its_login_keeps_from_going_on(driven):
+    async def refused(_):
+        raise failed("401 Unauthorized", kind=ErrorKind.AUTH_FAILURE)
+
+    async with driven(behaviours={"w1": refused}) as driver:
+        await driver.call("spawn_child", prompt="count", name="w1")
+        result = await driver.call(WAIT)
+        assert (result["success"], result["error"]) == (False, "401 Unauthorized")
+        end = await driver.leave()
+        assert (end.status, end.exit_code) == ("completed", 0)
 
 
 @pytest.mark.requirement("E61")

@@ -11,6 +11,7 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.turns import ErrorKind
 from prsm_core.domain.writes import AgentHeld
 from prsm_core.engine.agents.holds import END_RUN, TRY_AGAIN, WAIT_ON
+from prsm_core.engine.door.modelling import set_model
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import dies_after, go_on, run_to_death
@@ -304,6 +305,25 @@ async def test_a_held_agent_can_be_killed(opened):
         await team.manager.kill_agent(team["w1"].agent_id, "killed by a test")
         assert (await run).status == "completed"
         assert team.ledger.states("w1")[-1] == "killed"
+
+
+@pytest.mark.requirement("U29")
+@pytest.mark.parametrize("way", ["ask", "wait"])
+async def test_a_model_that_a_person_chooses_goes_on_at_once(opened, way):
+    async def master(agent):
+        if agent.session.request.model == "first":
+            raise limited(after=HOUR)
+        await agent.complete()
+
+    settings = {"defaults": {"provider": "script", "model": "first"}}
+    engine = {"limits": way}
+    async with opened(engine=engine, settings=settings, interactive=True) as team:
+        run = team.start("do it", master=master)
+        await team.seen("agent_held", "master")
+        assert await set_model(team.engine, team["master"].agent_id, "second") == "script/second"
+        assert (await run).status == "completed"
+        assert held(team, "master")[-1] is None
+        assert list(await team.store.open_requests(SESSION)) == []
 
 
 @pytest.mark.requirement("U29")

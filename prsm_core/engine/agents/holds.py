@@ -116,6 +116,7 @@ class Holds:
         self._leads = leads
         self._turns: dict[str, _Turn] = {}  # by provider
         self._ending: dict[str, HeldBy] = {}  # agents that wait for the run's end
+        self._patience: dict[str, asyncio.Timeout] = {}  # of the agents that are held
         self.end_run: Callable[[str], None] = lambda _: None  # set by who owns the run
         detector.on_look = self._look
 
@@ -128,6 +129,28 @@ class Holds:
         if way == END and not self._leads:
             return False
         await self._tell(record, by, way)
+        is_over = False
+        try:
+            async with asyncio.timeout(None) as patience:
+                self._patience[record.agent_id] = patience
+                is_over = await self._wait(record, by, way, tries)
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            is_over = True
+        finally:
+            del self._patience[record.agent_id]
+        if is_over:
+            self._steps.stage(record, released(record))
+        return is_over
+
+    def release(self, agent_id: str) -> None:
+        """Let an agent that is held go on at once: a person has chosen another model for it."""
+        if (patience := self._patience.get(agent_id)) is not None:
+            patience.reschedule(asyncio.get_running_loop().time())
+
+    async def _wait(self, record: AgentRecord, by: HeldBy, way: str, tries: int) -> bool:
+        """Wait until the agent may go on; False where it may not, and its run is not ended."""
         if way == ASK:
             way = await self._ask(record, by)
         if way == WAIT:
@@ -136,7 +159,6 @@ class Holds:
             if not self._leads:
                 return False
             await self._until_ended(record, by)
-        self._steps.stage(record, released(record))
         return True
 
     async def _tell(self, record: AgentRecord, by: HeldBy, way: str) -> None:

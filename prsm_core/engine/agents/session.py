@@ -259,6 +259,8 @@ class AgentSession:
         False: nobody waits for that here, and the agent has failed.
         """
         self._held_by = None
+        if self.record.notes.chosen is not None:
+            return True  # another model may have another login
         self.life.release_slot()
         if self.record.resume_token and not await self._parts.opening.keeps_thread(self.record):
             self._lose_thread()

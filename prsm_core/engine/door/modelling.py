@@ -80,6 +80,7 @@ async def _tell(
     text = f"its next turn is of model {choice.name}" if is_other else "it keeps its model"
     told = Told(kind="notice", data={"level": "info", "text": f"{text}: a person has chosen it"})
     await engine.manager.steps.write(record, told)
+    engine.holds.release(record.agent_id)
 
 
 async def _keep(engine: OrchestrationEngine, agent: AgentDescriptor, notes: Notes) -> None:

@@ -68,6 +68,10 @@ COMMANDS = {
     "attach": ("prsm_core.cli.attach:attach", "Follow a running session and answer it."),
     "mcp": ("prsm_core.cli.mcp:mcp", "Let an MCP client, such as Claude Code, lead a tree."),
     "install": ("prsm_core.cli.install:install", "Install a provider of this project."),
+    "uninstall": (
+        "prsm_core.cli.uninstall:uninstall",
+        "Show what is on disk, and how to remove it.",
+    ),
     "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins, or write a new one."),
     "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),
     "models": ("prsm_core.cli.models:models", "List, discover, rank and recommend models."),

@@ -77,6 +77,13 @@ def find_installer(sources: Sources) -> Installer:
     return found
 
 
+def managed_by(prefix: Path) -> tuple[str, ...] | None:
+    """Return the words of the tool that manages an environment; None: it is nobody's."""
+    if (prefix / _PIPX).is_file():
+        return ("pipx",)
+    return ("uv", "tool") if (prefix / _UV_TOOL).is_file() else None
+
+
 def _pipx(prefix: Path) -> Installer:
     head = ("pipx", "inject")
 

@@ -52,7 +52,7 @@ READ: dict[str, list[tuple[str, ...]]] = {
 }
 READS_NONE = {
     *("run", "demo", "mcp", "install", "plugins", "providers", "models", "sim"),
-    *("doctor", "policy", "config", "trust"),
+    *("doctor", "policy", "config", "trust", "uninstall"),
 }
 
 

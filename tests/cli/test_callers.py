@@ -25,6 +25,7 @@ LOOKING = {
     *("models recommend", "plugins", "plugins new", "policy check", "policy list", "policy replay"),
     *("policy suggest", "providers", "replay", "sessions export", "sessions list"),
     *("sessions show", "sim", "snapshot export", "snapshot list", "snapshot show", "tree"),
+    "uninstall",
 }
 # They do nothing but ask the engine of the session, which asks the kernel itself.
 ASKING_THE_ENGINE = {"answer", "attach", "kill", "model", "prompt"}

@@ -121,7 +121,7 @@ async def test_two_programs_write_to_each_other_through_the_engine(prsm):
     ]
     calls = [
         ("spawn_children_parallel", {"children": children}),
-        *[("wait_for_message", {})] * 2,
+        ("wait_for_message", {"all": True}),
         ("task_complete", {"summary": "both are done"}),
     ]
     steps = [{"call": {"tool": tool, "arguments": args}} for tool, args in calls]

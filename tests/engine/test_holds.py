@@ -372,7 +372,7 @@ async def test_a_held_agent_outlives_a_crash(opened):
 
 @pytest.mark.requirement("U29")
 async def test_a_session_that_lacks_a_login_holds_a_child_too(opened):
-    logged_in = []
+    logged_in: list[bool] = []
 
     def refuse(request):
         if request.name == "w1" and not logged_in:

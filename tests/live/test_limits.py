@@ -45,16 +45,17 @@ def told(out, kind):
 
 @pytest.mark.requirement("U29", "N12")
 @pytest.mark.parametrize(
-    ("refusal", "attempts", "on"),
-    [(LOGIN, 5, "a login"), (LIMIT, 1, "a usage limit")],
-    ids=["login", "limit"],
+    ("provider", "refusal", "on"),
+    [
+        *((name, LOGIN, "a login") for name in ("codex", "claude", "gemini", "acp")),
+        *((name, LIMIT, "a usage limit") for name in ("codex", "claude", "gemini")),
+    ],
 )
-@pytest.mark.parametrize("provider", ["codex", "claude", "gemini", "acp"])
 async def test_a_master_that_is_refused_is_held_and_a_resume_goes_on(
-    bare_prsm, provider, refusal, attempts, on
+    bare_prsm, provider, refusal, on
 ):
     prsm, clis = bare_prsm, find_clis(provider)
-    settings = f"engine.retry_attempts={attempts}"
+    settings = "engine.retry_attempts=1"
     async with ModelServer(scenario(refusal, goes_on=False)) as server:
         prsm.write(configuration(provider, clis, prsm.home, server))
         code, out, err = await prsm.run_async("run", "--json", "--set", settings, TASK)

@@ -77,6 +77,7 @@ SPENT = Spent.of_turn(TokenUsage(input_tokens=1, output_tokens=2), 0.5)
 def _of_session(team: Steps) -> dict[str, Write]:
     """Return those that no agent writes, by kind."""
     return {
+        "AgentHeld": AgentHeld(waiting_on="a usage limit", reason="429", until=1.5),
         "SessionNamed": SessionNamed(name="a name"),
         "SnapshotTaken": SnapshotTaken(snapshot=team.snapshot()),
         "FileChanged": team.changed("f2", "w1"),
@@ -104,7 +105,6 @@ def full_step(kind: str, team: Steps, turn: TurnOpened) -> Step:
         "ResultClaimed": ResultClaimed(result=result),
         "AgentRestarted": AgentRestarted(prompt="again"),
         "AgentsResumed": AgentsResumed(lives={team.agent("w1"): 2, team.agent("w2"): 2}),
-        "AgentHeld": AgentHeld(waiting_on="a usage limit", reason="429", until=1.5),
         "ModelSwitched": ModelSwitched(provider="p", model="m", reasoning_effort="high"),
         "AgentRelabelled": AgentRelabelled(agent_id=team.agent("w1"), labels={"a": "b"}),
         "ThreadKept": ThreadKept(thread="thread"),

@@ -15,6 +15,7 @@ compacting a conversation that is too long is summarised, and goes on from the s
 naming     a model is asked for a session's name
 inbox      what an agent is told between its turns
 failover   what an agent goes on with after a turn that failed
+holds      agents that a login or a limit keeps from going on
 deadlock   what is done about a knot of waits
 peers      what agents write to each other that need be no kin, and who may write
 steering   what is said to a model within its turn

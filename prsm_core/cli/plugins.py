@@ -30,7 +30,7 @@ def plugins(ctx: click.Context, workspace: str, as_json: bool) -> int:
     Below them stands each record that they contribute: providers, permission checks with their
     priority and whether they hold in the mode bypass, model scorers, event sinks, frontends, tools.
 
-    Exits with 1 if any is broken or incompatible.
+    Exits with 1 if any is broken, slow or incompatible.
     """
     if ctx.invoked_subcommand is not None:
         return 0

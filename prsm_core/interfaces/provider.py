@@ -135,6 +135,7 @@ class SessionRequest(Record, frozen=True, gc=False, kw_only=True):
     carried: Carried | None = None  # of a turn that goes on in the thread of `resume_token`
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)  # of the agent, as they are now
     box: Box | None = None  # what its process is started in; see ProviderServices.start_process
+    must_ask: bool = False  # the policy denies calls: who cannot ask before each is to refuse
     # Of this agent alone, for its process, shells and MCP servers: PRSM_PORT in a worktree.
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
 

@@ -26,6 +26,7 @@ from prsm_core.plugins.records import (
     Key,
     PluginRecord,
     PluginState,
+    SlowPluginError,
     Spec,
     one_line,
 )
@@ -81,7 +82,7 @@ class Candidate(Struct, kw_only=True):
         if self.is_builtin:
             attempt._activate()
             return attempt
-        thread = Thread(target=attempt._activate, daemon=True)
+        thread = Thread(target=attempt._activate, name=f"loading {self.name}", daemon=True)
         # What ends the process at once cannot be caught: this is the last that is seen then.
         _log.debug("plugin %s of %s %s is loaded", self.name, self.distribution, self.version)
         with undisturbed(self.name), stdout_while_loading(self.name, thread):
@@ -89,10 +90,10 @@ class Candidate(Struct, kw_only=True):
             thread.join(seconds)
         if thread.is_alive():
             # Nothing can end the thread. What it still finds out goes to a copy nobody reads.
-            late = PluginError(f"did not answer within {seconds:g} s")
+            late = SlowPluginError(f"did not answer within {seconds:g} s")
             self.hooks, self.specs = attempt.hooks, dict(attempt.specs)
             self.brings_checks = attempt.brings_checks
-            self.reject(PluginState.BROKEN, late.message, late)
+            self.reject(PluginState.SLOW, late.message, late)
             return self
         return attempt
 

@@ -108,7 +108,7 @@ class PluginManager:
         Raises:
             ConfigError: PRSM_PLUGIN_TIMEOUT is no number of seconds.
         """
-        seconds = _deadline(environ)
+        seconds = loading_seconds(environ)
         plugins = [builtin(name, module) for name, module in builtins]
         if enabled:
             plugins += installed(entry_points)
@@ -173,16 +173,17 @@ class PluginManager:
         """Return what a plugin contributes; of one that is not active nothing of it is used."""
         return self._given[plugin]
 
-    def implementation(self, spec: Spec) -> Any:
+    def implementation(self, spec: Spec, seconds: float | None = None) -> Any:
         """Return a record's factory, check or score function, imported if it is a string.
 
-        Raises PluginError that names the plugin when the import fails.
+        Raises PluginError that names the plugin when the import fails, SlowPluginError when it
+        takes more than `seconds`.
         """
         reference = reference_of(spec)
         if isinstance(reference, WithSettings):
             reference.resolved()
             return reference
-        return load_object(reference, plugin=self.owner_of(spec).name)
+        return load_object(reference, plugin=self.owner_of(spec).name, seconds=seconds)
 
     def settings_models(
         self, frontends: Collection[str] | None = None
@@ -287,7 +288,7 @@ def _prefix(spec: Spec) -> str:
     return spec.labels if isinstance(spec, ToolContribution) else ""
 
 
-def _deadline(environ: Mapping[str, str]) -> float:
+def loading_seconds(environ: Mapping[str, str]) -> float:
     """Return the seconds that each plugin has; raise ConfigError for what is no such number."""
     text = environ.get("PRSM_PLUGIN_TIMEOUT")
     if text is None:

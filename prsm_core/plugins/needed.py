@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.plugins.records import MORE_TIME, PluginState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.plugins.manager import PluginManager
+    from prsm_core.plugins.records import PluginRecord
 
 
 def check_needed(plugins: PluginManager, provider: str | None, checks: Sequence[str]) -> None:
@@ -47,8 +49,14 @@ def _check_no_guard_is_lost(plugins: PluginManager) -> None:
     if lost:
         names = [record.name for record in lost]
         raise PluginError(
-            "; ".join(f"plugin {r.name} ({r}) is {r.state}: {r.fault}" for r in lost),
-            hint=f"mend it, or run without it: {' '.join(f'--without-plugin {n}' for n in names)}, "
+            "; ".join(f"plugin {r.name} ({r}) is {r.state}: {r.error}{r.loss}" for r in lost),
+            hint=f"{_mend(lost)}, or run without it: "
+            f"{' '.join(f'--without-plugin {n}' for n in names)}, "
             f"or for good plugins.disabled: [{', '.join(names)}]",
             code="check_is_missing",
         )
+
+
+def _mend(lost: Sequence[PluginRecord]) -> str:
+    is_slow = all(record.state is PluginState.SLOW for record in lost)
+    return MORE_TIME if is_slow else "mend it"

@@ -18,6 +18,7 @@ from prsm_core.interfaces.tool import ToolContribution
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MORE_TIME = "give it more time, in seconds: PRSM_PLUGIN_TIMEOUT=60"
 SWITCHED_OFF = "plugins are switched off: leave out --no-plugins"
 
 Spec = (
@@ -54,6 +55,7 @@ class PluginState(StrEnum):
     ACTIVE = "active"
     DISABLED = "disabled"
     BROKEN = "broken"
+    SLOW = "slow"
     INCOMPATIBLE = "incompatible"
 
 
@@ -74,17 +76,36 @@ class PluginRecord(Record, frozen=True, kw_only=True):
     @property
     def is_quarantined(self) -> bool:
         """Whether something is wrong with it; one that was switched off is not wrong."""
-        return self.state in {PluginState.BROKEN, PluginState.INCOMPATIBLE}
+        return self.state not in {PluginState.ACTIVE, PluginState.DISABLED}
+
+    @property
+    def cure(self) -> str:
+        """What to do about one that is in quarantine."""
+        leave_out = f"or leave it out: PRSM_DISABLED_PLUGINS={self.name}"
+        if self.state is PluginState.SLOW:
+            return f"{MORE_TIME}, {leave_out}"
+        mend = "update" if self.state is PluginState.INCOMPATIBLE else "reinstall"
+        return f"{mend} {self.distribution}, {leave_out}"
 
     @property
     def fault(self) -> str:
-        """What is wrong with it, and what that means for permission checks."""
+        """What is wrong with it, what that means for checks, and what a slow one needs."""
+        is_slow = self.state is PluginState.SLOW
+        return f"{self.error}{self.loss}" + (f"; {MORE_TIME}" if is_slow else "")
+
+    @property
+    def loss(self) -> str:
+        """What its quarantine means for permission checks."""
         missing = {
             None: "; permission checks may be missing: it did not come far enough to say",
             True: "; its permission checks are missing",
             False: "",
         }
-        return f"{self.error}{missing[self.brings_checks]}"
+        return missing[self.brings_checks]
+
+
+class SlowPluginError(PluginError):
+    """A plugin has not answered in time, which says nothing against it."""
 
 
 class IncompatibleError(PluginError):
@@ -93,11 +114,11 @@ class IncompatibleError(PluginError):
 
 def not_active(record: PluginRecord, word: str, name: str) -> PluginError:
     """Return the error of whoever asks for something of a plugin that is not active."""
-    hint = (
-        "leave out that option, or take it off that list"
-        if record.state is PluginState.DISABLED
-        else "`prsm doctor` tells what to do; --debug shows the traceback"
-    )
+    hint = "`prsm doctor` tells what to do; --debug shows the traceback"
+    if record.state is PluginState.DISABLED:
+        hint = "leave out that option, or take it off that list"
+    elif record.state is PluginState.SLOW:
+        hint = record.cure
     return PluginError(
         f"{word} {name!r}: plugin {record.name} ({record}) is {record.state}: {record.error}",
         hint=hint,

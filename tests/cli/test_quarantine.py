@@ -34,7 +34,7 @@ FAULTS = {
     "stuck": (
         "@hookimpl\ndef prsm_providers():\n    import time\n    time.sleep(600)\n    return []",
         (),
-        "broken",
+        "slow",
         "did not answer within 3 s",
     ),
 }
@@ -187,3 +187,47 @@ def test_no_run_starts_without_a_check_that_is_required(site, prsm_process, code
     assert (done.code, done.out) == (2, "")
     assert "prsm: permissions.required: " in done.err
     assert said in done.err
+
+
+LAZY = """
+@hookimpl
+def prsm_event_sinks():
+    return [EventSinkSpec(name={name!r}, summary="", factory="{module}:build")]
+"""
+
+
+@pytest.mark.requirement("C6", "U18")
+@pytest.mark.parametrize("where", ["in its hook", "in what it names"])
+def test_what_is_slow_is_called_slow_and_costs_nobody_the_output(
+    where, site, prsm_process, monkeypatch
+):
+    """A healthy package that comes after it is not called broken either."""
+    (site.folder / "lazy_parts.py").write_text("import time\ntime.sleep(600)\n")
+    (site.folder / "well_parts.py").write_text("def build(settings):\n    return None\n")
+    code = FAULTS["stuck"][0] if where == "in its hook" else LAZY
+    site.add("lazy", code.replace("{name!r}", "'lazy'").replace("{module}", "lazy_parts"))
+    site.add("well", LAZY.format(name="well", module="well_parts"))
+    monkeypatch.setenv("PRSM_PLUGINS", "echo,lazy,well")
+    done = prsm_process("doctor")
+    told = " ".join(done.out.split())
+    assert "lazy (prsm-lazy 1.0) is slow: " in told
+    assert "cure: give it more time, in seconds: PRSM_PLUGIN_TIMEOUT=60, or leave it out" in told
+    assert "broken plugins" not in told
+    assert "ok terminal" in told or "warning terminal" in told
+
+
+def test_a_run_names_what_gives_a_slow_plugin_more_time(site, prsm_process):
+    site.add("stuck", FAULTS["stuck"][0])
+    done = prsm_process("run", "say hello")
+    assert done.code == 0
+    (told,) = [line for line in done.err.splitlines() if "plugin stuck is not used" in line]
+    assert "did not answer within 3 s" in told
+    assert "PRSM_PLUGIN_TIMEOUT=60" in told
+
+
+def test_checks_of_a_slow_plugin_are_lost_as_those_of_a_broken_one(site, prsm_process):
+    hook = "@hookimpl\ndef prsm_permission_checks():\n    import time\n    time.sleep(600)"
+    site.add("stuck", hook)
+    done = prsm_process("run", "say hello")
+    assert (done.code, done.out) == (2, "")
+    assert "hint: give it more time, in seconds: PRSM_PLUGIN_TIMEOUT=60, or run without" in done.err

@@ -8,7 +8,7 @@ from prsm_core.config import Settings
 from prsm_core.domain.turns import ErrorKind, UsageReported
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.context.tokens import count_tokens, history_tokens, tool_tokens
-from prsm_core.engine.turns.context import room_of
+from prsm_core.engine.turns.context import room_of, session_request
 from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import failed
 
@@ -125,3 +125,21 @@ async def test_a_rebuilt_conversation_fits_the_next_models_window_and_says_what_
     [told] = [text for text in notices(team) if "does not fit" in text]
     assert f"{31 - len(kept)} of 31 messages are left out" in told
     assert "script/other" in told
+
+
+@pytest.mark.parametrize(
+    ("permissions", "must_ask"),
+    [
+        ({}, False),
+        ({"ask": ["git push"]}, False),
+        ({"deny": ["git push"]}, True),
+        ({"require": "approval"}, True),
+        ({"tools": {"WebFetch": "deny"}}, True),
+    ],
+)
+async def test_a_session_is_told_that_the_policy_denies_calls(team, permissions, must_ask):
+    settings = Settings.model_validate({"permissions": permissions})
+    await team.run("do it")
+    record = team["master"]
+    told = session_request(record, settings, "/work", "You are master.")
+    assert told.must_ask is must_ask

@@ -43,10 +43,10 @@ def test_a_plugin_that_blocks(where, site):
     site.add("good", provider("good"))
     manager = site.load(SOON)
     good, stuck = manager.records
-    assert (stuck.state, stuck.error) == ("broken", "did not answer within 1 s")
+    assert (stuck.state, stuck.error) == ("slow", "did not answer within 1 s")
     assert good.state == "active"
     assert list(manager.collect(ProviderSpec)) == ["good"]
-    with pytest.raises(PluginError, match=r"stuck \(prsm-stuck 1\.0\) is broken: did not answer"):
+    with pytest.raises(PluginError, match=r"stuck \(prsm-stuck 1\.0\) is slow: did not answer"):
         manager.get(ProviderSpec, "stuck")
 
 

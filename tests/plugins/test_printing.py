@@ -96,7 +96,7 @@ def test_a_plugin_that_was_given_up_prints_nothing_to_stdout_later(site):
         "[thread.join(30) for thread in late]"
     )
     done = load(site, seconds=1, then=then)
-    assert done.stdout.splitlines() == ["before", "broken"]
+    assert done.stdout.splitlines() == ["before", "slow"]
     assert done.stderr == "plugin loud printed while it was loaded: LOUD\n"
 
 

@@ -128,6 +128,8 @@ class ExecSession(TurnSession[CodexTurn]):
         translator = self._translator = ExecTranslator()
         if self._features.too_old:
             await turn.put([Notice("warning", self._features.too_old_text)])
+        if self._features.untrusted:
+            await turn.put([Notice("warning", self._features.untrusted_text)])
         home, env = child_home(self._config, self.services)
         if (notice := await unstick(home, self.services)) is not None:
             await turn.put([notice])

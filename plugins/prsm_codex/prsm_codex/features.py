@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ class Features:
     hooked: the tool hook asks before each call, and what runs stays in the sandbox.
     no_terminals: the shell has none, so that nothing can be typed into what runs.
     too_old: the version has no such hook, though it was wanted.
+    untrusted: why the hook that was wanted cannot be trusted; blank where it is, or was not wanted.
     """
 
     hooked: bool = True
     no_terminals: bool = True
     too_old: bool = False
+    untrusted: str = ""
     asks: bool = True  # the backend can ask for approval where there is no hook
 
     @classmethod
@@ -62,11 +64,22 @@ class Features:
         """What cannot be enforced."""
         if self.hooked:
             return (_KILLED, _WEB_SEARCH)
-        old = (self.too_old_text,) if self.too_old else ()
+        old = tuple(filter(None, (self.too_old_text if self.too_old else "", self.untrusted_text)))
         if not self.asks:
             return (*old, _SANDBOX_ONLY, _WEB_SEARCH)
         terminals = () if self.no_terminals else (_TERMINALS,)
         return (*old, _LEAVES, *terminals, _WEB_SEARCH)
+
+    def without_hook(self, why: str) -> Features:
+        """Return what is used where the hook cannot be trusted."""
+        return replace(self, hooked=False, untrusted=why)
+
+    @property
+    def untrusted_text(self) -> str:
+        """What is said of a hook that cannot be trusted; blank where it is."""
+        if not self.untrusted:
+            return ""
+        return f"Codex's hook cannot be trusted ({self.untrusted}): {_SANDBOX_ONLY}"
 
     @property
     def too_old_text(self) -> str:

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     )
 
 _LOGIN = "Run `codex login`, or set `api_key_env`."
+_TRUSTS = (
+    "Run `codex app-server` by hand, or `codex doctor`. Without its hook the backend exec runs "
+    "with `enforcement: auto` alone, and where the policy denies nothing."
+)
 _NEWER = "Update Codex, or set `enforcement: auto` to do without its tool hook."
 
 
@@ -96,11 +100,7 @@ class CodexProvider(Provider):
     ) -> ProviderSession:
         from prsm_codex.exec_session import ExecSession  # for those who want no app-server
 
-        if features.hooked and not self._has_hook:
-            await self._running()  # the trust of the hook can only be written down by this one
-            await self._end_server()
-        async with self._starting:
-            await make_home(self._config, self._services, features)
+        features = await self._prepare_exec(request, features)
         endpoint = await stack.enter_async_context(host.mcp_endpoint()) if host.tools else None
         session = ExecSession(
             request, host, self._config, features, self._services, self._gate, endpoint
@@ -109,6 +109,32 @@ class CodexProvider(Provider):
         stack.callback(self._one_shots.discard, session)
         stack.push_async_callback(session.close)
         return session
+
+    async def _prepare_exec(self, request: SessionRequest, features: Features) -> Features:
+        """Have the hook trusted and the home made; return what is used of Codex.
+
+        Both need an app-server. Where it does not start, `codex exec` makes the home itself, and
+        runs without the hook unless that is needed: then ProviderNotAvailableError is raised.
+        """
+        check_key(self._config, os.environ)
+        needs_hook = self._config.enforcement == "pre_tool" or request.must_ask
+        if features.untrusted and needs_hook:
+            raise ProviderNotAvailableError(features.untrusted_text, hint=_TRUSTS)
+        try:
+            if features.hooked and not self._has_hook:
+                await self._running()  # the trust of the hook can only be written down by this one
+                await self._end_server()
+            async with self._starting:
+                if not features.untrusted:
+                    await make_home(self._config, self._services, features)
+        except ProviderNotAvailableError as error:
+            if not features.hooked:
+                return features
+            self._features = features = features.without_hook(error.message)
+            self.capabilities = _capabilities(self._config, features)
+            if needs_hook:
+                raise ProviderNotAvailableError(features.untrusted_text, hint=_TRUSTS) from error
+        return features
 
     async def prepare(self) -> None:
         """Start the app-server; see Provider."""
@@ -195,6 +221,8 @@ class CodexProvider(Provider):
 
     def _learn(self, version: str | None) -> Features:
         features = Features.of(self._config, version)
+        if self._features is not None and self._features.untrusted and features.hooked:
+            features = features.without_hook(self._features.untrusted)
         self.capabilities = _capabilities(self._config, features)
         if features.too_old and self._config.enforcement == "pre_tool":
             raise ProviderNotAvailableError(features.too_old_text, hint=_NEWER)

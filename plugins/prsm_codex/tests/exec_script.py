@@ -3,7 +3,8 @@
     python exec_script.py FOLDER exec …
     python exec_script.py --fault=NAME --marks=FOLDER exec …
 
-FOLDER holds `turns.json`, a list of {"lines", "stderr", "code"} of which each run takes the next.
+FOLDER holds `turns.json`, a list of {"lines", "stderr", "code"} of which each run takes the next,
+maybe `version`, and `no-server` where its app-server does not start.
 With a fault it does what `exec_faults.py` says.
 """
 
@@ -49,9 +50,13 @@ def serve(arguments: list[str]) -> None:
 def main(folder: Path, arguments: list[str]) -> int:
     """Play one run."""
     if "--version" in arguments:
-        sys.stdout.write("codex-cli 0.161.0\n")
+        version = folder / "version"
+        sys.stdout.write(version.read_text() if version.exists() else "codex-cli 0.161.0\n")
         return 0
     if "app-server" in arguments:
+        if (folder / "no-server").exists():
+            sys.stderr.write("no app-server here\n")
+            return 1
         serve(arguments)
         return 0
     runs = sorted(folder.glob("run-*.json"))

@@ -15,6 +15,7 @@ from prsm_codex.provider import build
 
 from prsm_core.domain.tools import McpEndpoint, McpServer
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, Notice, StopReason, ToolCallStarted
+from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.testing.doubles import (
     RecordingHost,
     answers,
@@ -53,13 +54,14 @@ SERVERS = {
 
 
 @asynccontextmanager
-async def playing(folder, *turns, host=None, clock=None, **changes):
+async def playing(folder, *turns, host=None, clock=None, enforcement="auto", **changes):
     """Yield a session whose turns are played by the script, and its services."""
     (folder / "turns.json").write_text(json.dumps(turns))
     settings = {
         "command": [sys.executable, "-I", "-S", str(SCRIPT), str(folder)],
         "backend": "exec",
         "base_url": "http://127.0.0.1:1/v1",
+        "enforcement": enforcement,
     }
     async with open_services(folder / "state", clock=clock) as services:
         provider = build(settings, services)
@@ -239,3 +241,57 @@ async def test_each_turn_thinks_as_hard_as_its_context_says(tmp_path):
     argvs = [asked(tmp_path, number)["argv"] for number in range(3)]
     told = [[one for one in argv if "model_reasoning_effort" in one] for argv in argvs]
     assert told == [*wanted, []]
+
+
+@pytest.fixture(params=["codex-cli 0.171.0", "codex-cli 0.161.0"])
+def without_server(request, tmp_path):
+    """A Codex whose app-server does not start, with a hook that it could have trusted, or not."""
+    (tmp_path / "version").write_text(f"{request.param}\n")
+    (tmp_path / "no-server").touch()
+    return request.param
+
+
+@pytest.mark.requirement("F5")
+async def test_without_an_app_server_turns_run_without_the_hook_and_that_is_told(
+    without_server, tmp_path
+):
+    async with playing(tmp_path, fine(), fine()) as (session, _):
+        first = await run_turn(session, "Do it.")
+        again = await run_turn(session, "And again.")
+    for events in (first, again):
+        assert [message.text for message in only(AssistantMessage, events)] == ["all is well"]
+        (notice,) = only(Notice, events)
+        assert ("only Codex's sandbox" in notice.text) or ("nothing is asked" in notice.text)
+    argv = asked(tmp_path)["argv"]
+    assert not any("hooks.PreToolUse" in word for word in argv)
+    assert argv[argv.index("-s") + 1] == "workspace-write"
+
+
+@pytest.mark.requirement("F5")
+@pytest.mark.parametrize("wants", [{"enforcement": "pre_tool"}, {"must_ask": True}], ids=str)
+async def test_what_needs_the_hook_is_refused_without_an_app_server(tmp_path, wants):
+    (tmp_path / "version").write_text("codex-cli 0.171.0\n")
+    (tmp_path / "no-server").touch()
+    with pytest.raises(ProviderNotAvailableError, match="hook cannot be trusted") as refused:
+        async with playing(tmp_path, fine(), **wants):
+            raise AssertionError("it was opened")
+    assert "enforcement: auto" in refused.value.hint
+    assert not list(tmp_path.glob("run-*"))
+
+
+async def test_a_hook_that_could_not_be_trusted_is_a_gap_from_then_on(tmp_path):
+    (tmp_path / "version").write_text("codex-cli 0.171.0\n")
+    (tmp_path / "no-server").touch()
+    command = [sys.executable, "-I", "-S", str(SCRIPT), str(tmp_path)]
+    settings = {"command": command, "backend": "exec", "base_url": "http://127.0.0.1:1/v1"}
+    async with open_services(tmp_path / "state") as services:
+        provider = build(settings, services)
+        try:
+            assert (await provider.probe()).gaps
+            assert provider.capabilities.enforcement == "pre_tool"
+            async with provider.open_session(session_request(tmp_path), RecordingHost()):
+                assert provider.capabilities.enforcement == "sandbox"
+            assert "hook cannot be trusted" in (await provider.probe()).gaps[0]
+            assert provider.capabilities.enforcement == "sandbox"
+        finally:
+            await provider.aclose()

@@ -14,11 +14,13 @@ from prsm_core.domain.permissions import Deny
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.turns import (
     ErrorKind,
+    Notice,
     StopReason,
     ToolCallFinished,
     ToolCallStarted,
     UsageReported,
 )
+from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn, until
 
 pytestmark = pytest.mark.live
@@ -163,3 +165,36 @@ async def test_an_error_of_the_model_has_its_kind(codex, error, kind, retryable)
     async with codex({"error": {**error, "message": "m"}}) as live, live.session() as session:
         events = await run_turn(session, "hi")
     assert (events[-1].error.kind, events[-1].error.retryable) == (kind, retryable)
+
+
+@pytest.fixture
+def lame(binary, tmp_path):
+    """The real Codex, whose app-server does not start."""
+    path = tmp_path / "lame-codex"
+    text = f'case " $* " in *" app-server "*) exit 9;; esac; exec {binary} "$@"'
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.requirement("F5")
+async def test_it_is_a_way_out_where_the_app_server_does_not_start(
+    lame, state_dir, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("LOOPBACK_KEY", KEY)
+    host = RecordingHost(note=answers("noted"))
+    note = {"call": call("note", "n", text="x")}
+    scenario = namespaced({"lanes": {"w1": {"marker": "", "steps": [MAKE, note, DONE]}}})
+    async with open_live(
+        lame, scenario, state_dir, tmp_path, build_bridged, backend="exec"
+    ) as live:
+        async with live.session(host) as session:
+            events = await run_turn(session, "hi")
+        with pytest.raises(ProviderNotAvailableError, match="hook cannot be trusted"):
+            async with live.session(host, must_ask=True):
+                raise AssertionError("it was opened")
+    assert (tmp_path / "made.txt").read_text() == "hi\n"
+    assert [recorded.name for recorded in host.calls] == ["note"]
+    assert host.requests == []  # which is what the notice says
+    told = [notice.text for notice in only(Notice, events)]
+    assert any("only Codex's sandbox limits them" in text for text in told)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin import BUILTINS
@@ -18,7 +17,8 @@ from prsm_core.config.trust import check_trust
 from prsm_core.errors import ConfigError, PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.plugins import PluginManager, PluginState
-from prsm_core.plugins.records import WORDS
+from prsm_core.plugins.manager import loading_seconds
+from prsm_core.plugins.records import MORE_TIME, WORDS, SlowPluginError
 from prsm_core.plugins.settings import reference_of
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from prsm_core.config.trust import Standing
     from prsm_core.plugins import PluginRecord
     from prsm_core.plugins.records import Spec
-
-IMPORT_SECONDS = 5.0  # for what a record names by text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,7 @@ def check_setup(paths: Paths, environ: Mapping[str, str], *, load_plugins: bool)
     plugins, refused = _load_plugins(environ, settings, load_plugins=load_plugins)
     if load_plugins and not problems and not refused:
         settings, problems, plugins = _load_for(plugins, paths, environ, standing)
-    found = refused or _plugin_findings(plugins, settings)
+    found = refused or _plugin_findings(plugins, settings, loading_seconds(environ))
     findings = (*found, *(problems or [_config_is_ok(paths)]), trust)
     trusted = standing is not None and standing.trusted
     return CheckedSetup(settings=settings, plugins=plugins, findings=findings, trusted=trusted)
@@ -131,7 +129,9 @@ def _check_trust(paths: Paths) -> tuple[Standing | None, Finding]:
     return standing, warning("trust", message, "`prsm trust` shows what is in it, and trusts it")
 
 
-def _plugin_findings(plugins: PluginManager, settings: Settings) -> Iterator[Finding]:
+def _plugin_findings(
+    plugins: PluginManager, settings: Settings, seconds: float
+) -> Iterator[Finding]:
     for record in plugins.records:
         if record.is_quarantined:
             yield _refused(record)
@@ -142,7 +142,7 @@ def _plugin_findings(plugins: PluginManager, settings: Settings) -> Iterator[Fin
     for spec, problem in plugins.unsettled():
         tell = broken if isinstance(spec, PermissionCheckSpec) else warning
         yield tell("plugins", problem.message, problem.hint or CURE)
-    yield from _check_code(plugins)
+    yield from _check_code(plugins, seconds)
     for notice in plugins.notices:
         yield warning("plugins", notice, "correct the name there")
     active = [record.name for record in plugins.records if record.state is PluginState.ACTIVE]
@@ -153,43 +153,40 @@ def _plugin_findings(plugins: PluginManager, settings: Settings) -> Iterator[Fin
 
 def _refused(record: PluginRecord) -> Finding:
     # A run says it too, and refuses to start if checks are known to be missing.
-    mend = "update" if record.state is PluginState.INCOMPATIBLE else "reinstall"
-    return broken(
+    may_run = record.state is PluginState.SLOW and not record.brings_checks
+    tell = warning if may_run else broken
+    return tell(
         "plugins",
-        f"{record.name} ({record}) is {record.state}: {record.fault}",
-        f"{mend} {record.distribution}, or leave it out: PRSM_DISABLED_PLUGINS={record.name}",
+        f"{record.name} ({record}) is {record.state}: {record.error}{record.loss}",
+        record.cure,
     )
 
 
-def _check_code(plugins: PluginManager) -> Iterator[Finding]:
+def _check_code(plugins: PluginManager, seconds: float) -> Iterator[Finding]:
     """Look whether what the records name by text can be imported, as it would be when used."""
     for kind, word in WORDS.items():
         specs: Mapping[str, Spec] = plugins.collect(kind)
         for name, spec in specs.items():
-            owner = plugins.owner_of(spec)
-            problem = (
-                _import_problem(plugins, spec) if isinstance(reference_of(spec), str) else None
-            )
-            if problem is not None:
-                leave_out = f"reinstall {owner.distribution}, or leave it out"
-                cure = f"{leave_out}: PRSM_DISABLED_PLUGINS={owner.name}"
-                yield broken("plugins", f"{word} {name} of {owner.name} ({owner}): {problem}", cure)
+            if isinstance(reference_of(spec), str):
+                owner = plugins.owner_of(spec)
+                what = f"{word} {name} of {owner.name} ({owner})"
+                yield from _check_import(plugins, spec, what, seconds)
 
 
-def _import_problem(plugins: PluginManager, spec: Spec) -> str | None:
-    found: list[object] = []
-
-    def look() -> None:
-        try:
-            found.append(plugins.implementation(spec))
-        except PluginError as error:
-            found.append(error)
-
-    thread = Thread(target=look, daemon=True)
-    thread.start()
-    thread.join(IMPORT_SECONDS)
-    if not found:
-        return f"the import of {reference_of(spec)!r} did not end within {IMPORT_SECONDS:g} s"
-    if isinstance(found[0], PluginError):
-        return found[0].message
-    return None if callable(found[0]) else f"{reference_of(spec)!r} cannot be called"
+def _check_import(
+    plugins: PluginManager, spec: Spec, what: str, seconds: float
+) -> Iterator[Finding]:
+    owner = plugins.owner_of(spec)
+    leave_out = f"or leave it out: PRSM_DISABLED_PLUGINS={owner.name}"
+    try:
+        found = plugins.implementation(spec, seconds)
+    except SlowPluginError as error:
+        yield warning("plugins", f"{what} is slow: {error.message}", f"{MORE_TIME}, {leave_out}")
+        return
+    except PluginError as error:
+        problem = error.message
+    else:
+        if callable(found):
+            return
+        problem = f"{reference_of(spec)!r} cannot be called"
+    yield broken("plugins", f"{what}: {problem}", f"reinstall {owner.distribution}, {leave_out}")

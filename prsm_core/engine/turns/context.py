@@ -346,7 +346,15 @@ def session_request(
         labels=descriptor.labels,
         box=settings.box.to_box(),
         variables=variables or {},
+        must_ask=_denies(settings),
     )
+
+
+def _denies(settings: Settings) -> bool:
+    """Whether the policy holds only with a provider that asks before each call."""
+    permissions = settings.permissions
+    tools = permissions.tools.values()
+    return bool(permissions.deny or permissions.required or permissions.require or "deny" in tools)
 
 
 def _answers(carried: Carried) -> dict[str, ToolOutcome]:

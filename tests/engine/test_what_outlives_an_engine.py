@@ -303,7 +303,7 @@ KEPT = {
         **dict.fromkeys(
             (
                 *("_journal", "_steps", "_agents", "_budgets", "_changes", "_abort"),
-                *("_sinks", "_prepare", "_leave_naming", "_settle", "_parting"),
+                *("_sinks", "_prepare", "_leave", "_settle", "_parting"),
             ),
             WIRED,
         ),

@@ -10,6 +10,7 @@ from prsm_core.errors import ConfigError
 
 SAMPLES: dict[str, dict[str, object]] = {
     "engine": {
+        "master": "solo",
         "max_agent_depth": 3,
         "max_concurrent_agents": 3,
         "max_agents_per_run": 3,

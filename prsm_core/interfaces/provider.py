@@ -368,6 +368,9 @@ class AgentHost(Protocol):
         CLIs begin a turn without the tools of a server that is slow or broken, and say nothing.
         So a session awaits `endpoint.until_connected()`, with a deadline of its own, before it
         lets the CLI begin its first turn, and otherwise fails with `proxy_missing(…)`.
+
+        A CLI asks its model once more as soon as it has the answer of `task_complete`. So one that
+        can be stopped from outside is stopped in what `endpoint.before_end` is given.
         """
         ...
 

@@ -116,7 +116,8 @@ async def test_a_thread_of_a_new_process_is_ended_as_well_and_holds_that_it_was(
     monkeypatch.setenv("LOOPBACK_KEY", KEY)
     done = {"call": call("task_complete", "done"), "usage": {"input_tokens": 9}}
     scenario = {"lanes": {"agent": {"marker": "", "steps": [done] * 3}}}
-    token, texts = None, ()
+    token: str | None = None
+    texts: tuple[str, ...] = ()
     for _ in range(2):
         host = RecordingHost(task_complete=completes)
         async with (

@@ -509,3 +509,22 @@ def test_what_is_set_and_not_passed_is_named(prsm, monkeypatch):
     assert "GOPATH" not in told
     assert "CONDA_TOKEN: name them in full" in told or "CONDA_TOKEN," in told.partition("takes")[2]
     assert "t0ken" not in str(findings)
+
+
+@pytest.mark.requirement("U35")
+def test_a_server_whose_name_a_provider_cannot_take_is_told_by_doctor_and_config_show(
+    puppets, prsm_process, tmp_path, home
+):
+    text = PROVIDER.replace('name="told",', 'name="told", server_names="[a-z]+",', 1)
+    assert text != PROVIDER
+    (tmp_path / "site" / "puppet_plugin.py").write_text(text)
+    servers = {"my.server": {"command": "x"}, "fine": {"command": "x"}}
+    given = of({"status": {"available": True}}, mcp_servers=servers)
+    (home / "config.yaml").write_text(json.dumps(given))
+    told = "told takes no MCP server of the name 'my.server'; give it another"
+    findings = json.loads(prsm_process("doctor", "--json").out)
+    (finding,) = [f for f in findings if "MCP server" in f["message"]]
+    assert (finding["status"], told in finding["message"]) == ("warning", True)
+    shown = prsm_process("config", "show")
+    assert told in shown.err
+    assert "fine" not in shown.err

@@ -23,6 +23,12 @@ HANGING = {
     "args": ["-c", "import sys; sys.stdin.read()"],
     "start_seconds": 1.0,
 }
+# As a server that is slow, or gone, when the vendor starts it after PRSM's trial.
+LATER = "import os, sys, time, runpy; later = os.path.exists(sys.argv[1]);"
+LATER += " open(sys.argv[1], 'w').close(); "
+SLOW = f"{LATER} time.sleep(3 * later); runpy.run_path({str(SERVER)!r})"
+GONE = f"{LATER} later and sys.exit('gone'); runpy.run_path({str(SERVER)!r})"
+TELLING = ["codex", "codex-approval", "claude"]  # vendors that say so of a server
 NAME = {"codex": "tell_word", "claude": "mcp__good__tell_word", "gemini": "mcp_good_tell_word"}
 
 
@@ -79,3 +85,24 @@ async def test_a_required_server_that_does_not_begin_ends_its_agent_by_name(
     (reason,) = [move["reason"] for move in moves if move["to"] == "failed"]
     assert "the MCP server bad is required and cannot be used" in reason
     assert said == "[]"  # no model was asked
+
+
+def marked(text, mark):
+    """Return a server that can tell its first start from later ones."""
+    return {"command": sys.executable, "args": ["-c", text, str(mark)], "env": GOOD["env"]}
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_a_slow_server_is_there_in_the_first_request(workspace, name):
+    events, said = await run_with(workspace, name, good=marked(SLOW, workspace / "slow"))
+    assert "the word is plugh" in said
+    assert warnings(events) == set()
+
+
+@pytest.mark.parametrize("name", TELLING)
+async def test_a_server_that_is_gone_after_its_trial_is_named_and_ends_nobody(workspace, name):
+    gone = marked(GONE, workspace / "gone")
+    events, said = await run_with(workspace, name, good=GOOD, gone=gone)
+    assert "the word is plugh" in said
+    (text,) = warnings(events)
+    assert "The MCP server gone is not there" in text

@@ -103,7 +103,9 @@ def layer(request: SessionRequest, features: Features, variables: Iterable[str] 
     if request.mcp_servers:
         lines.append("[mcp_servers]")
     for name, server in request.mcp_servers.items():
-        lines.append(f"{json.dumps(name)} = {toml(_mcp_server(server, features, names))}")
+        # Nothing tells when they have begun: were they not required, their tools might be missing.
+        settings = {**_mcp_server(server, features, names), "required": True}
+        lines.append(f"{json.dumps(name)} = {toml(settings)}")
     return "\n".join([*lines, ""]) if lines else None
 
 
@@ -306,7 +308,7 @@ def _mcp_server(
     variables: Sequence[str],
     own: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    settings: dict[str, Any] = dict(_MCP_LIMITS)
+    settings: dict[str, Any] = {**_MCP_LIMITS, "required": server.required}
     settings["startup_timeout_sec"] = max(server.start_seconds, settings["startup_timeout_sec"])
     if features.hooked:
         settings["default_tools_approval_mode"] = "approve"  # the hook has asked

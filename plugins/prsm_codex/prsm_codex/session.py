@@ -15,6 +15,7 @@ from prsm_codex.events import Translator
 from prsm_codex.prompt import COMPLETED_NOTE, turn_text
 from prsm_codex.responder import Responder
 from prsm_codex.rpc import RpcClosedError, RpcError, ServerRequest
+from prsm_codex.servers import STATUS, StartingServers
 from prsm_codex.turn import CodexTurn
 from prsm_core import (
     AgentError,
@@ -83,6 +84,7 @@ class CodexSession(TurnSession[CodexTurn]):
         self._last_word: str | None = None  # of the turn that goes on; None: it has not ended
         self._note: str | None = None  # of an accepted task_complete, until the thread holds it
         self._news: list[Notice] = []  # to be told with the next turn
+        self._servers = StartingServers(request, services)
         self._told: set[ProviderEvent] = set()
         self._is_distrusted = False  # Codex ran something without leave: that must not be repeated
         self._decider = ToolDecider(
@@ -145,6 +147,7 @@ class CodexSession(TurnSession[CodexTurn]):
             await self._ask(clean, timeout_s=_CLEAN_SECONDS, vital=False)
 
     async def _start_thread(self, server: AppServer) -> None:
+        self._servers = StartingServers(self._request, self.services)
         params = command.thread_start(
             self._request,
             self._host.tools,
@@ -183,6 +186,7 @@ class CodexSession(TurnSession[CodexTurn]):
         self._last_word = going_on.last_word(carried, held)
 
     async def _resume_thread(self, server: AppServer, thread_id: str) -> None:
+        self._servers = StartingServers(self._request, self.services)
         params = command.thread_resume(
             thread_id, self._request, self._config, self._features, self.services.environment
         )
@@ -229,14 +233,15 @@ class CodexSession(TurnSession[CodexTurn]):
         """Start the turn; see TurnSession."""
         if self._features.too_old:
             self._news.append(Notice("warning", self._features.too_old_text))
-        await turn.put(notice for notice in self._news if self._is_news(notice))
-        self._news.clear()
+        await self._tell_news(turn)
         word, self._last_word = self._last_word, None
         if word is not None and context.current_message is None:
             said = [AssistantMessage(word)] if word else []
             await turn.put([*said, TurnEnded(StopReason.END_TURN)])
             return
         server = await self._ready()  # a resume tells whether the last prompt has arrived
+        await self._servers.until_begun()
+        await self._tell_news(turn)
         text, message_id = self._prompt(context), self._message_id(context)
         self._unsent = (text, message_id) if text else None
         self._images.see(context)
@@ -255,6 +260,10 @@ class CodexSession(TurnSession[CodexTurn]):
         turn.sent = True
         result = await server.rpc.request("turn/start", params)
         turn.begin(_id_of(result, "turn"))
+
+    async def _tell_news(self, turn: CodexTurn) -> None:
+        await turn.put(notice for notice in self._news if self._is_news(notice))
+        self._news.clear()
 
     async def refused(self, turn: CodexTurn, error: PrsmError) -> None:
         """End a turn that could not begin."""
@@ -357,6 +366,8 @@ class CodexSession(TurnSession[CodexTurn]):
         if self._features.hooked and (call := self._unasked(method, params)):
             self._hang_up(call)
             return
+        if method == STATUS and (notice := self._servers.note(params)) is not None:
+            self._news.append(notice)
         turn = self.turn
         ours = turn is not None and turn.concerns(_turn_of(method, params))
         if turn is not None and ours:

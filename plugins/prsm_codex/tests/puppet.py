@@ -160,6 +160,7 @@ class PuppetServices:
     ) -> None:
         self.state_dir = state_dir
         self.clock = clock
+        self.environment = {"PATH": "/bin"}
         self.argvs: list[tuple[str, ...]] = []
         self.envs: list[dict[str, str]] = []
         self.codex: list[Puppet] = []

@@ -187,15 +187,18 @@ def test_an_agent_is_offered_no_more_than_its_tools(tools, lean, expected):
     assert tuple(settings[name] for name in names) == expected
 
 
-def test_mcp_servers_are_required_and_asked_for():
+def test_mcp_servers_are_as_the_person_has_them_and_asked_for():
     servers = {
-        "docs": McpServer(command="docs-mcp", args=("-v",), env={"A": "b"}),
+        "docs": McpServer(
+            command="docs-mcp", args=("-v",), env={"A": "b"}, required=True, start_seconds=90.0
+        ),
         "web": McpServer(url="http://127.0.0.1:1/mcp", headers={"X": "y"}),
     }
     request = session_request("/w", mcp_servers=servers)
     settings = command.thread_config(request, CodexConfig(), ASKING)
     docs, web = settings["mcp_servers.docs"], settings["mcp_servers.web"]
-    assert docs["required"] is web["required"] is True
+    assert (docs["required"], web["required"]) == (True, False)
+    assert (docs["startup_timeout_sec"], web["startup_timeout_sec"]) == (90.0, 60)
     assert (docs["command"], docs["args"], docs["env"]) == ("docs-mcp", ["-v"], {"A": "b"})
     assert (web["url"], web["http_headers"]) == ("http://127.0.0.1:1/mcp", {"X": "y"})
     assert "default_tools_approval_mode" not in docs
@@ -286,3 +289,16 @@ def test_one_turn_of_an_agent_without_orchestration_tools_has_no_server():
     argv = command.exec_argv(CUSTOM, session_request("/w", model="default"), HOOKED, None)
     assert "mcp_servers" not in " ".join(argv)
     assert "-m" not in argv
+
+
+@pytest.mark.requirement("U19", "U30")
+def test_shells_and_servers_have_variables_by_name_and_no_value_is_on_the_command_line():
+    server = McpServer(command="docs-mcp", env={"JAVA_HOME": "/own"})
+    request = session_request("/w", mcp_servers={"docs": server})
+    names = ("HTTPS_PROXY", "JAVA_HOME")
+    argv = command.app_server_argv(CUSTOM, HOOKED, names)
+    (setting,) = [word for word in argv if "include_only" in word]
+    told = tomllib.loads(f"names{setting[setting.index('=') :]}")
+    assert {"HTTPS_PROXY", "JAVA_HOME", "PATH"} <= set(told["names"])
+    settings = command.thread_config(request, CUSTOM, HOOKED, names)
+    assert settings["mcp_servers.docs"]["env_vars"] == ["HTTPS_PROXY"]

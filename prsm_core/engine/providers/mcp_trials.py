@@ -152,6 +152,8 @@ class McpTrials:
 
         try:
             in_time = await first_of(self._clock, server.start_seconds, talk)
+        except ProcessError as error:
+            return Trial(problem=error.message)
         finally:
             process.close_stdin()
             await process.stop(_END_SECONDS)

@@ -47,7 +47,6 @@ from prsm_core.engine.making import (
 from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
-from prsm_core.engine.providers.mcp_trials import McpTrials
 from prsm_core.engine.providers.team import TeamNews
 from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
@@ -80,6 +79,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.files.late import Trees
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.providers.mcp_trials import McpTrials
     from prsm_core.engine.turns.call import Handler
     from prsm_core.kit.background import Background
 
@@ -337,8 +337,13 @@ class Assembly:
             workspace=config.workspace,
         )
 
-    def _warn_of(self, agent_id: str, text: str) -> None:
-        self._journal.note("notice", agent_id, level="warning", text=text)
+    def _make_trials(self) -> McpTrials:
+        from prsm_core.engine.providers.mcp_trials import McpTrials  # once an agent has servers
+
+        def tell(agent_id: str, text: str) -> None:
+            self._journal.note("notice", agent_id, level="warning", text=text)
+
+        return McpTrials(self.providers.boxes.start, self._config.clock, tell)
 
     def _session_parts(self) -> SessionParts:
         config, settings = self._config, self._config.settings
@@ -377,7 +382,7 @@ class Assembly:
                 settings,
                 self._workspaces,
                 self.skills.prompt,
-                McpTrials(self.providers.boxes.start, config.clock, self._warn_of),
+                self._make_trials,
             ),
             contexts=Contexts(self.context_parts()),
             inbox=Inbox(self._roster, self.router, self._steps, self.peers, self._idle),

@@ -523,7 +523,7 @@ def test_a_server_whose_name_a_provider_cannot_take_is_told_by_doctor_and_config
     (home / "config.yaml").write_text(json.dumps(given))
     told = "told takes no MCP server of the name 'my.server'; give it another"
     findings = json.loads(prsm_process("doctor", "--json").out)
-    (finding,) = [f for f in findings if "MCP server" in f["message"]]
+    (finding,) = [f for f in findings if "my.server" in f["message"]]
     assert (finding["status"], told in finding["message"]) == ("warning", True)
     shown = prsm_process("config", "show")
     assert told in shown.err

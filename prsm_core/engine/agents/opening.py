@@ -56,9 +56,10 @@ class Opening:
         settings: Settings,
         workspaces: Workspaces,
         system_prompt: Callable[[AgentDescriptor], str],
-        trials: McpTrials,
+        make_trials: Callable[[], McpTrials],
     ) -> None:
-        self._trials = trials
+        self._make_trials = make_trials
+        self._trials: McpTrials | None = None
         self._providers = providers
         self._enforcement = enforcement
         self._settings = settings
@@ -86,7 +87,8 @@ class Opening:
         of = record, self._settings, workspace, prompt, carried, variables
         request = session_request(*of)
         if request.mcp_servers:
-            servers = await self._trials.usable(
+            trials = self._trials = self._trials or self._make_trials()
+            servers = await trials.usable(
                 request.mcp_servers,
                 agent_id=record.agent_id,
                 cwd=request.cwd,

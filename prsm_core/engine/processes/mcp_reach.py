@@ -4,13 +4,19 @@ Address and headers come on stdin, since they may hold a key. What keeps the ser
 goes to stdout, as one line; where that is blank it began.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 import urllib.error
 import urllib.request
 
+TYPE_CHECKING = False  # importing typing would cost more than all else here
+if TYPE_CHECKING:
+    from typing import Any
 
-def reach(told: dict[str, object]) -> str:
+
+def reach(told: dict[str, Any]) -> str:
     """Return why the server does not begin, blank if it does."""
     headers = {
         "Content-Type": "application/json",

@@ -182,6 +182,7 @@ class MisbehavingTeam:
             async with engine:
                 neighbour.manager = engine.manager
                 _ = engine.start_soon(self._hurry(engine.manager, clock), name="hurry")
+                _ = engine.start_soon(_end_held(store, engine.manager), name="end who is held")
                 with _beating_thread() as pulse:
                     async with asyncio.timeout(RUN_SECONDS):
                         result = await engine.run("do it")
@@ -270,6 +271,13 @@ class MisbehavingTeam:
         path = self.marks / "family"
         pids = json.loads(path.read_text()) if path.exists() else []
         return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+async def _end_held(store: SqliteStore, manager: AgentManager) -> None:
+    """Kill whoever a login or a limit holds, and say by what: nobody mends that here."""
+    async for event in store.events(SESSION, follow=True):
+        if event.type == "agent_held" and event.data["waiting_on"] and event.agent:
+            await manager.kill_agent(event.agent, event.data["reason"])
 
 
 def _result(manager: AgentManager, name: str) -> AgentResult:

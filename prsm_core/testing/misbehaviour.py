@@ -127,7 +127,8 @@ WASTES = (
 )
 # A lasting error: it is not tried again.
 LASTING = (
-    Misbehaviour(fault="no_access", error="bad key", kind="auth_failure"),
+    # A login or a limit holds its agent; who watches the team kills that, and tells the reason.
+    Misbehaviour(fault="no_access", error="bad key", kind="killed"),
     Misbehaviour(fault="no_room", error="prompt is too long", kind="context_overflow"),
 )
 # It ends its turns well and says nothing in them.
@@ -139,7 +140,7 @@ BUSY_TWICE = Misbehaviour(fault="busy_twice", tries=3, rush=10)
 BUSY_FOR_EVER = Misbehaviour(
     fault="busy_for_ever",
     error="429",
-    kind="rate_limit",
+    kind="killed",
     tries=5,
     rush=50,
     engine={"retry_attempts": 4},

@@ -200,7 +200,7 @@ async def no_knot(opened, child, **fields):
 async def test_an_agent_in_back_off_will_move_again(opened):
     async def a(agent):
         if agent.turn == 1:
-            raise failed("busy", retryable=True, after=500.0)
+            raise failed("busy", retryable=True, after=29.0)
         await agent.complete()
 
     async with no_knot(opened, a, clock=FakeClock()):

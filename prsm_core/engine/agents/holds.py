@@ -129,10 +129,10 @@ class Holds:
         if way == END and not self._leads:
             return False
         await self._tell(record, by, way)
-        is_over = False
+        is_over, patience = False, asyncio.timeout(None)
+        self._patience[record.agent_id] = patience
         try:
-            async with asyncio.timeout(None) as patience:
-                self._patience[record.agent_id] = patience
+            async with patience:
                 is_over = await self._wait(record, by, way, tries)
         except TimeoutError:
             if not patience.expired():

@@ -17,6 +17,7 @@ import pytest
 from prsm_core.domain.notes import Notes
 from prsm_core.engine.agents.between import BetweenTurns
 from prsm_core.engine.agents.failover import Failover
+from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import ContextKeeper
 from prsm_core.engine.agents.session import AgentSession
@@ -109,6 +110,11 @@ KEPT = {
         "_must_reopen": "lost: the first session of a life is a new one anyway",
         "_parts": WIRED,
         "_keeper": WIRED,
+        **dict.fromkeys(
+            ("_held_by", "_held_times"),
+            "lost: it is tried again at once, and the vendor says again what holds it; whoever"
+            " resumes may have logged in meanwhile",
+        ),
         "_said_before": "lost: words before a compaction; the log has them",
     },
     AgentLife: {
@@ -255,6 +261,7 @@ KEPT = {
         "_feed": WIRED,
         "budgets": "derived: from what turns have used, by Resumption",
         "requests": "derived: from SessionState.requests that a call waits for",
+        "holds": "lost: who was held tries again, and is held again where nothing was mended",
         "router": "derived: mailboxes from SessionState.unread",
         "peers": "derived: who may write, from the tools of the lives that begin",
         "quiet": "lost: what ran has died with its engine",
@@ -289,7 +296,7 @@ KEPT = {
             (
                 *("_background", "feed", "journal", "_parts", "_starting"),
                 *("manager", "ends", "detector", "prompting", "saying"),
-                *("quiet", "files", "changes", "trees"),
+                *("quiet", "files", "changes", "trees", "holds"),
                 *("router", "peers", "slots", "requests", "budgets", "providers", "enforcement"),
                 *("conversations", "listings", "_sinks", "_run", "parting"),
             ),
@@ -303,7 +310,7 @@ KEPT = {
         **dict.fromkeys(
             (
                 *("_journal", "_steps", "_agents", "_budgets", "_changes", "_abort"),
-                *("_sinks", "_prepare", "_leave", "_settle", "_parting"),
+                *("_sinks", "_prepare", "_leave", "_settle", "_suspend", "_parting"),
             ),
             WIRED,
         ),
@@ -311,6 +318,17 @@ KEPT = {
         "_config": CONFIG,
         "_started": "lost: a run's time is told of the engine that ended it",
         **dict.fromkeys(("_broken", "_finishing", "_ends"), WITH_TASK),
+    },
+    Holds: {
+        **dict.fromkeys(
+            (
+                *("_roster", "_steps", "_requests", "_detector", "_journal", "_background"),
+                *("_clock", "_ids", "_leads", "end_run"),
+            ),
+            WIRED,
+        ),
+        "_limits": CONFIG,
+        **dict.fromkeys(("_turns", "_ending", "_patience"), WITH_TASK),
     },
     CircuitBreaker: {
         "_clock": WIRED,

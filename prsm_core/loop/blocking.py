@@ -1,9 +1,12 @@
 """Watches, from a thread of its own, that the event loop goes on; names the code that blocks it.
 
-Code that does not return to the loop stops every agent. It is told of once. If it is a plugin's, a
-while later an exception is raised in it, so that it fails as if it had failed by itself: the thread
-that the loop runs in is sent a signal, whose handler raises it. The core's own code, and code that
-a debugger holds, is told of at most.
+Code that does not return to the loop stops every agent. It is told of once, if each look has found
+it. If it is a plugin's, a while later an exception is raised in it, so that it fails as if it had
+failed by itself: the thread that the loop runs in is sent a signal, whose handler raises it. The
+core's own code, and code that a debugger holds, is told of at most.
+
+Where the looks find different code the process is slow, and nobody is blamed. A plugin that is
+still being loaded, in a thread that was given up, may be why: then others are blamed late.
 
 What is counted are looks, one a second: a process that was stopped has not been looked at.
 """
@@ -29,7 +32,10 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 1.0
 TOLD_AFTER = 3  # looks
-ENDED_AFTER = 12  # looks
+ENDED_AFTER = 12  # looks that find the same code
+SLOW_AFTER = 6  # looks, after which a process is told to be slow
+
+LOADING = "loading "  # how the names of threads begin in which plugins are loaded
 
 _SIGNAL = signal.SIGURG  # ignored where nobody asks for it
 
@@ -62,6 +68,7 @@ class LoopWatch:
         loop: The loop.
         where: Says which code its thread runs; None: none that may be told of.
         end: Makes its thread call `interrupt`.
+        loading: Says which plugins are still being loaded.
     """
 
     def __init__(
@@ -69,41 +76,63 @@ class LoopWatch:
         loop: asyncio.AbstractEventLoop,
         where: Callable[[], Place | None],
         end: Callable[[], None],
+        loading: Callable[[], list[str]] = list,
     ) -> None:
         self._loop = loop
         self._where = where
         self._end = end
+        self._loading = loading
         self._answered = threading.Event()
         self._answered.set()
         self._looks = 0  # since the loop was asked, without an answer
+        self._found: Place | None = None  # by the last look
+        self._same = 0  # looks in a row that have found this code
         self._blocking: Place | None = None
+        self._is_told = False
         self._is_condemned = False
 
     def look(self) -> None:
         """Ask the loop for a sign of life; tell of one that owes it for a while."""
         if self._answered.is_set():
-            if self._blocking is not None:
+            if self._is_told:
                 _log.info("the event loop goes on after about %.0f s", self._seconds)
-            self._looks, self._blocking, self._is_condemned = 0, None, False
+            self._looks, self._same, self._found, self._blocking = 0, 0, None, None
+            self._is_told = self._is_condemned = False
             self._answered.clear()
             self._loop.call_soon_threadsafe(self._answered.set)
             return
         self._looks += 1
-        if self._looks == TOLD_AFTER:
+        self._find()
+        if self._looks >= TOLD_AFTER:
             self._tell()
-        if self._looks >= ENDED_AFTER and self._blocking is not None and self._blocking.is_plugin:
+        if self._same >= ENDED_AFTER and self._blocking is not None and self._blocking.is_plugin:
             self._is_condemned = True
             self._end()
+
+    def _find(self) -> None:
+        """Look at what the loop's thread runs, and whether it is what it ran before."""
+        before, self._found = self._found, self._where()
+        is_same = self._found is not None and before is not None and self._found.code is before.code
+        self._same = self._same + 1 if is_same else int(self._found is not None)
 
     @property
     def _seconds(self) -> float:
         return self._looks * LOOK_SECONDS
 
     def _tell(self) -> None:
-        self._blocking = self._where()
+        """Tell who blocks; of a process that is only slow, once it was slow for long."""
+        guests = self._loading()
         if self._blocking is not None:
+            return
+        if self._same >= (ENDED_AFTER if guests else TOLD_AFTER):
+            self._blocking, self._is_told = self._found, True
             text = "%s has blocked all agents for %.0f s: it does not return"
             _log.warning(text, self._blocking, self._seconds)
+        elif not self._is_told and self._found and (guests or self._looks >= SLOW_AFTER):
+            self._is_told = True
+            why = f"plugin {', '.join(guests)} is still being loaded" if guests else "it is busy"
+            text = "all agents have waited for %.0f s for this machine: %s"
+            _log.warning(text, self._seconds, why)
 
     def interrupt(self, _number: int, frame: FrameType | None) -> None:
         """Raise BlockedError in the code that blocks, if it still does."""
@@ -120,7 +149,8 @@ def watched(loop: asyncio.AbstractEventLoop, ticker: Ticker | None = None) -> It
     """Watch a loop that this thread, the main one, is about to run."""
     ticker = ticker or Ticker()
     me = threading.get_ident()
-    watch = LoopWatch(loop, partial(_place_in, me), partial(signal.pthread_kill, me, _SIGNAL))
+    end = partial(signal.pthread_kill, me, _SIGNAL)
+    watch = LoopWatch(loop, partial(_place_in, me), end, _loading_plugins)
 
     def run() -> None:
         while ticker.wait():
@@ -139,3 +169,9 @@ def watched(loop: asyncio.AbstractEventLoop, ticker: Ticker | None = None) -> It
 
 def _place_in(thread: int) -> Place | None:
     return place_of_frame(sys._current_frames().get(thread))
+
+
+def _loading_plugins() -> list[str]:
+    """Return the plugins whose loading was given up and goes on."""
+    names = [thread.name for thread in threading.enumerate()]
+    return sorted(name.removeprefix(LOADING) for name in names if name.startswith(LOADING))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import queue
 import signal
@@ -14,11 +15,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from prsm_core.loop.blame import Place, note_module, place_of_frame
 from prsm_core.loop.blocking import (
     ENDED_AFTER,
     LOOK_SECONDS,
+    SLOW_AFTER,
     TOLD_AFTER,
     BlockedError,
     LoopWatch,
@@ -114,6 +117,40 @@ def test_what_is_no_plugins_is_never_ended(caplog, place):
     one.look(100)
     assert one.ended == 0
     assert len(warnings_in(caplog)) == (place is CORE)
+
+
+def test_a_slow_process_blames_nobody(caplog):
+    """Each look finds other code: it does return, as soon as it has the processor."""
+    places = [CORE, replace(CORE, code=other_code.__code__)]
+    one = Watching(None)
+    one.watch._where = lambda: places[next(turn) % 2]
+    turn = itertools.count()
+    one.look(1 + SLOW_AFTER - 1)
+    assert warnings_in(caplog) == []
+    one.look(30)
+    assert warnings_in(caplog) == ["all agents have waited for 6 s for this machine: it is busy"]
+    assert one.ended == 0
+
+
+def test_while_a_plugin_is_still_loaded_other_code_is_not_blamed_before_it_is_ended(caplog):
+    one = Watching(PLUGIN)
+    one.watch._loading = lambda: ["slowly"]
+    one.look(ENDED_AFTER)
+    told = "all agents have waited for 3 s for this machine: plugin slowly is still being loaded"
+    assert (warnings_in(caplog), one.ended) == ([told], 0)
+    one.look(1)
+    assert (len(warnings_in(caplog)), one.ended) == (2, 1)
+
+
+def test_who_blocks_a_slow_process_in_the_end_is_ended_all_the_same(caplog):
+    one = Watching(None)
+    other = replace(CORE, code=other_code.__code__)
+    places = itertools.chain([CORE, other] * 2, itertools.repeat(PLUGIN))
+    one.watch._where = lambda: next(places)
+    one.look(1 + 4 + TOLD_AFTER)
+    assert "has blocked all agents" in warnings_in(caplog)[-1]
+    one.look(ENDED_AFTER)
+    assert one.ended > 0
 
 
 def test_a_loop_that_goes_on_is_told_of_and_starts_anew(caplog):

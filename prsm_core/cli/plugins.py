@@ -25,7 +25,7 @@ KINDS = ("provider", "check", "scorer", "sink", "frontend", "tool")
 @click.pass_context
 @agents_may
 def plugins(ctx: click.Context, workspace: str, as_json: bool) -> int:
-    """List the plugins: active, disabled, broken or incompatible, and why.
+    """List the plugins: active, disabled, broken, slow or incompatible, and why.
 
     Below them stands each record that they contribute: providers, permission checks with their
     priority and whether they hold in the mode bypass, model scorers, event sinks, frontends, tools.

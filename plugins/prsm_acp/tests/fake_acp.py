@@ -198,7 +198,7 @@ class Turn:
             while calls := self._respond():
                 self._work(calls)
         except CancelledError:
-            return {"stopReason": "cancelled"}
+            return {"stopReason": "cancelled", "usage": self.usage}
         except OSError as error:
             if self.interrupted.is_set():
                 return {"stopReason": "cancelled"}

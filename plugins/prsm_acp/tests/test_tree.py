@@ -89,7 +89,7 @@ async def test_acp_agents_are_master_and_worker_of_one_tree(application):
         ("w1", "completed")
     ]
     assert (application.workspace / "made.txt").read_text() == "hi\n"
-    assert result.usage.input_tokens == 600
+    assert result.usage.input_tokens == 400
 
 
 @pytest.mark.requirement("R27")

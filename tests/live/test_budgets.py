@@ -107,7 +107,8 @@ async def test_a_master_that_would_go_on_for_ever_ends_at_its_next_step(bare_prs
     scenario = {"lanes": {"master": {"marker": "Lead them", "steps": steps}}}
     model = "claude-scripted-1" if name == "claude" else "scripted-1"
     code, events, server = await run(bare_prsm, scenario, {"tried": STEPWISE[name]}, model=model)
-    assert PASSED <= asked(server, "master") <= PASSED + 1
+    # Codex tells what a response used before it asks its model again.
+    assert PASSED <= asked(server, "master") <= PASSED + (name == "claude")
     end = events[-1]
     assert (code, end["type"], end["status"]) == (1, "run_finished", "failed")
     assert "the budget of the run is used up" in end["error"]

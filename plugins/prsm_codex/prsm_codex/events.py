@@ -63,6 +63,7 @@ class Translator:
 
     def __init__(self) -> None:
         self._total: dict[str, int] = {}
+        self._window: int | None = None  # of the model, as the thread has told it
         self._thinking: list[str] = []
         self._unbegun: set[str] = set()
         self._response_ended = False
@@ -215,9 +216,16 @@ class Translator:
             return [*self.unseen(call_id, item.get("output")), *self.begun(call_id)]
         return []
 
-    def _raw_response(self, _: Json) -> list[ProviderEvent]:
+    def _raw_response(self, params: Json) -> list[ProviderEvent]:
+        """End the step, and tell before what it used: a budget ends the turn before the next one.
+
+        The thread's total comes only once the calls of the response are answered, as Codex asks
+        its model again.
+        """
+        used = _counts(params.get("usage"))
+        self._total |= {name: self._total.get(name, 0) + count for name, count in used.items()}
         self._response_ended = True
-        return self._step()
+        return [*self._report(used, used.get("total_tokens")), *self._step()]
 
     def _usage(self, params: Json) -> list[ProviderEvent]:
         """Report the growth of the thread's total; what a failed turn repeats is not growth."""
@@ -238,13 +246,18 @@ class Translator:
     ) -> list[ProviderEvent]:
         growth = {name: value - self._total.get(name, 0) for name, value in counts.items()}
         self._total |= counts
-        if not any(growth.values()) or min(growth.values()) < 0:
+        known, self._window = self._window, window or self._window
+        is_news = any(growth.values()) or known != self._window
+        return self._report(growth, used) if is_news else []
+
+    def _report(self, growth: Mapping[str, int], used: int | None) -> list[ProviderEvent]:
+        if not growth or min(growth.values()) < 0:
             return []
         report = UsageReported(
             TokenUsage(**growth),
             provenance=Provenance.REPORTED,
             context_used=used,
-            context_window=window,
+            context_window=self._window,
         )
         return [report]
 

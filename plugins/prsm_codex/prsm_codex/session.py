@@ -450,8 +450,9 @@ class CodexSession(TurnSession[CodexTurn]):
         The call is interrupted and not answered. Behind the last answer Codex asks its model once
         more, at once, and on a busy machine an interrupt came too late for half of the agents.
         """
-        self._note, turn.is_counted = COMPLETED_NOTE + answer, False
-        seconds = _RESPONSE_SECONDS if self._translator.raw else _UNSEEN_SECONDS
+        self._note, seconds = COMPLETED_NOTE + answer, _RESPONSE_SECONDS
+        if not self._translator.raw:
+            turn.is_counted, seconds = False, _UNSEEN_SECONDS
         with contextlib.suppress(TimeoutError):
             async with deadline(self.services, seconds):
                 await turn.has_responded.wait()

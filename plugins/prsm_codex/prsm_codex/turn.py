@@ -50,10 +50,12 @@ class CodexTurn(Turn):
         if method == "thread/tokenUsage/updated":
             self.is_counted = True
         elif method == "rawResponse/completed":
+            self.is_counted = bool(params.get("usage"))
             self.has_responded.set()
         elif method == "rawResponseItem/completed":
             kind = as_object(params.get("item")).get("type")
             if str(kind).endswith("_call"):
+                self.is_counted = False
                 self.has_responded.clear()
 
     def close(self) -> None:

@@ -51,9 +51,12 @@ def test_a_recorded_turn_becomes_these_events():
     events = play(translator, recorded("turn.jsonl"))
     visible = [e for e in events if not isinstance(e, (TextDelta, ThinkingDelta, Notice))]
     assert [type(e).__name__ for e in visible] == [
+        "UsageReported",
         "StepEnded",
+        # The thread tells the model's window, once.
         "UsageReported",
         "AssistantMessage",
+        "UsageReported",
         "ToolCallStarted",
         "StepEnded",
         "ToolCallFinished",
@@ -63,10 +66,9 @@ def test_a_recorded_turn_becomes_these_events():
         "ToolCallFinished",
         "UsageReported",
         "StepEnded",
-        "UsageReported",
         "AssistantMessage",
-        "StepEnded",
         "UsageReported",
+        "StepEnded",
     ]
     assert "".join(e.text for e in only(ThinkingDelta, events)) == "I ponder deeply over this."
     assert only(AssistantMessage, events) == [
@@ -78,6 +80,19 @@ def test_a_recorded_turn_becomes_these_events():
     assert last.usage.cached_input_tokens == 50
     assert (last.provenance, last.context_used) == (Provenance.REPORTED, 520)
     assert last.context_window == 258_400
+
+
+def test_what_a_response_used_is_told_before_its_step_ends_and_once():
+    translator = Translator()
+    raw = {"usage": {"totalTokens": 110, "inputTokens": 100, "outputTokens": 10}}
+    told, ended = feed(translator, "rawResponse/completed", raw)
+    assert (told.usage.total_tokens, told.context_used, ended) == (110, 110, StepEnded())
+    counts = {"inputTokens": 100, "outputTokens": 10}
+    assert feed(translator, "thread/tokenUsage/updated", usage(110, **counts)) == []
+    [more] = feed(translator, "thread/tokenUsage/updated", usage(150, **counts))
+    assert more.usage.total_tokens == 40
+    # A version that does not tell it there is counted by its thread.
+    assert feed(translator, "rawResponse/completed", {}) == [StepEnded()]
 
 
 def test_the_vendors_own_tools_have_canonical_names():

@@ -85,7 +85,8 @@ def holds_entries(section: str) -> bool:
 
 def is_list(section: str) -> bool:
     """Return whether a section is a list, which has no keys."""
-    return SCHEMA["properties"][section].get("type") == "array"
+    kind: str | None = SCHEMA["properties"][section].get("type")
+    return kind == "array"
 
 
 def help_pages(command: click.Command, parent: click.Context | None) -> Iterator[tuple[str, str]]:

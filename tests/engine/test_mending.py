@@ -151,7 +151,7 @@ def test_the_words_of_other_tools_are_understood(written, read, told, many):
     given_, wanted = ({"children": [one]} if many else one for one in (written, read))
     answer = mended(tool, given_)
     assert answer.arguments == wanted
-    assert (told if not many else "children.0.") in answer.notice
+    assert (told if not many else "children.0.") in str(answer.notice)
     BY_NAME[tool].check(answer.arguments)
 
 
@@ -201,7 +201,7 @@ def test_a_misspelt_restriction_never_gives_a_child_everything(name, written):
 def test_who_misspells_is_told_what_is_meant():
     with pytest.raises(ToolInputError) as refused:
         BY_NAME["spawn_child"].check({"prompt": "x", "tool": ["Read"]})
-    assert "did you mean tools?" in refused.value.hint
+    assert "did you mean tools?" in str(refused.value.hint)
     assert find_similar("emoji", CHILD["properties"]) is None
 
 
@@ -249,7 +249,7 @@ async def test_a_resume_knows_a_call_again_that_was_mended(opened):
         await team.seen("tool_call_finished", "master")
         await team.engine.shutdown()
         await running
-    nothing = frozenset()
+    nothing: frozenset[str] = frozenset()
     async with opened(gives_tokens=True, capabilities=THREADS, taken=nothing, check=False) as team:
         team.provider.behaviours.update(master=spawns_again)
         result = await team.engine.resume()

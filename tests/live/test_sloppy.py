@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -15,22 +16,28 @@ NAMES = [name for name in PROVIDERS if name != "acp"]  # that one is Gemini too
 ENOUGH = 20  # answers: vendors ask again by themselves, too
 
 
-@pytest.fixture(params=NAMES)
-def runs(request, bare_prsm):
-    """Run a master on a provider; return its exit code, stdout, stderr and events."""
-    clis = find_clis(request.param)
+class Runs:
+    """Runs a master on a provider: its exit code, stdout, stderr and events."""
 
-    async def run(*steps, **lanes):
+    def __init__(self, vendor, prsm):
+        self.vendor = vendor
+        self.requests: Any = ()  # of the last run's models
+        self._prsm, self._clis = prsm, find_clis(vendor)
+
+    async def __call__(self, *steps, **lanes):
         lanes = {"master": {"marker": "", "steps": steps}, **lanes}
         async with ModelServer({"lanes": lanes}) as server:
-            bare_prsm.write(configuration(request.param, clis, bare_prsm.home, server))
-            code, out, err = await bare_prsm.run_async("run", "Do it.")
+            home = self._prsm.home
+            self._prsm.write(configuration(self.vendor, self._clis, home, server))
+            code, out, err = await self._prsm.run_async("run", "Do it.")
             assert server.failures == [], err
-            run.requests = server.requests
-        return code, out, err, await bare_prsm.ledger()
+            self.requests = server.requests
+        return code, out, err, await self._prsm.ledger()
 
-    run.vendor = request.param
-    return run
+
+@pytest.fixture(params=NAMES)
+def runs(request, bare_prsm):
+    return Runs(request.param, bare_prsm)
 
 
 def asked_again(events):

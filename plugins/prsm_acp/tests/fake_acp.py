@@ -198,7 +198,8 @@ class Turn:
             while calls := self._respond():
                 self._work(calls)
         except CancelledError:
-            return {"stopReason": "cancelled", "usage": self.usage}
+            used = {"usage": self.usage} if self.usage["totalTokens"] else {}
+            return {"stopReason": "cancelled", **used}
         except OSError as error:
             if self.interrupted.is_set():
                 return {"stopReason": "cancelled"}

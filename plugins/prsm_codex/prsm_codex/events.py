@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ class Translator:
         self._total: dict[str, int] = {}
         self._window: int | None = None  # of the model, as the thread has told it
         self._thinking: list[str] = []
-        self._unbegun: set[str] = set()
+        self._unbegun = Counter[str]()  # by id, which a model may give to two calls
         self._response_ended = False
         self._ended: set[str] = set()  # items of the turn that were told to be complete
         self._handlers: dict[str, Callable[[Json], list[ProviderEvent]]] = {
@@ -100,7 +101,7 @@ class Translator:
 
     def begun(self, call_id: str) -> list[ProviderEvent]:
         """Note that a call of the response is known; the last one ends the step."""
-        self._unbegun.discard(call_id)
+        self._unbegun -= Counter((call_id,))
         return self._step()
 
     def unseen(self, call_id: str, output: object) -> list[ProviderEvent]:
@@ -204,7 +205,7 @@ class Translator:
         kind, call_id = str(item.get("type", "")), str(item.get("call_id", ""))
         self.raw = True
         if kind in ("function_call", "custom_tool_call"):
-            self._unbegun.add(call_id)
+            self._unbegun[call_id] += 1
             arguments = arguments_of(item)
             if arguments.get("tty") is True:
                 self.terminals.add(call_id)

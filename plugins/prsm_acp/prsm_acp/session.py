@@ -274,7 +274,9 @@ class AcpSession(TurnSession[AcpTurn]):
             return
         turn.is_completed = True
         self.reusable, self.resume_token = False, None
-        await self.stop(turn)
+        # A task of its own: an agent that hears of the cancel gives up the call that waits here.
+        self.services.start_soon(self.stop, turn, name="acp completion")
+        await turn.over.wait()
 
     async def aborted(self, turn: AcpTurn) -> None:
         """End a turn that the agent knows nothing of."""

@@ -178,7 +178,7 @@ async def test_in_a_tree_of_vendors_each_is_at_most_one_response_over(bare_prsm)
 
 
 @pytest.mark.parametrize("name", TURNWISE)
-async def test_who_tells_usage_at_the_turns_end_is_named_before_the_run(bare_prsm, name):
+async def test_who_tells_usage_at_the_turns_end_is_named_before_its_agent(bare_prsm, name):
     """Its one turn goes on to its end; what comes after that is refused."""
     kind = TURNWISE[name]["kind"]
     rounds = 5
@@ -196,10 +196,11 @@ async def test_who_tells_usage_at_the_turns_end_is_named_before_the_run(bare_prs
     code, events, server = await run(
         bare_prsm, scenario, {"tried": TURNWISE[name]}, master=master, flags=flags
     )
+    of = next(e["agent"] for e in events if e["type"] == "agent_spawned" and e["name"] == "late")
     told = [n for n, e in enumerate(events) if LATE in str(e.get("text"))]
-    begun = [n for n, e in enumerate(events) if e["type"] == "turn_started"]
+    begun = [n for n, e in enumerate(events) if (e["type"], e.get("agent")) == ("turn_started", of)]
     assert told, notices(events)
-    assert told[0] < begun[0], "said before the first turn"
+    assert told[0] < begun[0], "said before the first turn of its agent"
     assert asked(server, "late") == rounds + 1
     [exceeded] = [e for e in events if e["type"] == "budget_exceeded"]
     assert exceeded["used"] >= 6 * 40_000

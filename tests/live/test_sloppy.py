@@ -71,8 +71,12 @@ def call(tool, call_id, **arguments):
     return {"tool": tool, "id": call_id, "arguments": arguments}
 
 
-async def test_of_two_calls_with_one_id_both_are_made_and_told(runs):
-    """Codex shows the answer of the first as that of the second, Claude Code leaves one out."""
+async def test_of_two_calls_with_one_id_both_are_made_and_recorded(runs):
+    """Codex shows the answer of the first as that of the second, Claude Code leaves one out.
+
+    tests/engine/test_calls.py proves what the model is told of that: on a busy machine a vendor may
+    tell the end of the response before it makes the second call, and then nothing is told.
+    """
     previous = {"wait_for_previous": True} if runs.vendor.startswith("gemini") else {}
     twice = [call("get_children_status", "=one"), call("get_budget", "=one", **previous)]
     later = {"call": call("recommend_model", "then", task_description="x")}
@@ -82,9 +86,6 @@ async def test_of_two_calls_with_one_id_both_are_made_and_told(runs):
     assert [one["status"] for one in ended] == ["completed"] * 4
     assert len({one["call"] for one in ended}) == 4
     assert not any("left out" in str(one["result"]) for one in ended)
-    if not runs.vendor.startswith("gemini"):  # it tells no id of a call, and mixes nothing up
-        asked = json.dumps(runs.requests[2].body)
-        assert "You gave one id to 2 calls" in asked
 
 
 @pytest.mark.parametrize("many", [False, True])

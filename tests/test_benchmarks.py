@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from benchmarks import peers
 from benchmarks.__main__ import NAMED, NAMES, main, run_benchmark
+from benchmarks.first import open_folder
 from benchmarks.harness import Absent, Finding, Plan, compare
 from benchmarks.scripted import DONE, LEAD, PART, Scripted
 from prsm_core.testing.playback import Conversation
@@ -150,7 +151,7 @@ def test_a_row_of_peers_tells_each_of_its_costs(row, tmp_path):
     clis = peers.find_clis()
     if row.vendor not in clis:
         pytest.skip(f"{row.vendor} or prsm-{row.vendor} is not installed")
-    with peers.open_folder() as folder:
+    with open_folder() as folder:
         lines = row.measure(peers.Bench(folder=folder, plan=TINY, clis=clis))
     assert [line.to_dict().get("absent") for line in lines] == [None] * len(row.costs)
     assert [line.case for line in lines] == [f"{row.case}: {cost}" for cost in row.costs]

@@ -45,9 +45,11 @@ def opened(tmp_path, folder):
     shadows = Shadows(state=tmp_path / "state", data=tmp_path / "data", trees=tmp_path / "trees")
 
     def opened(trusted=True, **workspace):
-        settings, config = {"workspace": workspace}, {"trusted": trusted}
-        parts = {"shadows": shadows, "on_ask": "allow", "settings": settings, "config": config}
-        return open_team(tmp_path, **parts)
+        config = {"trusted": trusted}
+        settings = {"workspace": workspace}
+        return open_team(
+            tmp_path, on_ask="allow", shadows=shadows, settings=settings, config=config
+        )
 
     return opened
 
@@ -138,7 +140,7 @@ async def test_where_the_set_up_fails_there_is_no_agent_and_no_worktree(
 @pytest.mark.parametrize("path", ["/etc/passwd", "~/x", "../x", "a/../../x", ""])
 def test_a_path_outside_of_the_workspace_is_refused(path):
     with pytest.raises(ValueError, match=r"below the workspace|at least 1"):
-        WorkspaceSettings(worktree_copy=[path])
+        WorkspaceSettings.model_validate({"worktree_copy": [path]})
 
 
 def test_names_of_links_are_copied_as_links(tmp_path):
@@ -153,7 +155,8 @@ def test_names_of_links_are_copied_as_links(tmp_path):
 
 
 async def test_each_worktree_has_a_port_of_its_own_that_it_keeps(opened, folder):
-    seen, tools = {}, {}
+    seen: dict[str, list[dict[str, str]]] = {}
+    tools: dict[str, list[str]] = {}
 
     async def worker(agent):
         request = agent.session.request
@@ -196,8 +199,18 @@ def test_a_port_that_somebody_listens_on_or_another_worktree_has_is_not_given(tm
         listener.bind(("127.0.0.1", first))
         listener.listen()
         second = free_port(where, "tree")
-    texts = dict.fromkeys(("session", "agent", "name", "branch", "folder", "parent"), "x")
-    part = records.Part(path="", origin="o", base="o")
-    tree = records.Tree(id="other", key="k", commit="c", parts=(part,), port=first, **texts)
+    tree = records.Tree(
+        id="other",
+        key="k",
+        session="s",
+        agent="a",
+        name="n",
+        branch="b",
+        folder="f",
+        parent="p",
+        commit="c",
+        parts=(records.Part(path="", origin="o", base="o"),),
+        port=first,
+    )
     records.write(where, tree)
     assert first != second == free_port(where, "tree")

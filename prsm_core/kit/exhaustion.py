@@ -35,6 +35,9 @@ _CANNOT_OPEN = "unable to open database file"
 _OF_FILES = frozenset({"git", "process", "store"})  # codes of errors that a disk may be behind
 _SHORT = 256  # files open at a time: less than a tree of agents needs
 _FILES = 1024  # open at a time: far more than an engine with many agents needs
+# A row's fifth word is where it is mounted; blanks are octal there.
+_MOUNTS = Path("/proc/self/mountinfo")
+_OCTAL = re.compile(r"\\([0-7]{3})")
 _BLOCK = b"\0" * 8192  # what is written to see whether anything can be
 
 
@@ -198,10 +201,15 @@ def _nearest(folder: Path) -> Path:
 
 
 def _mount(place: Path) -> Path:
-    """Return where the file system of a folder is mounted."""
+    """Return where the file system of a folder is mounted.
+
+    A folder that is mounted once more, such as one that can only be read, has the device of what is
+    around it: the kernel's table of mounts alone tells it.
+    """
     with suppress(OSError):
         place = place.resolve()
-        device = place.stat().st_dev
-        while place != place.parent and place.parent.stat().st_dev == device:
-            place = place.parent
+        table = _MOUNTS.read_text("utf-8", "surrogateescape").splitlines()
+        tops = (_OCTAL.sub(lambda match: chr(int(match[1], 8)), row.split(" ")[4]) for row in table)
+        around = [Path(top) for top in tops if place.is_relative_to(top)]
+        return max(around, key=lambda top: len(top.parts), default=place)
     return place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.tools import ToolSpec
@@ -35,6 +36,14 @@ def _is_import_string(text: str) -> bool:
     return bool(module and colon and attribute)
 
 
+def _is_pattern(value: Any) -> bool:
+    try:
+        re.compile(value)
+    except (TypeError, re.error):
+        return False
+    return isinstance(value, str)
+
+
 def _is_code(value: Any) -> bool:
     return _is_import_string(value) if isinstance(value, str) else callable(value)
 
@@ -52,6 +61,7 @@ RECORDS: Table = {
         "forget": maybe(_CODE),
         "program": FLAG,
         "handed": TEXTS,
+        "server_names": Kind("a regular expression", _is_pattern),
     },
     PermissionCheckSpec: {
         **_COMMON,

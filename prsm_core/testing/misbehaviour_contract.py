@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -27,7 +28,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from prsm_core.config import Settings
 from prsm_core.engine.processes.launcher import install_child_watcher
+from prsm_core.kit.environment import child_environment
 from prsm_core.kit.git_settings import GIT_SETTINGS
 from prsm_core.testing import misbehaviour
 from prsm_core.testing.faults import KEY
@@ -286,9 +289,10 @@ class MisbehaviourContract(ABC):
         assert "another secret" not in events
         (said,) = outcome.texts
         (names,) = re.findall(r"\[('.*')\]", said)
-        told = {name.strip("' ") for name in names.split(",")} - INHERITED
+        handed = INHERITED | child_environment(os.environ, Settings().pass_env).keys()
+        told = {name.strip("' ") for name in names.split(",")} - handed
         own = {self.key_variable, *self.own_variables}
-        assert own - INHERITED <= told
+        assert own - handed <= told
         assert [n for n in told - own if not n.startswith(self.own_prefixes or "=")] == []
 
     async def test_a_busy_model_is_asked_again_with_growing_pauses(self, tmp_path: Path) -> None:

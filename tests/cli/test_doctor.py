@@ -518,12 +518,12 @@ def test_a_server_whose_name_a_provider_cannot_take_is_told_by_doctor_and_config
     text = PROVIDER.replace('name="told",', 'name="told", server_names="[a-z]+",', 1)
     assert text != PROVIDER
     (tmp_path / "site" / "puppet_plugin.py").write_text(text)
-    servers = {"my.server": {"command": "x"}, "fine": {"command": "x"}}
+    servers = {"my.server": {"command": "sh"}, "fine": {"command": "sh"}}
     given = of({"status": {"available": True}}, mcp_servers=servers)
     (home / "config.yaml").write_text(json.dumps(given))
     told = "told takes no MCP server of the name 'my.server'; give it another"
     findings = json.loads(prsm_process("doctor", "--json").out)
-    (finding,) = [f for f in findings if "my.server" in f["message"]]
+    (finding,) = [f for f in findings if "'my.server'" in f["message"]]
     assert (finding["status"], told in finding["message"]) == ("warning", True)
     shown = prsm_process("config", "show")
     assert told in shown.err

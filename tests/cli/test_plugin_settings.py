@@ -243,13 +243,13 @@ def test_the_schema_knows_what_the_installed_plugins_take(site, configure, prsm_
 
 @pytest.mark.requirement("E43")
 def test_old_keys_are_told_by_commands_and_by_the_doctor(site, configure, prsm_process):
-    path = configure("plugins:\n  github: {command: gh-mcp}\nengine: {command_policy: default}\n")
+    path = configure("plugins:\n  github: {command: sh}\nengine: {command_policy: default}\n")
     told = (
         f"{path}:2: plugins.github is an MCP server: write mcp_servers.github",
         f"{path}:3: engine.command_policy has no effect, delete it",
     )
     shown = prsm_process("config", "show", "--json")
-    assert json.loads(shown.out)["mcp_servers"]["github"]["command"] == "gh-mcp"
+    assert json.loads(shown.out)["mcp_servers"]["github"]["command"] == "sh"
     rows = json.loads(prsm_process("doctor", "--json").out)
     found = [
         row["message"] for row in rows if (row["check"], row["status"]) == ("config", "warning")

@@ -24,6 +24,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+CURE = "hint: mount it so that it can be written, or set PRSM_HOME to a folder on another one"
+
+
 @pytest.fixture
 async def place(tmp_path):
     """A home with a session, a file of it, and commands that may only read the home."""
@@ -71,10 +74,12 @@ async def refused(place, *words):
 async def test_a_ledger_on_a_read_only_disk_says_what_to_do(place, words):
     _, before, _ = await place.run("sessions", "list", "--json")
     said = await refused(place, *words)
-    assert "hint: it is read under a lock, too: make its folder writable, or let PRSM_HOME" in said
+    assert f"the file system at {place.home} is read-only" in said
+    assert CURE in said
     assert (await place.run("sessions", "list", "--json"))[1] == before
 
 
 async def test_a_run_in_a_read_only_home_says_what_to_do(place):
     said = await refused(place, *run(place))
-    assert "hint: PRSM_HOME names another folder for all state" in said
+    assert f"the file system at {place.home} is read-only" in said
+    assert CURE in said

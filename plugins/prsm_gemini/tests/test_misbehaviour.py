@@ -43,7 +43,7 @@ class TestMisbehaviour(MisbehaviourContract):
         "no_room": {"error": "exceeds the maximum number of tokens"},
     }
     key_variable = "GEMINI_API_KEY"
-    own_variables = ("COLORTERM", "GEMINI_CLI_HOME", "NO_COLOR", "TMPDIR")
+    own_variables = ("BASH_ENV", "COLORTERM", "GEMINI_CLI_HOME", "NO_COLOR", "TMPDIR")
     own_prefixes = ("GEMINI_",)
 
     def settings(self, command):

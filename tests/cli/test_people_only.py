@@ -62,9 +62,10 @@ def start_asking(start_prsm, prsm, tmp_path):
             {"call": {"tool": "spawn_child", "arguments": {"name": name, "prompt": "work"}}}
             for name in lanes
         ]
-        collected = [{"call": {"id": name, "tool": "wait_for_message"}} for name in lanes]
-        summary = {"say": " ".join(f"${{{name}.summary}}" for name in lanes)}
-        lanes = {"master": [*spawned, *collected, summary], **lanes}
+        wait = {"id": "first", "tool": "wait_for_message", "arguments": {"all": True}}
+        others = (f"${{first.others.{number}.summary}}" for number in range(len(lanes) - 1))
+        summary = {"say": " ".join(("${first.summary}", *others))}
+        lanes = {"master": [*spawned, {"call": wait}, summary], **lanes}
         path = tmp_path / "scenario.json"
         path.write_text(json.dumps({"lanes": {name: {"steps": s} for name, s in lanes.items()}}))
         script = ("--provider", "script", "--set", f"providers.script.scenario={path}")

@@ -235,10 +235,10 @@ class MisbehavingTeam:
             _spawn(name, prompt, f"{self.spec.name}/default")
             for name, prompt in self.prompts.items()
         ]
-        wait = {"call": {"tool": "wait_for_message", "arguments": {}}}
+        wait = {"call": {"tool": "wait_for_message", "arguments": {"all": True}}}
         done = {"call": {"tool": "task_complete", "arguments": {"summary": "done"}}}
         steps = [_spawn("neighbour", "work", "neighbour/default"), *odd]
-        steps += [wait] * (1 + len(odd)) + [done]
+        steps += [wait, done]
         script = {"scenario": {"lanes": {"master": {"marker": "", "steps": steps}}}}
         return Settings.model_validate(
             {

@@ -17,11 +17,11 @@ pytestmark = pytest.mark.live
 HOME = re.compile(r"/agents/[^/]+/")
 PROMPTED = ("instructions", "system", "systemInstruction", "input", "messages", "contents")
 DONE = {"call": {"tool": "task_complete", "arguments": {"summary": "done"}}}
-WAIT = {"call": {"tool": "wait_for_message", "arguments": {}}}
+WAIT = {"call": {"tool": "wait_for_message", "arguments": {"all": True}}}
 CHILDREN = [{"prompt": f"[[lane:{name}]] Go.", "name": name} for name in ("first", "second")]
 SPAWN = {"call": {"tool": "spawn_children_parallel", "arguments": {"children": CHILDREN}}}
 LANES = {
-    "master": {"marker": "Have it done", "steps": [SPAWN, WAIT, WAIT, DONE, {"hang": True}]},
+    "master": {"marker": "Have it done", "steps": [SPAWN, WAIT, DONE, {"hang": True}]},
     "first": {"steps": [DONE, {"hang": True}]},
     "second": {"steps": [DONE, {"hang": True}]},
 }

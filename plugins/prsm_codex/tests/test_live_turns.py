@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -160,7 +161,8 @@ async def test_task_complete_ends_its_waiting_sibling(codex):
     assert events[-1].stop_reason is StopReason.END_TURN
     assert ended.is_set()
     assert any('{"ok":true}' in text for text in live.last.conversation.system)
-    assert "has completed" in live.outputs("wait")[0]
+    # The turn is interrupted while the answer is on its way.
+    assert re.search("has completed|was cancelled", live.outputs("wait")[0])
 
 
 async def test_task_complete_does_not_wait_for_a_running_command(codex):

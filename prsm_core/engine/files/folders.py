@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from prsm_core.permissions.within import is_within
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # The variable with the port on which servers of a worktree may listen.
 PORT = "PRSM_PORT"
+# One for all agents: each idle one would keep an own.
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 class Workspaces:
@@ -41,7 +44,7 @@ class Workspaces:
     def variables(self, folder: str) -> Mapping[str, str]:
         """Return the variables of whoever works in a folder: the port of its worktree."""
         port = self._ports.get(self.top(folder) or "")
-        return {} if port is None else {PORT: str(port)}
+        return NO_VARIABLES if port is None else {PORT: str(port)}
 
     def note_port(self, top: str, port: int) -> None:
         """Know the port that a worktree has for its servers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import OWN_PART, AgentRole
@@ -321,7 +322,7 @@ def session_request(
     workspace: str,
     system_prompt: str,
     carried: Carried | None = None,
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> SessionRequest:
     """Return what binds the provider's session of this incarnation."""
     descriptor = record.descriptor
@@ -345,7 +346,7 @@ def session_request(
         workspace=workspace,
         labels=descriptor.labels,
         box=settings.box.to_box(),
-        variables=variables or {},
+        variables=variables,
         must_ask=_denies(settings),
     )
 

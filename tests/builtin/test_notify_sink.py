@@ -13,7 +13,7 @@ import pytest
 from prsm_core.builtin.notify_sink import CannotNotifyError, notify_sinks
 from prsm_core.config.schema import NotifySettings
 from prsm_core.domain.agents import AgentRole, AgentState
-from prsm_core.domain.events import EVENT_FIELDS, Event
+from prsm_core.domain.events import Event
 from prsm_core.interfaces.sink import RunInfo
 from prsm_core.interfaces.tool import PeerNow
 
@@ -151,7 +151,6 @@ async def test_what_is_told_of_a_batch(command, batch, expected):
     assert [kind for kind, _, _ in told(read)] == expected
 
 
-@pytest.mark.skipif("agent_held" not in EVENT_FIELDS, reason="no agent is held by a limit here")
 async def test_that_an_agent_is_held_is_told_and_that_it_goes_on_is_not(command):
     argv, read = command
     held = {"waiting_on": "a login", "reason": "a secret reason", "until": None}

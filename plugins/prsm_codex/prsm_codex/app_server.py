@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
 
 HOME = "codex-home"  # the private home, below the provider's private folder
+THREAD_SECONDS = 120.0  # MCP servers start meanwhile
 _START_SECONDS = 20.0
 _CLOSE_SECONDS = 2.0
 _STOP_GRACE = 2.0  # it ends within a tenth of a second where nothing is wrong
@@ -89,6 +90,8 @@ class AppServer:
         self._dismiss = dismiss
         self._threads = threads
         self._news: list[Notice] = []
+        self._starting = 0  # threads whose id is not known yet
+        self._early: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # said of them, by thread
         self._ended = asyncio.Event()
         self.rpc = Rpc(process, services, self)
 
@@ -176,6 +179,30 @@ class AppServer:
         """Whether the process has ended."""
         return self.rpc.closed is not None
 
+    async def start_thread(self, params: Mapping[str, Any], thread: Thread) -> str:
+        """Start a thread that `thread` listens to; return its id.
+
+        Codex speaks of a thread before its id has arrived, for example of an MCP server that has
+        failed. That is kept and handed on, in order. Raises RpcError.
+        """
+        self._starting += 1
+        try:
+            result = await self.rpc.request("thread/start", params, timeout_s=THREAD_SECONDS)
+            thread_id = id_of(result, "thread")
+            early = self._early.pop(thread_id, [])
+            self.attach(thread_id, thread)
+            try:
+                for method, said in early:
+                    await thread.on_notification(method, said)
+            except BaseException:
+                self.detach(thread_id)
+                raise
+        finally:
+            self._starting -= 1
+            if not self._starting:
+                self._early.clear()
+        return thread_id
+
     def attach(self, thread_id: str, thread: Thread) -> None:
         """Send what concerns a thread to `thread`."""
         self._threads[thread_id] = thread
@@ -207,6 +234,8 @@ class AppServer:
                 await thread.on_notification(method, params)
         elif thread_id in self._threads:
             await self._threads[thread_id].on_notification(method, params)
+        elif self._starting:
+            self._early.setdefault(thread_id, []).append((method, params))
 
     async def on_request(self, request: ServerRequest) -> None:
         """Hand a request to its thread; what nobody knows is refused."""
@@ -222,6 +251,15 @@ class AppServer:
         self._ended.set()
         for thread in tuple(self._threads.values()):
             await thread.on_closed(error)
+
+
+def id_of(result: Mapping[str, Any], kind: str) -> str:
+    """Return the id of what an answer is about; raise RpcError when it names none."""
+    named = result.get(kind)
+    found = named.get("id") if isinstance(named, dict) else None
+    if not isinstance(found, str):
+        raise RpcError(f"codex answered without the id of the {kind}")
+    return found
 
 
 def check_key(config: CodexConfig, environ: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex import command, going_on, hooks, rollout
+from prsm_codex.app_server import THREAD_SECONDS, id_of
 from prsm_codex.confined import Sandbox
 from prsm_codex.deciding import ToolDecider, runs_as_asked
 from prsm_codex.errors import agent_error, stop_reason
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
         SessionRequest,
     )
 
-_THREAD_SECONDS = 120.0  # MCP servers start meanwhile
 _HUNG_SECONDS = 15.0  # to answer what it answers at once
 _CLEAN_SECONDS = 2.0
 # For a response to end after the call that ends its turn: its tokens are told at its end.
@@ -155,10 +155,8 @@ class CodexSession(TurnSession[CodexTurn]):
             self._features,
             self.services.environment,
         )
-        result = await server.rpc.request("thread/start", params, timeout_s=_THREAD_SECONDS)
-        self.resume_token = _id_of(result, "thread")
+        self.resume_token = await server.start_thread(params, self)
         self._server = server
-        server.attach(self.resume_token, self)
 
     async def _go_on(self, server: AppServer, carried: Carried) -> None:
         """Put into the thread what it lacks of the turn that goes on; take note of what it holds.
@@ -192,7 +190,7 @@ class CodexSession(TurnSession[CodexTurn]):
         )
         server.attach(thread_id, self)  # before: the token total comes with the answer
         try:
-            result = await server.rpc.request("thread/resume", params, timeout_s=_THREAD_SECONDS)
+            result = await server.rpc.request("thread/resume", params, timeout_s=THREAD_SECONDS)
         except RpcError:
             server.detach(thread_id)
             raise
@@ -259,11 +257,11 @@ class CodexSession(TurnSession[CodexTurn]):
         )
         turn.sent = True
         result = await server.rpc.request("turn/start", params)
-        turn.begin(_id_of(result, "turn"))
+        turn.begin(id_of(result, "turn"))
 
     async def _tell_news(self, turn: CodexTurn) -> None:
-        await turn.put(notice for notice in self._news if self._is_news(notice))
-        self._news.clear()
+        news, self._news = self._news, []
+        await turn.put(notice for notice in news if self._is_news(notice))
 
     async def refused(self, turn: CodexTurn, error: PrsmError) -> None:
         """End a turn that could not begin."""
@@ -379,7 +377,7 @@ class CodexSession(TurnSession[CodexTurn]):
             events = [event for event in events if self._is_news(event)]
         await turn.put(events)
         if method == "turn/started":
-            turn.begin(_id_of(params, "turn"))
+            turn.begin(id_of(params, "turn"))
         elif method == "turn/completed":
             await self._turn_completed(turn, params["turn"])
 
@@ -494,16 +492,8 @@ def _read(home: Path, thread_id: str) -> rollout.Rollout:
 def _turn_of(method: str, params: Mapping[str, Any]) -> object:
     """Return the id of the turn that something is of; None for what begins one or has none."""
     if method == "turn/completed":
-        return _id_of(params, "turn")
+        return id_of(params, "turn")
     return None if method == "turn/started" else params.get("turnId")
-
-
-def _id_of(result: Mapping[str, Any], kind: str) -> str:
-    named = result.get(kind)
-    found = named.get("id") if isinstance(named, dict) else None
-    if not isinstance(found, str):
-        raise RpcError(f"codex answered without the id of the {kind}")
-    return found
 
 
 def _last_turn(resumed: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from prsm_codex.rpc import RpcError
 
 from plugins.prsm_codex.tests.puppet import THREAD, TURN, open_fake, open_session
 from prsm_core.domain.permissions import Allow, Deny
-from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.tools import McpServer, ToolOutcome
 from prsm_core.domain.turns import (
     ErrorKind,
     Notice,
@@ -459,6 +459,30 @@ async def test_a_thread_that_is_refused_says_why(tmp_path):
     async with open_fake(tmp_path, **refused) as (provider, _):
         with pytest.raises(ProviderNotAvailableError, match="MCP server down"):
             await provider.open_session(session_request(tmp_path), RecordingHost()).__aenter__()
+
+
+async def test_what_is_said_of_a_thread_before_its_id_is_known_is_heard(tmp_path):
+    """A server that fails at once would be waited for, for a minute."""
+    status = "mcpServer/startupStatus/updated"
+
+    def begins(_params):
+        codex = services.codex[-1]
+        codex.say({"method": status, "params": {"threadId": "other", "name": "x"}})
+        codex.tell(status, name="gone", status="failed", error="no database")
+        return {"thread": {"id": THREAD}}
+
+    request = session_request(tmp_path, mcp_servers={"gone": McpServer(command="x")})
+    answers: dict[str, Any] = {"thread/start": begins}
+    async with (
+        open_fake(tmp_path, clock=FakeClock(autojump=False), **answers) as (provider, services),
+        provider.open_session(request, RecordingHost()) as session,
+    ):
+        turn = start(session)
+        await services.codex[-1].sent("turn/start")
+        services.codex[-1].complete()
+        events = await turn
+    told = [event.text for event in events if isinstance(event, Notice)]
+    assert told == ["The MCP server gone is not there: no database"]
 
 
 async def test_closing_a_session_ends_the_commands_it_left_behind(tmp_path):

@@ -44,13 +44,15 @@ class Node:
         number = 0
         while len(results) < len(self.children):
             number += 1
-            message = await once(agent, f"m{number}", "wait_for_message")
-            if message["type"] == "task_result":
-                results.append(message["summary"])
-                continue
-            about = {"child_id": message["from"], "correlation_id": message["correlation_id"]}
-            response = f"{message['name']}-told"
-            await once(agent, f"r{number}", "respond_to_child", response=response, **about)
+            answer = await once(agent, f"m{number}", "wait_for_message")
+            for message in (answer, *answer.get("others", ())):
+                if message["type"] == "task_result":
+                    results.append(message["summary"])
+                    continue
+                asker = message["from"]
+                response = {"child_id": asker, "response": f"{message['name']}-told"}
+                response["correlation_id"] = message["correlation_id"]
+                await once(agent, f"r{number}-{asker}", "respond_to_child", **response)
         said = said if self.asks_first else await self._ask(agent)
         summary = f"{self.name}({' '.join([said, *sorted(results)])})"
         await once(agent, "done", "task_complete", summary=summary)

@@ -398,14 +398,16 @@ async def test_a_running_child_is_not_used_again(as_master):
     async def script(agent, _):
         await agent.spawn("one")
         assert (await agent.call("spawn_child", prompt="two"))["name"] == "w2"
-        for _ in range(2):
-            question = await agent.call("wait_for_message")
-            await agent.call(
-                "respond_to_child",
-                child_id=question["from"],
-                correlation_id=question["correlation_id"],
-                response="go",
-            )
+        asked: list[str] = []
+        while len(asked) < 2:
+            for question in await agent.hear():
+                asked.append(question["from"])
+                await agent.call(
+                    "respond_to_child",
+                    child_id=question["from"],
+                    correlation_id=question["correlation_id"],
+                    response="go",
+                )
         await agent.collect(2)
 
     async def worker(agent):

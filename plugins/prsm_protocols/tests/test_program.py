@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prsm_protocols.program.program import FIRST_PAUSE
 from prsm_protocols.program.provider import ProgramProvider, build
 
 from plugins.prsm_protocols.tests.acting import AGENT, ProtocolHost
@@ -96,6 +97,18 @@ class Stage:
     async def run(self, task: str = "Read the mail.") -> list[ProviderEvent]:
         async with self.session() as session:
             return await run_turn(session, task)
+
+
+class NotedClock(FakeClock):
+    """A clock that knows how long was slept."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await super().sleep(seconds)
 
 
 @asynccontextmanager
@@ -234,7 +247,7 @@ async def test_one_that_is_silent_is_started_again_and_a_heartbeat_is_a_sign_of_
         elif lines[0] == "End.":
             aism("complete", "alive"); break
     """
-    clock = FakeClock(autojump=False)
+    clock = NotedClock(autojump=False)
     async with (
         stage(tmp_path, code, silence=60, restarts=1, clock=clock) as scene,
         scene.session() as session,
@@ -243,8 +256,8 @@ async def test_one_that_is_silent_is_started_again_and_a_heartbeat_is_a_sign_of_
         turn = group.create_task(run_turn(session, "Wait."))
         await until(lambda: len(scene.prompts) == 1)
         await clock.advance(61)
-        await until(lambda: not scene.services.live)
-        await clock.advance(1)
+        await until(lambda: FIRST_PAUSE in clock.slept)  # its process is gone by then
+        await clock.advance(FIRST_PAUSE)
         await until(lambda: len(scene.prompts) == 2)
         for number in (4, 6):
             await clock.advance(40)

@@ -50,6 +50,7 @@ _ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _BETWEEN_WORDS = re.compile(rb"(?:[ \t]|\\\n)*")
 _LINE_END = re.compile(rb"[ \t]*\n[ \t\n]*")
 _HEREDOC = re.compile(rb"(?<!<)<<(?!<)")
+_DOUBLE = re.compile(rb"[<>]\((?:\\\n)*\(")
 _MAX_ENDS = 4
 _EDGE = re.compile(rb"[ \t\n;|]|$")
 _BETWEEN = re.compile(rb"(?:[ \t\n]|\\\n)*")
@@ -220,6 +221,10 @@ class _Reader:
             self._functions.add("" if name is None else self._literals.word(name).text)
         elif kind == "command_substitution" and children[0].type == "`":
             self._literals.check_backquotes(node)
+        elif kind == "process_substitution" and _DOUBLE.match(self._data, node.start_byte):
+            # bash takes it for arithmetic at first and ends it at the parenthesis that matches,
+            # be that in a heredoc or in a comment.
+            raise RefusedError("it cannot be told where a substitution ends")
         elif kind in _EXPANSIONS:
             self._expansion(children)
             # In a quoted text bash takes single quotes inside an expansion for letters.

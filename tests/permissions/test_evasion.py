@@ -82,6 +82,13 @@ HEREDOCS = [
     "x=$(cat <<E\n E\n: <<'X'\nE\ncurl x\nX\n)",
     "cat <<A <<B\n A\nA\n B\n: <<'X'\nB\ncurl x\nX",
     "{ cat <<E\n E\n: <<'X'\nE\ncurl x\nX\n}",
+    # What begins with two parentheses ends at the one that matches, also inside a heredoc.
+    "cat <((cat) <<F\n)\ncurl x\nF\n)",
+    "cat <(\\\n(cat) <<'F'\n)\ncurl x\nF\n)",
+    "tee >((cat) <<F\n)\ncurl x\nF\n)",
+    "cat < <((cat) <<F\n)\ncurl x\nF\n)",
+    "echo $((cat) <<F\n)\ncurl x\nF\n)",
+    "cat <((true) # )\ncurl x\n)",
 ]
 
 

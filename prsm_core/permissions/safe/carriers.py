@@ -83,8 +83,7 @@ def carried_by_find(command: Command, place: Place) -> tuple[Command, list[Comma
     """Return a find without what it runs, and what it runs; None if it cannot be told."""
     words = list(command.words)
     kept: list[Word] = []
-    inner: list[list[Word]] = []
-    is_beside: list[bool] = []
+    inner: list[tuple[list[Word], str, bool]] = []  # the words, what ended them, and -execdir
     while words:
         word = words.pop(0)
         if word.text not in {"-exec", "-execdir"}:
@@ -93,23 +92,25 @@ def carried_by_find(command: Command, place: Place) -> tuple[Command, list[Comma
         found: list[Word] = []
         while words and words[0].text not in _ENDS:
             found.append(words.pop(0))
-        if not words or not found or not words.pop(0).known:
+        if not words or not found or not words[0].known:
             return None
-        inner.append(found)
-        is_beside.append(word.text == "-execdir")
+        inner.append((found, words.pop(0).text, word.text == "-execdir"))
         kept.append(Word("-true"))
     names = names_of_find(kept[1:], place)
     if names is None or not names.are_harmless(place, Passage.WHOLE):
         return None
     added = Word("", exact=False, kind=Kind.NAME)
     commands: list[Command] = []
-    for found, beside in zip(inner, is_beside, strict=True):
-        if beside and _names_others(found):
+    for found, end, is_beside in inner:
+        if is_beside and _names_others(found):
             return None
         filled = [_filled(word, "{}", added) for word in found]
         if None in filled or not found[0].known:
             return None
-        commands.append(Command(tuple(filter(None, filled))))
+        first = tuple(filter(None, filled))
+        # With + it adds as many names as it has, and some programs write to their second one.
+        further = _COUNTS[:-1] if end == "+" else (0,)
+        commands += [Command((*first, *[added] * count)) for count in further]
     return replace(command, words=tuple(kept)), commands
 
 

@@ -8,8 +8,8 @@ lead waits as often as its results need.
 The reference for a lead with eight children is the vendor's own way to do that in one process, with
 the settings it is installed with: `spawn_agent` and `wait_agent` of `codex exec`, which has six
 agents at one time, closes them, and then begins the other two; the tool `Agent` of `claude -p`,
-which has all eight at one time. The lead asks for all children in one answer, and each child
-answers once.
+which has all eight in the background and is notified of each. The lead asks for all children in one
+answer, and each child answers once.
 """
 
 from __future__ import annotations
@@ -58,8 +58,6 @@ QUIET = {
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_AUTOUPDATER": "1",
-    # An agent's result is the answer of its call, as a child's is.
-    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
 }
 SOLO = ("--solo", "--mode", "bypass")
 

@@ -40,16 +40,18 @@ _MOST_REQUESTS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an agent asks: who it is, how often it has asked, and what its calls gave."""
+    """What an agent asks: who it is, how often it asked, what its calls gave and what it read."""
 
     agent: str
     number: int
     outputs: tuple[str, ...]
+    prompts: tuple[str, ...]
 
     @property
     def reported(self) -> frozenset[str]:
-        """The parts whose results the agent has."""
-        return frozenset(part for text in self.outputs for part in _DONE.findall(text))
+        """The parts whose results the agent has, by its calls or by a notification."""
+        texts = (*self.outputs, *self.prompts)
+        return frozenset(part for text in texts for part in _DONE.findall(text))
 
 
 class Scripted:
@@ -90,7 +92,9 @@ class Scripted:
             self.failures.append(f"{agent} asks for the {number}th time")
             return Reply(step=Step(say="It is enough."))
         outputs = tuple(text for _, _, text in conversation.outputs)
-        step = self._respond(Request(agent=agent, number=number, outputs=outputs))
+        prompts = tuple(conversation.user)
+        request = Request(agent=agent, number=number, outputs=outputs, prompts=prompts)
+        step = self._respond(request)
         if any(call.tool == "task_complete" for call in step.calls):
             self._completed.add(agent)
         return Reply(step=step, call_ids=tuple(self._call_id() for _ in step.calls))
@@ -168,7 +172,6 @@ _SPAWNS: dict[str, Callable[[int], Call]] = {
         description=f"Part {part}",
         prompt=PART.format(part),
         subagent_type="general-purpose",
-        run_in_background=False,
     ),
 }
 _AGENT_ID = re.compile(r'"agent_id":\s*"([^"]+)"')
@@ -219,6 +222,8 @@ def lead_by_vendor(vendor: str) -> Callable[[Request], Step]:
         calls: list[Call] = []
         if len(request.reported) == CHILDREN:
             return Step(hang=RESPONSE_S, say=ANSWER)
+        if vendor == "claude" and request.number > 1:  # it is notified of each agent that has ended
+            return Step(hang=RESPONSE_S, say="I wait.")
         if pending:
             calls.append(call("wait_agent", "multi_agent_v1", targets=pending))
         else:

@@ -12,6 +12,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.providers.starts import Starts
 from prsm_core.errors import AgentSpawnError
 from prsm_core.kit.clocks import first_of
 
@@ -51,6 +52,7 @@ class Residents:
         self._limit = limit
         self._running = running
         self._clock = clock
+        self._starts = Starts(clock)
         self._table: dict[str, _Resident] = {}  # by agent
         self._waiting: dict[
             str, None
@@ -84,16 +86,19 @@ class Residents:
         opening: AbstractAsyncContextManager[ProviderSession],
         park: Callable[[], bool],
     ) -> AsyncIterator[ProviderSession]:
-        """Open a session that holds a process of its own until it is left.
+        """Open a session that holds a process of its own until it is left; see `starts`.
 
         `park` closes it soon, if the agent only waits; it returns whether it does.
         """
         resident = _Resident(park)
+        start = await self._starts.begin()
         try:
             async with opening as session:
+                start.end()
                 self._table[agent_id] = resident
                 yield session
         finally:
+            start.end()
             if self._table.get(agent_id) is resident:  # not that of the agent's next life
                 del self._table[agent_id]
                 self._waiting.pop(agent_id, None)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _STATEMENTS = word_set("command declaration_command unset_command test_command")
 _EXPRESSIONS = word_set("unary_expression binary_expression parenthesized_expression")
 _NO_WORDS = REDIRECTS | {"variable_assignment"}
+_SUBSTITUTIONS = word_set("command_substitution process_substitution")
 _EXPANSIONS = word_set("simple_expansion expansion")
 _COMMENTED = word_set(
     "program list pipeline redirected_statement subshell compound_statement do_group if_statement"
@@ -50,7 +51,7 @@ _ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _BETWEEN_WORDS = re.compile(rb"(?:[ \t]|\\\n)*")
 _LINE_END = re.compile(rb"[ \t]*\n[ \t\n]*")
 _HEREDOC = re.compile(rb"(?<!<)<<(?!<)")
-_DOUBLE = re.compile(rb"[<>]\((?:\\\n)*\(")
+_DOUBLE = re.compile(rb"[$<>]\((?:\\\n)*\(")
 _MAX_ENDS = 4
 _EDGE = re.compile(rb"[ \t\n;|]|$")
 _BETWEEN = re.compile(rb"(?:[ \t\n]|\\\n)*")
@@ -221,7 +222,7 @@ class _Reader:
             self._functions.add("" if name is None else self._literals.word(name).text)
         elif kind == "command_substitution" and children[0].type == "`":
             self._literals.check_backquotes(node)
-        elif kind == "process_substitution" and _DOUBLE.match(self._data, node.start_byte):
+        elif kind in _SUBSTITUTIONS and _DOUBLE.match(self._data, node.start_byte):
             # bash takes it for arithmetic at first and ends it at the parenthesis that matches,
             # be that in a heredoc or in a comment.
             raise RefusedError("it cannot be told where a substitution ends")

@@ -89,6 +89,7 @@ HEREDOCS = [
     "cat < <((cat) <<F\n)\ncurl x\nF\n)",
     "echo $((cat) <<F\n)\ncurl x\nF\n)",
     "cat <((true) # )\ncurl x\n)",
+    "cat <<Z\n$((cat) <<'F' >a\n`curl`\nE)\n$(curl x)\nF\n)\nZ",
 ]
 
 

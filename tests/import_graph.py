@@ -73,3 +73,13 @@ def _reached(graph: Mapping[str, Collection[str]], start: str) -> set[str]:
             found.add(name)
             rest += graph.get(name, ())
     return found
+
+
+def imports_of_the_core(path: Path) -> Iterator[tuple[ast.stmt, str, str]]:
+    """Yield each import of the core: where it stands, of which module, and the name."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "prsm_core":
+            yield from ((node, str(node.module), alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+            yield from ((node, name, "") for name in names if name.split(".")[0] == "prsm_core")

@@ -6,7 +6,6 @@ import ast
 import re
 import tokenize
 from io import StringIO
-from statistics import median
 from token import COMMENT
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 _RULER = re.compile(r"#\s*([-=*~_])\1{2,}|##{2,}")
 MAX_FILE = 900
-MAX_FUNCTION, MEDIAN_FUNCTION = 50, 10
+MAX_FUNCTION = 50
 
 # The only modules that may start a process: the engine's own, the shim it starts, the one that
 # starts another owner of a session, and the one that lends a person's editor the terminal, which
@@ -63,16 +62,6 @@ def test_no_function_is_longer_than_50_lines():
         if size > MAX_FUNCTION
     }
     assert not long
-
-
-def test_the_median_function_is_short(report):
-    files = [_lines(path) for path in package_files()]
-    functions = [size for path in package_files() for _, size in _functions(path)]
-    report(
-        f"layout: {len(files)} modules, median {median(files):g} lines, longest {max(files)}; "
-        f"{len(functions)} functions, median {median(functions):g} lines, longest {max(functions)}"
-    )
-    assert median(functions) <= MEDIAN_FUNCTION
 
 
 def test_every_module_says_in_its_first_line_what_it_owns():

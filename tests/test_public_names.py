@@ -15,10 +15,11 @@ import prsm_core
 import prsm_core.kit
 import prsm_core.shell
 import prsm_core.testing
+from tests.import_graph import imports_of_the_core
+from tests.shape import private_imports
 from tests.sources import CORE, PLUGINS, package_files, parsed, where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import ModuleType
 
 PACKAGES = (prsm_core, prsm_core.kit, prsm_core.shell, prsm_core.testing)
@@ -136,29 +137,11 @@ def test_every_public_class_of_the_contract_is_a_public_name():
     assert not missing
 
 
-def _imports_of_the_core(path: Path) -> Iterator[tuple[ast.stmt, str, str]]:
-    """Yield each import of the core: where it stands, of which module, and the name."""
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "prsm_core":
-            yield from ((node, str(node.module), alias.name) for alias in node.names)
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-            yield from ((node, name, "") for name in names if name.split(".")[0] == "prsm_core")
-
-
 @pytest.mark.requirement("C5")
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
 def test_a_plugin_takes_nothing_but_the_public_names_of_the_core(plugin):
     """Also for type checkers: what ours need, those of others get, wherever it lives."""
-    rooms = (prsm_core, prsm_core.kit, prsm_core.shell)
-    public = {room.__name__: room.__all__ for room in rooms}
-    strange = [
-        f"{where(path, node)} {module}:{name}"
-        for path in sorted((plugin / plugin.name).rglob("*.py"))
-        for node, module, name in _imports_of_the_core(path)
-        if name not in public.get(module, ())
-    ]
-    assert not strange
+    assert not private_imports(plugin / plugin.name)
 
 
 # What a fake program takes: a module that it imports itself, as docs/plugins.md says.
@@ -188,7 +171,7 @@ def test_the_tests_of_a_plugin_need_nothing_that_others_lack(plugin):
     strange = [
         f"{where(path, node)} {module}:{name}"
         for path in sorted((plugin / "tests").rglob("*.py"))
-        for node, module, name in _imports_of_the_core(path)
+        for node, module, name in imports_of_the_core(path)
         if module != FAKES and module not in inside and name not in public
     ]
     assert not strange

@@ -46,8 +46,8 @@ NAMES = (
     "bridge",
     "tui",
 )
-# Real CLIs at work, for minutes: these run when they are named.
-NAMED = ("peers",)
+# Real CLIs at work, or every call traced, for minutes: these run when they are named.
+NAMED = ("walks", "peers")
 
 
 def run_benchmark(name: str, plan: Plan) -> list[Finding | Absent]:

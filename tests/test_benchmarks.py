@@ -15,6 +15,7 @@ from benchmarks.__main__ import NAMED, NAMES, main, run_benchmark
 from benchmarks.first import open_folder
 from benchmarks.harness import Absent, Finding, Plan, compare
 from benchmarks.scripted import DONE, LEAD, PART, Scripted
+from benchmarks.walks import walk_all
 from prsm_core.testing.playback import Conversation
 from tests.engine.boxes import WHY_NO_RUNC
 from tests.sources import ROOT
@@ -54,6 +55,26 @@ def test_a_benchmark_tells_values_references_and_goals(name, monkeypatch):
         assert told["goal"] is None or told["goal"] > 0
         assert (told["ratio"] is None) or told["reference"] > 0
     assert len({line.case for line in report}) == len(report)
+
+
+def test_each_walk_begins_where_its_value_does_and_passes_functions_files_and_types():
+    walks = {walk.name: walk for walk in walk_all(1)}
+    begins = {name: next(iter(walk.functions))[2] for name, walk in walks.items()}
+    assert begins == {
+        "task": "LocalApp.start_run",
+        "question": "SessionHost.call_tool",
+        "permission": "SessionHost.authorize",
+        "kill": "LocalApp.kill",
+        "resume": "OrchestrationEngine.resume",
+    }
+    for name, walk in walks.items():
+        findings = {finding.unit: finding.value for finding in walk.findings()}
+        assert findings["functions"] > findings["files"] > 10
+        assert ("types" in findings) is (name in {"task", "question", "permission"})
+        assert findings.get("types", 10) >= 10
+    assert "PermissionRequest" in walks["permission"].types
+    # A person was asked.
+    assert any("/engine/requests/" in file for file in walks["permission"].files)
 
 
 def without_peers(monkeypatch):

@@ -67,7 +67,7 @@ COMMANDS = {
     "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),
     "attach": ("prsm_core.cli.attach:attach", "Follow a running session and answer it."),
     "mcp": ("prsm_core.cli.mcp:mcp", "Let an MCP client, such as Claude Code, lead a tree."),
-    "install": ("prsm_core.cli.install:install", "Install a provider of this project."),
+    "install": ("prsm_core.cli.install:install", "Install a package of this project."),
     "uninstall": (
         "prsm_core.cli.uninstall:uninstall",
         "Show what is on disk, and how to remove it.",

@@ -6,11 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.catalog.packages import OWN_PACKAGES
+
 if TYPE_CHECKING:
     from prsm_core.cli.launch import Launch
 
 
-@click.command(short_help="Install a provider of this project.")
+_HELP = f"""Install NAME beside the core, which is one of: {", ".join(OWN_PACKAGES)}.
+
+In a clone of the repository it is taken from there. Any other name is refused, with the line
+that installs it if you want that: what a name leads to is yours to know. What was not
+installed whole is taken away again. Where pipx or uv manages the environment they do it.
+"""
+
+
+@click.command(help=_HELP, short_help="Install a package of this project.")
 @click.argument("name", metavar="NAME")
 @click.option("--cli", "with_cli", is_flag=True, help="Install the vendor's program too, with npm.")
 @click.option(
@@ -23,12 +33,7 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def install(launch: Launch, name: str, with_cli: bool, prefix: str) -> int:
-    """Install NAME beside the core: acp, alibaba, claude, codex, gemini, minimax or regions.
-
-    In a clone of the repository it is taken from there. Any other name is refused, with the line
-    that installs it if you want that: what a name leads to is yours to know. What was not
-    installed whole is taken away again. Where pipx or uv manages the environment they do it.
-    """
+    """Install one of OWN_PACKAGES; return the exit code."""
     from prsm_core.cli.installing import install_package
 
     return install_package(name, debug=launch.debug, with_cli=with_cli, prefix=prefix)

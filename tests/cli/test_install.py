@@ -283,6 +283,13 @@ def test_the_list_is_that_of_the_repository():
         assert set(package.needs) == needs, package.name
 
 
+def test_the_help_names_each_package(prsm):
+    done = prsm("install", "--help")
+    listed = re.search(r"is one of: ([^.]+)\.", done.out)
+    assert listed is not None, done.out
+    assert re.split(r",\s+", listed[1]) == list(OWN_PACKAGES)
+
+
 def test_the_programs_are_asked_for_in_the_versions_that_the_plugins_take():
     for name in ("codex", "gemini"):
         probe = (ROOT / "plugins" / f"prsm_{name}" / f"prsm_{name}" / "probe.py").read_text()

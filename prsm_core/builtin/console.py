@@ -29,6 +29,7 @@ from prsm_core.builtin.worktree import describe_changes, look_at
 from prsm_core.domain.usage import Spent, total
 from prsm_core.engine.journal.views import build_tree, walk_tree
 from prsm_core.kit.clocks import SystemClock, first_of
+from prsm_core.kit.places import state_folder
 from prsm_core.kit.text import escape_prose, format_duration
 from prsm_core.loop.output import drained
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from prsm_core.builtin.screen import Screen
     from prsm_core.builtin.worktree import WorkTree
+    from prsm_core.config.seen import SeenWarnings
     from prsm_core.domain.account import Problem
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.clock import Clock
@@ -86,6 +88,7 @@ class ConsoleFrontend(RunFrontend):
         self._changed = Changed()
         self._before: WorkTree | None = None
         self._folder = "."
+        self._seen: SeenWarnings | None = None
 
     def write_to(self, out: TextIO) -> None:
         """Let results go to this stream, which leads to the command's stdout."""
@@ -122,6 +125,8 @@ class ConsoleFrontend(RunFrontend):
             raise
         finally:
             person.close()
+            if self._seen is not None:
+                self._seen.save()
         took = self._finished.get("duration_s")
         took = self._clock.now() - started if took is None else took
         self._conclude(person.screen, result, took, ends)
@@ -183,8 +188,18 @@ class ConsoleFrontend(RunFrontend):
         if event.type == "run_finished":
             self._finished = event.data
         # Live notices say how much was left out because this terminal took nothing.
-        elif event.seq is not None or event.type == "notice":
+        elif (event.seq is not None or event.type == "notice") and self._is_new(event):
             liveness.printed(person.show(event))
+
+    def _is_new(self, event: Event) -> bool:
+        """Return whether this person is to be shown an event, which may say so `once`."""
+        if self._replays or not event.data.get("once"):
+            return True
+        if self._seen is None:
+            from prsm_core.config.seen import SeenWarnings  # most runs have nothing of the kind
+
+            self._seen = SeenWarnings(state_folder())
+        return self._seen.is_new(str(event.data.get("text")))
 
     def _conclude(
         self, screen: Screen, result: RunResult, duration_s: float, ends: Sequence[str]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.cli.launch import Launch
-    from prsm_core.config.schema import PermissionSettings
+    from prsm_core.config.schema import PermissionSettings, Settings
     from prsm_core.domain.models import ModelInfo
     from prsm_core.engine.providers.survey import ProviderReport
 
@@ -36,7 +36,7 @@ def providers(launch: Launch, workspace: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_values(name, found[name]) for name in sorted(found)], indent=2))
     elif found:
-        _print(found, setup.settings.permissions)
+        _print(found, setup.settings)
     else:
         from prsm_core.catalog.packages import EXAMPLE
 
@@ -64,9 +64,10 @@ def _model(model: ModelInfo) -> dict[str, Any]:
     }
 
 
-def _print(found: Mapping[str, ProviderReport], permissions: PermissionSettings) -> None:
+def _print(found: Mapping[str, ProviderReport], settings: Settings) -> None:
     from prsm_core.cli.saying import say
     from prsm_core.cli.table import print_table
+    from prsm_core.engine.turns.model_parameters import describe_ignored
     from prsm_core.kit.text import escape_exact
 
     headers = ("NAME", "AVAILABLE", "VERSION", "TESTED", "LOGIN", "ENFORCES", "MODELS")
@@ -77,7 +78,10 @@ def _print(found: Mapping[str, ProviderReport], permissions: PermissionSettings)
         if not status.available:
             notes.append(f"{name} cannot be used: {status.reason or 'no reason given'}")
             notes += [f"{name}: {status.hint}"] if status.hint else []
-        notes += _shortfall(name, found[name], permissions)
+        notes += _shortfall(name, found[name], settings.permissions)
+        can = found[name].capabilities if status.available else None
+        ignored = "" if can is None else describe_ignored(name, settings, can)
+        notes += [ignored] if ignored else []
         notes += [f"{name} cannot list its models: {problem}"] if problem else []
     print_table(headers, rows)
     for note in notes:

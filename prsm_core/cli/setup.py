@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.config import LoadedSettings, Paths, Settings
+    from prsm_core.config.seen import SeenWarnings
     from prsm_core.config.snapshot import Snapshot
+    from prsm_core.domain.turns import Notice
 
 
 _log = logging.getLogger("prsm.cli")
@@ -54,13 +56,15 @@ def load_setup(
     without: Sequence[str] = (),
     begins_run: bool = False,
     once: Once | None = None,
+    seen: SeenWarnings | None = None,
 ) -> Setup:
     """Load settings and plugins, and tell on stderr what the user should know.
 
     `flags` are the values of named flags by dotted key; None where one was not given. `trust` lets
     the workspace's own configuration count, whether or not the user has trusted it for good.
     Plugins named by `without` are left out. If it `begins_run`, no check with settings is missing.
-    What `once` has done for another workspace is not done again.
+    What `once` has done for another workspace is not done again. A notice on plugins that is to be
+    shown once is left out where this person has `seen` it.
 
     Raises:
         ConfigError: the configuration is wrong. A plugin never makes this fail.
@@ -85,7 +89,7 @@ def load_setup(
     loaded = load(known_plugins=known, plugin_sections=sections)
     _log_sources(loaded, plugins)
     lost = [f"{paths.workspace}: {standing.lost}"] if standing.lost else []
-    once.tell((*lost, *loaded.notices, *loaded.mistakes, *plugins.notices))
+    once.tell((*lost, *loaded.notices, *loaded.mistakes, *_new(plugins.notices, seen)))
     return Setup(
         paths=paths,
         settings=loaded.settings,
@@ -93,6 +97,14 @@ def load_setup(
         trusted=standing.trusted,
         snapshot=standing.snapshot,
     )
+
+
+def _new(notices: Sequence[Notice], seen: SeenWarnings | None) -> list[str]:
+    if seen is None:
+        return [notice.text for notice in notices]
+    new = [notice.text for notice in notices if not notice.once or seen.is_new(notice.text)]
+    seen.save()
+    return new
 
 
 def load_plugins(launch: Launch, workspace: str) -> PluginManager:

@@ -101,7 +101,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "budget_warned": ("kind", "used", "limit", "reserved", "scope", "provenance"),
     "budget_exceeded": ("kind", "used", "limit", "reserved", "scope", "provenance"),
     "retry_scheduled": ("attempt", "delay_s", "error", "tries_left", "pauses_s"),
-    "notice": ("level", "text"),
+    "notice": ("level", "text", "once"),
     "sink_dropped": ("sink", "count"),
     "plugin_quarantined": ("plugin", "error"),
     "text_delta": ("turn", "message", "at", "text"),
@@ -157,7 +157,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "budget_warned": "80 % of a budget are used",
     "budget_exceeded": "a budget is used up",
     "retry_scheduled": "a turn has failed and is tried again after a delay",
-    "notice": "something worth telling; `level` is info, warning or error",
+    "notice": "something worth telling; `level` is info, warning or error; with `once` the "
+    "console shows it to a person until its text changes",
     "sink_dropped": "a sink was too slow or failed, and so many events never reached it",
     "plugin_quarantined": "a plugin could not be used in this run, and why",
     "text_delta": "a piece of a message, `at` characters from its beginning, live only",

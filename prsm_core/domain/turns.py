@@ -178,10 +178,20 @@ class StepEnded(Record, frozen=True, gc=False):
 
 
 class Notice(Record, frozen=True, gc=False):
-    """Something worth telling: level info, warning or error."""
+    """Something worth telling: level info, warning or error.
+
+    One that is to be shown `once` says the same in each run, and nothing that protects the person
+    depends on it. The console shows it to a person until its text changes.
+    """
 
     level: str
     text: str
+    once: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the data of its event."""
+        data: dict[str, Any] = {"level": self.level, "text": self.text}
+        return {**data, "once": True} if self.once else data
 
 
 class TurnEnded(Record, frozen=True, gc=False):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, PermissionMode, SpawnRequest
 from prsm_core.domain.tools import NATIVE_TOOLS
+from prsm_core.domain.turns import Notice
 from prsm_core.domain.writes import RunStarted, Told
 from prsm_core.engine.processes.table import process_identity
 from prsm_core.engine.providers.configured_names import (
@@ -183,8 +184,8 @@ class Starting:
             message = f"{where}: {error.message}" if where else error.message
             raise ConfigError(message, hint=f"{error.hint}; {how}") from error
 
-    async def survey(self, mode: PermissionMode, choice: ModelChoice) -> list[tuple[str, str]]:
-        """Return level and text of what is to be told before a run's first turn.
+    async def survey(self, mode: PermissionMode, choice: ModelChoice) -> list[Notice]:
+        """Return what is to be told before a run's first turn.
 
         It is what the leading provider does not enforce, and which names in the settings are
         none, as far as that is known without asking anybody.
@@ -196,23 +197,21 @@ class Starting:
         mended = await self.recovered()
         await self._skills.look()
         if self._stand_in:
-            mended.append(("warning", self._stand_in))
-        return [*mended, *(("warning", text) for text in shortfalls), *told_of_names(wrong)]
+            mended.append(Notice("warning", self._stand_in))
+        return [*mended, *shortfalls, *told_of_names(wrong)]
 
-    async def skills(self, state: SessionState) -> list[tuple[str, str]]:
+    async def skills(self, state: SessionState) -> list[Notice]:
         """Look which skills there are as a run is gone on with.
 
-        Returns, as level and text, why its agents are told of fewer than before.
+        Returns why its agents are told of fewer than before.
         """
         await self._skills.look()
         living = (now.agent for now in state.agents if not now.agent.state.is_terminal)
         withheld = self._skills.withheld(agent.system_prompt for agent in living)
-        return [("warning", withheld)] if withheld else []
+        return [Notice("warning", withheld)] if withheld else []
 
-    async def recovered(self) -> list[tuple[str, str]]:
+    async def recovered(self) -> list[Notice]:
         """Finish what was cut off: a restore of the files, worktrees; return what was done.
-
-        Each as a level and a text.
 
         Raises PrsmError where it can neither be finished nor taken back: nobody is to work on files
         that are neither old nor new.
@@ -228,7 +227,7 @@ class Starting:
 
         cwd = Path(self.cwd)
         done = [*await self._files.recover(cwd, finish), *await self._trees.recover(cwd)]
-        return [("warning", text) for text in done]
+        return [Notice("warning", text) for text in done]
 
     def begin_naming(
         self,
@@ -263,8 +262,8 @@ class Starting:
         providers = {place[0] for place in sought if place is not None}
         usable = await self._enforcement.usable(providers & self._providers.names)
         await ask_for(names, listings, only=usable)
-        for level, text in told_of_names(judge_names(names, listings)):
-            self._journal.note("notice", agent_id, level=level, text=text)
+        for notice in told_of_names(judge_names(names, listings)):
+            self._journal.note("notice", agent_id, **notice.to_dict())
 
     def leave(self) -> None:
         """Let the session's name and those of models be: the run ends, and does not wait."""
@@ -292,9 +291,7 @@ class Starting:
         """The folder in which masters work."""
         return default_cwd(self._config.settings, self._config.workspace)
 
-    def writes(
-        self, task: Said, told: Sequence[tuple[str, str]], options: Mapping[str, Any]
-    ) -> list[Write]:
+    def writes(self, task: Said, told: Sequence[Notice], options: Mapping[str, Any]) -> list[Write]:
         """Return what is written of a run that begins, before its master."""
         config, engine = self._config, own_process()
         said = [Told(kind=kind, data=fields) for kind, fields in config.told_at_start]
@@ -309,11 +306,11 @@ class Starting:
         given = {"timeout_s": timeout_s, "command_line": self._config.command_line}
         return {name: value for name, value in given.items() if value}
 
-    def told_of_mode(self, mode: PermissionMode, master: AgentDescriptor) -> list[tuple[str, str]]:
-        """Return, as level and text, that a run's mode bypass is not its master's to write in."""
+    def told_of_mode(self, mode: PermissionMode, master: AgentDescriptor) -> list[Notice]:
+        """Return that a run's mode bypass is not its master's to write in."""
         if mode is not PermissionMode.BYPASS or self._config.external is not None:
             return []
-        return [] if master.is_solo else [("info", ONLY_READS)]
+        return [] if master.is_solo else [Notice("info", ONLY_READS)]
 
     @property
     def _is_solo(self) -> bool:
@@ -351,9 +348,9 @@ class Starting:
         return descriptor
 
 
-def notices(told: Sequence[tuple[str, str]]) -> list[Told]:
-    """Return what tells so, of level and text."""
-    return [Told(kind="notice", data={"level": level, "text": text}) for level, text in told]
+def notices(told: Sequence[Notice]) -> list[Told]:
+    """Return what tells so."""
+    return [Told(kind="notice", data=notice.to_dict()) for notice in told]
 
 
 def own_process() -> tuple[str, int, Any] | None:

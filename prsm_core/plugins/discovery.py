@@ -7,14 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from prsm_core.distributions import CORE, entry_points_of_plugins, packaged
+from prsm_core.domain.turns import Notice
 from prsm_core.errors import PluginError
 from prsm_core.plugins.candidate import Candidate
 from prsm_core.plugins.pins import core_pins, core_version
-from prsm_core.plugins.records import PluginState, unknown
+from prsm_core.plugins.records import PluginState, nearest, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from importlib.metadata import EntryPoint
+
+# The lists of plugins to leave out that hold for more than one run.
+_LASTING = ("plugins.disabled", "PRSM_DISABLED_PLUGINS")
 
 
 def plugin_names() -> tuple[str, ...]:
@@ -63,10 +67,14 @@ def apply_lists(
     environ: Mapping[str, str],
     disabled: Collection[str],
     without: Collection[str],
-) -> list[str]:
+) -> list[Notice]:
     """Reject what the lists exclude; return notices on names that no plugin has.
 
     A name that an installed plugin shares with a built-in one means the installed one.
+
+    Leaving out a plugin that is not there changes nothing, and is to be shown once. It is told in
+    each run if the name is much like that of a plugin, which runs though it should not, or was
+    given for this run. So is a plugin that should be there: it may bring a check.
     """
     only = _names(environ["PRSM_PLUGINS"]) if "PRSM_PLUGINS" in environ else None
     blocked = {
@@ -83,7 +91,11 @@ def apply_lists(
                 plugin.reject(PluginState.DISABLED, f"disabled by {source}")
     known = [plugin.name for plugin in plugins]
     return [
-        f"{source}: {unknown('plugin', name, known).message}"
+        Notice(
+            "warning",
+            f"{source}: {unknown('plugin', name, known).message}",
+            once=source in _LASTING and nearest(name, known) is None,
+        )
         for source, names in {"PRSM_PLUGINS": only or set(), **blocked}.items()
         for name in sorted(names.difference(known))
     ]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
+    from prsm_core.domain.turns import Notice
     from prsm_core.errors import PrsmError
 
 S = TypeVar("S", bound=Spec)
@@ -55,7 +56,7 @@ class PluginManager:
     def __init__(
         self,
         plugins: Iterable[Candidate],
-        notices: Sequence[str] = (),
+        notices: Sequence[Notice] = (),
         *,
         switched_off: bool = False,
     ) -> None:

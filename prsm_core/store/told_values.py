@@ -97,7 +97,7 @@ _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("tries_left", "window"), _whole),
     **dict.fromkeys(("cost_usd", "delay_s", "duration_s", "limit", "pauses_s"), _number),
     **dict.fromkeys(("percent", "reserved", "used"), _number),
-    **dict.fromkeys(("again", "multiple", "orchestration", "required", "whole"), _flag),
+    **dict.fromkeys(("again", "multiple", "once", "orchestration", "required", "whole"), _flag),
     **dict.fromkeys(("conflicts", "left_out", "outside"), _FILES),
     **dict.fromkeys(("context", "unknown_turns", "usage"), _COUNTS),
     **dict.fromkeys(("arguments", "data"), _object),

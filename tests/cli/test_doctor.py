@@ -390,6 +390,17 @@ def test_a_provider_that_can_be_used_tells_version_login_and_gaps(told, home):
     assert not (home / "state" / "providers").exists()
 
 
+def test_what_a_provider_ignores_is_told_each_time(told, prsm_process):
+    ignored = (
+        "provider told has no switch for models.warm.temperature: what is set there is ignored"
+    )
+    alias = {"provider": "told", "model_id": "m", "temperature": 0.5}
+    for _ in range(2):
+        findings = told(of({"status": {"available": True}}, models={"warm": alias}))
+        assert ("warning", ignored) in [(f["status"], f["message"]) for f in findings]
+        assert ignored in prsm_process("providers").out
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [

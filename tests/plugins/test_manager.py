@@ -19,6 +19,7 @@ from prsm_core import (
     ProviderSpec,
     ToolContribution,
 )
+from prsm_core.domain.turns import Notice
 from prsm_core.plugins import PluginState, load_object
 from tests.site_folder import provider
 
@@ -272,7 +273,8 @@ def test_what_is_left_out_by_the_command_line_is_disabled_and_no_quarantine(site
     manager = site.load(without=["bad", "bat"])
     assert error_of(manager, "bad") == "disabled by --without-plugin"
     assert (manager.quarantined, module in sys.modules) == ((), False)
-    assert manager.notices == ("--without-plugin: there is no plugin 'bat'; did you mean 'bad'?",)
+    text = "--without-plugin: there is no plugin 'bat'; did you mean 'bad'?"
+    assert manager.notices == (Notice("warning", text),)
 
 
 CHECK = """
@@ -393,11 +395,14 @@ def test_asking_for_a_disabled_plugin_tells_what_disabled_it(site):
 
 def test_a_name_on_a_list_that_no_plugin_has_is_told(site):
     site.add("codex", provider("codex"))
-    manager = site.load({"PRSM_DISABLED_PLUGINS": "codx"}, disabled=["nothing"])
-    assert manager.notices == (
-        "plugins.disabled: there is no plugin 'nothing'",
-        "PRSM_DISABLED_PLUGINS: there is no plugin 'codx'; did you mean 'codex'?",
-    )
+    lists = {"PRSM_DISABLED_PLUGINS": "codx", "PRSM_PLUGINS": "codex,gone"}
+    manager = site.load(lists, disabled=["nothing"], without=["never"])
+    assert [(notice.text, notice.once) for notice in manager.notices] == [
+        ("PRSM_PLUGINS: there is no plugin 'gone'", False),
+        ("plugins.disabled: there is no plugin 'nothing'", True),
+        ("PRSM_DISABLED_PLUGINS: there is no plugin 'codx'; did you mean 'codex'?", False),
+        ("--without-plugin: there is no plugin 'never'", False),
+    ]
 
 
 @pytest.mark.requirement("C6")

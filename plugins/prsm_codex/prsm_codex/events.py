@@ -84,7 +84,9 @@ class Translator:
             "warning": lambda p: [Notice("warning", one_line(str(p.get("message", ""))))],
             "guardianWarning": lambda p: [Notice("warning", one_line(str(p.get("message", ""))))],
             "configWarning": lambda p: [Notice("info", one_line(str(p.get("summary", ""))))],
-            "deprecationNotice": lambda p: [Notice("info", one_line(str(p.get("summary", ""))))],
+            "deprecationNotice": lambda p: [
+                Notice("info", one_line(str(p.get("summary", ""))), once=True)
+            ],
             "model/rerouted": _rerouted,
         }
         self.open_calls: dict[str, Json] = {}  # the vendor's own, by id: the item as it began

@@ -261,6 +261,12 @@ def test_what_a_person_should_know_is_a_notice(method, params, level):
     assert notice.level == level
 
 
+def test_what_is_deprecated_is_shown_once_and_what_is_configured_in_each_run():
+    (old,) = feed(Translator(), "deprecationNotice", {"summary": "d"})
+    (wrong,) = feed(Translator(), "configWarning", {"summary": "the rules cannot be read"})
+    assert (old.once, wrong.once) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("method", "params"),
     [

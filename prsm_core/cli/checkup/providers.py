@@ -14,6 +14,7 @@ from prsm_core.cli.server_names import refused_names
 from prsm_core.cli.surveying import ask_for_names, ask_providers
 from prsm_core.engine.providers.configured_names import DEFAULT_PROVIDER, place_of_name
 from prsm_core.engine.providers.registry import configured_specs, kind_of
+from prsm_core.engine.turns.model_parameters import describe_ignored
 from prsm_core.interfaces.provider import ProviderSpec
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from prsm_core.cli.checkup.finding import Finding
     from prsm_core.cli.checkup.setup import CheckedSetup
     from prsm_core.config import Paths, Settings
+    from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.interfaces.provider import ProviderStatus
     from prsm_core.plugins import PluginManager
 
@@ -47,11 +49,15 @@ def check_providers(
     if not found:
         cure = f"install one, for example `{EXAMPLE}`; `prsm plugins` shows what keeps one off"
         yield broken("providers", "none is loaded", cure)
-    nothing_works = not any(status.available for status in found.values())
-    for name, status in sorted(found.items()):
+    nothing_works = not any(report.status.available for report in found.values())
+    for name, report in sorted(found.items()):
+        status = report.status
         yield _finding(f"provider {name}", status, is_needed=nothing_works or name in named)
         for gap in status.gaps:
             yield ok(f"provider {name}", f"cannot enforce: {gap}")
+        can = report.capabilities if status.available else None
+        if can is not None and (ignored := describe_ignored(name, settings, can)):
+            yield warning(f"provider {name}", ignored, "take it out, or use another provider")
     yield from _missing_keys(settings, found, environ)
 
 
@@ -81,10 +87,9 @@ def check_names(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
 
 def _probe(
     settings: Settings, plugins: PluginManager, paths: Paths
-) -> Mapping[str, ProviderStatus]:
+) -> Mapping[str, ProviderReport]:
     with _elsewhere(paths) as place:
-        found = ask_providers(settings, plugins, place)
-    return {name: report.status for name, report in found.items()}
+        return ask_providers(settings, plugins, place)
 
 
 @contextmanager
@@ -109,11 +114,11 @@ def _finding(check: str, status: ProviderStatus, *, is_needed: bool) -> Finding:
 
 
 def _missing_keys(
-    settings: Settings, found: Mapping[str, ProviderStatus], environ: Mapping[str, str]
+    settings: Settings, found: Mapping[str, ProviderReport], environ: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Tell of keys that are not set, where the provider itself does not."""
     for name, section in settings.providers.items():
         key = section.api_key_env
-        if key and not environ.get(key) and name in found and found[name].available:
+        if key and not environ.get(key) and name in found and found[name].status.available:
             text = f"{key} is not set, which api_key_env names"
             yield warning(f"provider {name}", text, f"export {key}=…")

@@ -144,7 +144,7 @@ def _plugin_findings(
         yield tell("plugins", problem.message, problem.hint or CURE)
     yield from _check_code(plugins, seconds)
     for notice in plugins.notices:
-        yield warning("plugins", notice, "correct the name there")
+        yield warning("plugins", notice.text, "correct the name there")
     active = [record.name for record in plugins.records if record.state is PluginState.ACTIVE]
     off = [record.name for record in plugins.records if record.state is PluginState.DISABLED]
     text = f"active: {', '.join(active) or 'none'}"

@@ -125,7 +125,7 @@ EVENTS: Table = {
         "context_window": _MAYBE_WHOLE,
     },
     StepEnded: {},
-    Notice: {"level": one_of("info", "warning", "error"), "text": TEXT},
+    Notice: {"level": one_of("info", "warning", "error"), "text": TEXT, "once": FLAG},
     TurnEnded: {
         "stop_reason": instance(StopReason),
         "error": maybe(_of_table(_ERROR, "an AgentError whose fields are what they must be")),

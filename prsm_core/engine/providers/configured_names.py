@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config.layers import dotted
 from prsm_core.domain.record import Record
+from prsm_core.domain.turns import Notice
 from prsm_core.errors import ModelNotAvailableError
 
 if TYPE_CHECKING:
@@ -178,15 +179,16 @@ async def look_at_names(listings: Listings, base: str) -> tuple[list[NameFinding
     return wrong, [name for name in found if name.path in doubtful]
 
 
-def told_of_names(findings: Sequence[NameFinding]) -> Iterator[tuple[str, str]]:
-    """Yield level and text of what a run tells of the names in its settings."""
+def told_of_names(findings: Sequence[NameFinding]) -> Iterator[Notice]:
+    """Yield what a run tells of the names in its settings."""
     wrong = [finding for finding in findings if finding.is_wrong]
     unknown = [finding for finding in findings if not finding.is_wrong]
     for finding in wrong[:SHOWN]:
-        yield "warning", str(finding)
+        yield Notice("warning", str(finding))
     if len(wrong) > SHOWN:
         more = len(wrong) - SHOWN
-        yield "warning", f"{more} more names in the settings are none: `prsm doctor` tells them"
+        text = f"{more} more names in the settings are none: `prsm doctor` tells them"
+        yield Notice("warning", text)
     if unknown:
         rest = f"; and {len(unknown) - 1} more: `prsm doctor` tells them" if unknown[1:] else ""
-        yield "info", f"{unknown[0]}{rest}"
+        yield Notice("info", f"{unknown[0]}{rest}", once=True)

@@ -2,6 +2,9 @@
 
 So is what they ignore of a model's parameters, and whether a budget can end their turns. A
 provider's own word is taken: its capabilities, and the gaps that its probe names.
+
+Each run tells what a person is less protected from than their settings say: rules, boxes and
+budgets that do not hold. A parameter that is ignored protects nobody, and is shown once.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.turns import Notice
 from prsm_core.engine.providers.levels import (
     HINT,
     beyond_regions,
@@ -72,7 +76,7 @@ class Enforcement:
         self._unseen: frozenset[str] | None = None
         self.refused: dict[str, str] = {}  # providers below permissions.require, and why
 
-    async def survey(self, mode: PermissionMode, *leading: str) -> list[str]:
+    async def survey(self, mode: PermissionMode, *leading: str) -> list[Notice]:
         """Return what is to be told before a run's first turn, one line for all shortfalls.
 
         It is about the `leading` providers, the master's and the one that its children inherit.
@@ -89,8 +93,8 @@ class Enforcement:
         await self._learn({*leading, *self._providers.statuses})
         names = sorted(set(leading))
         short = [name for name in names if self._shortfall(name)]
-        odd = [line for name in names for line in self._odd(name)]
-        return [*self._summary(short), *odd, *await self._boxes()]
+        odd = [notice for name in names for notice in self._odd(name)]
+        return [*_warnings(self._summary(short)), *odd, *_warnings(await self._boxes())]
 
     async def admit(self, name: str, agent_id: str, labels: Collection[str] = frozenset()) -> None:
         """Tell of a provider that is new to the run, before a session of an agent is opened.
@@ -101,8 +105,8 @@ class Enforcement:
         """
         if name not in self._told:
             await self._learn((name,))
-            for line in self._tell(name):
-                await self._journal.fact("notice", agent_id, level="warning", text=line)
+            for notice in self._tell(name):
+                await self._journal.fact("notice", agent_id, **notice.to_dict())
         for line in (*self.tell_parts(name, agent_id), *self._tell_checks(name, labels)):
             await self._journal.fact("notice", agent_id, level="warning", text=line)
         if name in self.refused:
@@ -240,19 +244,20 @@ class Enforcement:
         except PrsmError:
             return None  # whoever uses it hears why
 
-    def _tell(self, name: str) -> list[str]:
+    def _tell(self, name: str) -> list[Notice]:
         """Return what is to be told of a provider that is new to the run."""
         short = [name] if self._shortfall(name) else []
-        return [*self._summary(short), *self._odd(name)]
+        return [*_warnings(self._summary(short)), *self._odd(name)]
 
-    def _odd(self, name: str) -> list[str]:
+    def _odd(self, name: str) -> list[Notice]:
         """Return what of the settings a provider ignores; it is told of from now on."""
         self._told.add(name)
         if not self._is_available(name):
             # That needs no probe: it is told also of one that is slow to answer.
-            return self._metering([name])
+            return _warnings(self._metering([name]))
         ignored = describe_ignored(name, self._settings, self._providers.capabilities(name))
-        return [*([ignored] if ignored else []), *self._unboxed(name), *self._metering([name])]
+        told = [Notice("warning", ignored, once=True)] if ignored else []
+        return [*told, *_warnings([*self._unboxed(name), *self._metering([name])])]
 
     async def _boxes(self) -> tuple[str, ...]:
         """Return what of the settings' boxes this machine does not hold."""
@@ -312,3 +317,7 @@ class Enforcement:
         if self._permissions.require is None and not reaches(capabilities, level):
             done += f", unless you set permissions.require: {level}"
         return done
+
+
+def _warnings(lines: Iterable[str]) -> list[Notice]:
+    return [Notice("warning", line) for line in lines]

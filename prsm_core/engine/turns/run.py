@@ -417,8 +417,8 @@ class TurnRun(RestingTurn):
             case UsageReported():
                 self._parts.budgets.meter(self.turn_id, self.fold.spent)
                 self._keep_used()
-            case Notice(level, text):
-                await journal.fact("notice", agent, level=level, text=text)
+            case Notice():
+                await journal.fact("notice", agent, **event.to_dict())
             case PlanUpdated():
                 await self._vendors.planned(event)
         self.limits.heed(event)

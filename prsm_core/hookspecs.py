@@ -177,6 +177,7 @@ def prsm_tools() -> Iterable[ToolContribution]:  # type: ignore[empty-body]
             yield ToolContribution(
                 name="look_up", summary="Looks a word up.", handler=look_up,
                 when=lambda labels: "glossary" in labels,
+                reads_labels=frozenset({"glossary"}),
                 spec=ToolSpec(
                     name="look_up", description="What a word means here.",
                     input_schema={

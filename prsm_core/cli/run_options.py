@@ -62,7 +62,8 @@ label_option = click.option(
     multiple=True,
     callback=named_texts,
     metavar="NAME=TEXT",
-    help="Say something of the master, which its children inherit, as programs and checks read it.",
+    help="Say something of the master, which its children inherit, as programs and checks read it."
+    " One that no plugin says it reads is told.",
 )
 mode_option = click.option(
     "--mode",

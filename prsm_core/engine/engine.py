@@ -187,7 +187,7 @@ class OrchestrationEngine:
         choice = await self._starting.choose_model(master_model, provider)
         choice = choice if effort is None else replace(choice, reasoning_effort=effort)
         async with self._starting.task(task_definition, images, choice) as said:
-            told = await self._starting.survey(mode, choice)
+            told = await self._starting.survey(mode, choice, labels)
             known = await self._reserve_names()
             options = self._starting.options(timeout_s)
 
@@ -268,11 +268,12 @@ class OrchestrationEngine:
         """
         self._check_task(task_definition)
         check_wanted(abort_signal)
+        given = self._parts.labelling.of_run(labels)
         master = self.manager.ended_master(master_agent_id)
         await self.manager.lives.leave(master)
         descriptor, choice = master.descriptor, coming_model(master)
         async with self._starting.task(task_definition, images, choice) as said:
-            told = await self._starting.survey(descriptor.grant.mode, choice)
+            told = await self._starting.survey(descriptor.grant.mode, choice, given)
             started = self._starting.writes(said, told, self._starting.options(timeout_s))
             with self._parts.labelling.laid(master, labels) as laid:
                 again = partial(self.manager.restart_agent, master_agent_id, said.text)

@@ -26,7 +26,7 @@ from prsm_core.errors import ConfigError, ModelNotAvailableError, PrsmError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from prsm_core.domain.agents import AgentDescriptor
@@ -184,11 +184,13 @@ class Starting:
             message = f"{where}: {error.message}" if where else error.message
             raise ConfigError(message, hint=f"{error.hint}; {how}") from error
 
-    async def survey(self, mode: PermissionMode, choice: ModelChoice) -> list[Notice]:
+    async def survey(
+        self, mode: PermissionMode, choice: ModelChoice, labels: Collection[str]
+    ) -> list[Notice]:
         """Return what is to be told before a run's first turn.
 
         It is what the leading provider does not enforce, and which names in the settings are
-        none, as far as that is known without asking anybody.
+        none, as far as that is known without asking anybody, and which `labels` nothing reads.
         """
         external = self._config.external
         master = choice.provider if external is None else external.name
@@ -198,7 +200,16 @@ class Starting:
         await self._skills.look()
         if self._stand_in:
             mended.append(Notice("warning", self._stand_in))
-        return [*mended, *shortfalls, *told_of_names(wrong)]
+        return [*mended, *shortfalls, *told_of_names(wrong), *self._unread(labels)]
+
+    def _unread(self, labels: Collection[str]) -> list[Notice]:
+        if not labels:
+            return []
+        from prsm_core.engine.agents.unread_labels import tell_unread  # few runs have labels
+
+        config = self._config
+        specs = (*config.providers.values(), *config.tools.added, *config.sinks)
+        return tell_unread(labels, specs, config.checks)
 
     async def skills(self, state: SessionState) -> list[Notice]:
         """Look which skills there are as a run is gone on with.

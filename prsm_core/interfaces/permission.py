@@ -27,9 +27,10 @@ class PermissionCheckSpec:
     the request's `tool` is `spawn_child` or another name of the table, its `arguments` are what
     the model gave, and it has no `command`. None and Allow let the call go on.
 
-    With a `level` (see `ProviderCapabilities.enforcement`) it sees everything only where a provider
-    reaches so far. Of an agent that has any of these `labels`, and whose provider does not, that is
-    told before the agent's first turn.
+    `labels` are the names of labels that it looks for: one of a person's that nothing reads is told
+    as a run begins. With a `level` (see `ProviderCapabilities.enforcement`) it sees everything only
+    where a provider reaches so far. Of an agent that has any of these labels, and whose provider
+    does not, that is told before the agent's first turn.
 
     `settings` is a pydantic model or an import string of one: what `checks.NAME` of the
     configuration may hold. The check gets an instance of it as its third argument.

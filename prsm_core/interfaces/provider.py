@@ -512,6 +512,9 @@ class ProviderSpec:
 
     `server_names` is a pattern of the names that MCP servers may have with this vendor. One of
     another name is told and left out.
+
+    `reads_labels` are the names of labels that its sessions look for, of those that a person may
+    set: one that nothing reads is told as a run begins.
     """
 
     name: str
@@ -524,6 +527,7 @@ class ProviderSpec:
     program: bool = False
     handed: tuple[str, ...] = ()
     server_names: str = ".+"
+    reads_labels: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the name."""

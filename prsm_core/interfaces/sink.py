@@ -55,6 +55,9 @@ class EventSinkSpec:
     `unseen` says that no agent may see what the sink writes, in any mode and whoever allows it. It
     is the name of the folder below PRSM's state that the sink writes to, unless its setting `path`
     names another.
+
+    `reads_labels` are the names of labels that it looks for, of those that a person may set: one
+    that nothing reads is told as a run begins.
     """
 
     name: str
@@ -65,6 +68,7 @@ class EventSinkSpec:
     overflow: str = "drop_oldest"
     settings: str | type[Any] | None = None
     unseen: str | None = None
+    reads_labels: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the name and the overflow rule."""

@@ -184,7 +184,8 @@ class ToolContribution:
     the agent begins, or another engine takes it up: who does not have it pays nothing for it.
     Afterwards labels only deny: a call for which it says False is refused. As a function it is
     asked of every agent; as an import string of those that have labels, and is imported for the
-    first of them.
+    first of them. `reads_labels` are the names that `when` and the handler look for, of those that
+    a person may set: one that nothing reads is told as a run begins.
 
     With `programs` only agents have it whose provider is a program (`ProviderSpec.program`).
 
@@ -215,6 +216,7 @@ class ToolContribution:
     takes_messages: bool = False
     acts_outside: bool = False
     is_repeatable: bool = False
+    reads_labels: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the name, the roles and the schema."""

@@ -62,6 +62,7 @@ RECORDS: Table = {
         "program": FLAG,
         "handed": TEXTS,
         "server_names": Kind("a regular expression", _is_pattern),
+        "reads_labels": TEXTS,
     },
     PermissionCheckSpec: {
         **_COMMON,
@@ -83,6 +84,7 @@ RECORDS: Table = {
         "overflow": one_of("drop_oldest", "drop_newest"),
         "settings": _SETTINGS,
         "unseen": maybe(TEXT),
+        "reads_labels": TEXTS,
     },
     FrontendSpec: {
         **_COMMON,
@@ -107,6 +109,7 @@ RECORDS: Table = {
         "takes_messages": FLAG,
         "acts_outside": FLAG,
         "is_repeatable": FLAG,
+        "reads_labels": TEXTS,
     },
 }
 

@@ -66,6 +66,7 @@ def prsm_tools() -> Iterable[ToolContribution]:
         spec=SPEC,
         handler=phase,
         when=is_in_phases,
+        reads_labels=frozenset({"phases"}),
         labels="phase",
     )
 

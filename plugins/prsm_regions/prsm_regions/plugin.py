@@ -21,6 +21,7 @@ def prsm_providers() -> Iterator[ProviderSpec]:
         settings="prsm_regions.section:SETTINGS",
         selectable=False,  # it has no model of its own
         program=True,
+        reads_labels=frozenset({"effort"}),
     )
 
 

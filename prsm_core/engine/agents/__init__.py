@@ -22,6 +22,7 @@ steering   what is said to a model within its turn
 prompting  a person's prompt to an agent that runs
 saying     what a person says, as the text that is kept of it
 labelling  what is said of agents, and by whom
+unread_labels  what a person says of them that nothing reads
 adoption   those that ended in an earlier process, taken over from the ledger
 resuming   those that an earlier engine has left, let live on
 needs      what those go on with is there, or it is told

@@ -157,8 +157,8 @@ EVENT_MEANINGS: Mapping[str, str] = {
     "budget_warned": "80 % of a budget are used",
     "budget_exceeded": "a budget is used up",
     "retry_scheduled": "a turn has failed and is tried again after a delay",
-    "notice": "something worth telling; `level` is info, warning or error; with `once` the "
-    "console shows it to a person until its text changes",
+    "notice": "something worth telling; `level` is info, warning or error; the console "
+    "shows what is `once` only to a person who has not seen that text",
     "sink_dropped": "a sink was too slow or failed, and so many events never reached it",
     "plugin_quarantined": "a plugin could not be used in this run, and why",
     "text_delta": "a piece of a message, `at` characters from its beginning, live only",

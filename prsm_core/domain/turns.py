@@ -181,7 +181,7 @@ class Notice(Record, frozen=True, gc=False):
     """Something worth telling: level info, warning or error.
 
     One that is to be shown `once` says the same in each run, and nothing that protects the person
-    depends on it. The console shows it to a person until its text changes.
+    depends on it. The console does not repeat it to a person who has seen that text.
     """
 
     level: str

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.team import Workforce
     from prsm_core.engine.spawn.planner import Planner
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.interfaces.sink import EventSinkSpec
+    from prsm_core.interfaces.tool import ToolContribution
     from prsm_core.kit.background import Background
 
 ONLY_READS = (
@@ -208,6 +211,7 @@ class Starting:
         from prsm_core.engine.agents.unread_labels import tell_unread  # few runs have labels
 
         config = self._config
+        specs: tuple[ProviderSpec | ToolContribution | EventSinkSpec, ...]
         specs = (*config.providers.values(), *config.tools.added, *config.sinks)
         return tell_unread(labels, specs, config.checks)
 

@@ -208,7 +208,7 @@ KEPT = {
         **dict.fromkeys(("_running", "_clock"), WIRED),
         "_limit": CONFIG,
         **dict.fromkeys(
-            ("_table", "_waiting", "_starting", "_line", "_news"),
+            ("_table", "_waiting", "_starting", "_starts", "_line", "_news"),
             "lost: of processes that have ended with their engine",
         ),
     },

@@ -26,7 +26,6 @@ from prsm_core.cli.plugin_sections import with_defaults
 from prsm_core.cli.run_options import to_keep
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
-from prsm_core.config.seen import SeenWarnings
 from prsm_core.distributions import distribution_of
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.ids import Ids
@@ -116,8 +115,7 @@ def run_in(launch: Launch, request: Request, build: Build) -> int:
     It is made once the provider begins.
     """
     os.umask(PRIVATE)
-    state = workspace_paths(request.workspace).state
-    if deletion_notes(state):
+    if deletion_notes(workspace_paths(request.workspace).state):
         from prsm_core.cli.sessions.unfinished import finish  # hardly ever
 
         finish(launch)
@@ -134,7 +132,7 @@ def run_in(launch: Launch, request: Request, build: Build) -> int:
         trust=request.trust,
         without=request.without,
         begins_run=True,
-        seen=SeenWarnings(state),
+        skips_seen=True,
     )
     install_child_watcher()
     with leaving_nothing_typed(stdin_descriptor()):

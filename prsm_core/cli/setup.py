@@ -22,12 +22,11 @@ from prsm_core.plugins import PluginManager
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from prsm_core.cli.launch import Launch
     from prsm_core.config import LoadedSettings, Paths, Settings
-    from prsm_core.config.seen import SeenWarnings
     from prsm_core.config.snapshot import Snapshot
-    from prsm_core.domain.turns import Notice
 
 
 _log = logging.getLogger("prsm.cli")
@@ -56,15 +55,14 @@ def load_setup(
     without: Sequence[str] = (),
     begins_run: bool = False,
     once: Once | None = None,
-    seen: SeenWarnings | None = None,
+    skips_seen: bool = False,
 ) -> Setup:
     """Load settings and plugins, and tell on stderr what the user should know.
 
     `flags` are the values of named flags by dotted key; None where one was not given. `trust` lets
-    the workspace's own configuration count, whether or not the user has trusted it for good.
+    the workspace's own configuration count, though the user may not have trusted it for good.
     Plugins named by `without` are left out. If it `begins_run`, no check with settings is missing.
-    What `once` has done for another workspace is not done again. A notice on plugins that is to be
-    shown once is left out where this person has `seen` it.
+    What `once` has done is not done again. With `skips_seen` lasting notices are not repeated.
 
     Raises:
         ConfigError: the configuration is wrong. A plugin never makes this fail.
@@ -81,15 +79,15 @@ def load_setup(
         trusted=standing.trusted,
         snapshot=standing.snapshot,
     )
-    once, first = once or Once(), load().settings
+    once, first, seen = once or Once(), load().settings, paths.state if skips_seen else None
     plugins = once.plugins(launch, disabled=first.plugins.disabled, without=without)
     # Once more: only the plugins know which names may have a section, and what it may hold.
     known = provider_names(plugins) if launch.load_plugins else None
     sections = plugin_sections(plugins, begins_run=begins_run, settings=first)
     loaded = load(known_plugins=known, plugin_sections=sections)
     _log_sources(loaded, plugins)
-    lost = [f"{paths.workspace}: {standing.lost}"] if standing.lost else []
-    once.tell((*lost, *loaded.notices, *loaded.mistakes, *_new(plugins.notices, seen)))
+    lost = (f"{paths.workspace}: {standing.lost}",) if standing.lost else ()
+    once.tell((*lost, *loaded.notices, *loaded.mistakes, *_texts(plugins, seen)))
     return Setup(
         paths=paths,
         settings=loaded.settings,
@@ -99,9 +97,14 @@ def load_setup(
     )
 
 
-def _new(notices: Sequence[Notice], seen: SeenWarnings | None) -> list[str]:
-    if seen is None:
+def _texts(plugins: PluginManager, state: Path | None) -> list[str]:
+    """Return the plugins' notices to show; without those that are seen, by the state folder."""
+    notices = plugins.notices
+    if state is None or not any(notice.once for notice in notices):
         return [notice.text for notice in notices]
+    from prsm_core.config.seen import SeenWarnings  # hardly ever
+
+    seen = SeenWarnings(state)
     new = [notice.text for notice in notices if not notice.once or seen.is_new(notice.text)]
     seen.save()
     return new

@@ -12,10 +12,10 @@ catalog     models, and which fits            workspace    the user's files
 lifecycle   state machines                    plugins      discovery and quarantine
 config      settings from files and flags     hookspecs    the contract with plugins
 kit         what providers are made with      interfaces   what others implement
-domain      immutable values                  deprecation  what goes with a later version
-loop        the event loop of commands        distributions  packages that are installed
-errors      the exception tree                shell        what a text runs under bash
-version     of this core                      hub          many sessions in one process
+domain      immutable values                  distributions  packages that are installed
+loop        the event loop of commands        shell        what a text runs under bash
+errors      the exception tree                hub          many sessions in one process
+version     of this core
 """
 
 from __future__ import annotations
@@ -461,8 +461,6 @@ _HOMES = {
     "prsm_core.permissions.notes": ("read_notes",),
     "prsm_core.version": ("__version__",),
 }
-_OLD: dict[str, str] = {}  # names that are no more, and what takes their place: "module:name"
-_OLD_GO_IN = "0.2"
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
@@ -471,9 +469,7 @@ if not TYPE_CHECKING:  # else a type checker would believe in every misspelt nam
     def __getattr__(name: str) -> object:
         module = _HOME_OF.get(name)
         if module is None:
-            from prsm_core.deprecation import forwards
-
-            return forwards(__name__, _OLD, goes_in=_OLD_GO_IN)(name)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import importlib
 
         value = getattr(importlib.import_module(module), name)

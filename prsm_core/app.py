@@ -21,7 +21,7 @@ from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.control.server import ControlServer
-from prsm_core.engine.door.local import LocalApp as LocalApp  # which was here once
+from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.engine import OrchestrationEngine
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.providers.configured_names import ask_for, judge_names, set_names

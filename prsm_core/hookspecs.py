@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from prsm_core.deprecation import Deprecated
     from prsm_core.interfaces.frontend import FrontendSpec
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderSpec
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 hookspec = pluggy.HookspecMarker("prsm")
 hookimpl = pluggy.HookimplMarker("prsm")
 """Marks a function of a plugin as the hook of its name."""
-
-OLD: Mapping[str, Deprecated] = {}
-"""Hooks that got another name, by their old one; each keeps its specification until it goes."""
 
 
 @hookspec

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from prsm_core.deprecation import forwards
 from prsm_core.domain.agents import SHELL_READERS, AgentRole, PermissionMode, add_shared
 from prsm_core.domain.record import Record
 from prsm_core.domain.usage import Spent
@@ -532,10 +531,3 @@ class ProviderSpec:
     def __post_init__(self) -> None:
         """Check the name."""
         check_name("provider", self.name)
-
-
-__getattr__ = forwards(
-    __name__,
-    {name: f"prsm_core.kit:{name}" for name in ("proxy_missing", "require_folder")},
-    goes_in="0.2",
-)

@@ -152,8 +152,3 @@ def _model(where: str, name: str, details: Any) -> ModelInfo:
         raise ConfigError(f"{where}: known keys are {', '.join(_MODEL_KEYS)}, not {details!r}")
     efforts = tuple(details.get("reasoning_efforts", ()))
     return ModelInfo(model_id=name, **{**details, "reasoning_efforts": efforts})
-
-
-# The names that these had before they were public; a name that worked goes on working.
-argv, environment, flag, models = parse_argv, parse_environment, parse_flag, parse_models
-one_of, server_url, text, words = parse_choice, parse_url, parse_text, parse_words

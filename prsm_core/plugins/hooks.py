@@ -7,26 +7,21 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from prsm_core import hookspecs
-from prsm_core.deprecation import tell
 from prsm_core.errors import PluginError
 from prsm_core.plugins.records import HOOKS, IncompatibleError, nearest, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prsm_core.deprecation import Deprecated
-
 CHECKS = "prsm_permission_checks"
 
 
-def brings_checks(plugin: object, contract: Any = hookspecs) -> bool | None:
+def brings_checks(plugin: object) -> bool | None:
     """Return whether what was imported means to contribute permission checks.
 
     None where it has a hook that this core does not know, and that looks like no other.
     """
-    old = {name: gone.instead or name for name, gone in contract.OLD.items()}
-    names = [CHECKS, *(name for name, new in old.items() if new == CHECKS)]
-    if any(callable(getattr(plugin, name, None)) for name in names):
+    if callable(getattr(plugin, CHECKS, None)):
         return True
     marks = pluggy.PluginManager(hookspecs.hookspec.project_name)
     hooks = [
@@ -35,35 +30,29 @@ def brings_checks(plugin: object, contract: Any = hookspecs) -> bool | None:
         if (options := marks.parse_hookimpl_opts(plugin, name)) is not None
     ]
     # Without the prefix, which makes all of them look alike.
-    known = {hook.removeprefix("prsm_"): old.get(hook, hook) for hook in (*HOOKS, *old)}
+    known = {hook.removeprefix("prsm_"): hook for hook in HOOKS}
     meant = {known.get(nearest(hook.removeprefix("prsm_"), list(known)) or "") for hook in hooks}
     if CHECKS in meant:
         return True
     return None if None in meant else False
 
 
-def implementations(
-    plugin: object, name: str, contract: Any = hookspecs
-) -> list[tuple[str, Callable[..., Any]]]:
-    """Return the plugin's (hook, function) pairs after pluggy has checked their signatures.
-
-    A hook with an old name counts as the one that took its place, and is told.
-    """
+def implementations(plugin: object, name: str) -> list[tuple[str, Callable[..., Any]]]:
+    """Return the plugin's (hook, function) pairs after pluggy has checked their signatures."""
     # A manager of its own: what pluggy left of a plugin it refused cannot touch another.
     manager = pluggy.PluginManager(hookspecs.hookspec.project_name)
-    manager.add_hookspecs(contract)
+    manager.add_hookspecs(hookspecs)
     manager.register(plugin, name)
     found = []
     for caller in manager.get_hookcallers(plugin) or ():
         for impl in caller.get_hookimpls():
-            hook = _current(caller.name, impl.function, contract)
-            if hook not in HOOKS:
+            if caller.name not in HOOKS:
                 if impl.optionalhook:
                     continue
                 raise IncompatibleError(unknown("hook", caller.name, list(HOOKS)).message)
             if impl.wrapper or impl.hookwrapper:
                 raise IncompatibleError(f"{caller.name} is a wrapper, which hooks cannot be")
-            found.append((hook, impl.function))
+            found.append((caller.name, impl.function))
     implemented = {hook for hook, _ in found}
     for hook in HOOKS:
         if hook not in implemented and callable(getattr(plugin, hook, None)):
@@ -71,12 +60,3 @@ def implementations(
     if not found:
         raise PluginError("implements no hook")
     return found
-
-
-def _current(hook: str, function: Callable[..., Any], contract: Any) -> str:
-    """Return the name of a hook today; tell who implements one that goes."""
-    gone: Deprecated | None = contract.OLD.get(hook)
-    if gone is None:
-        return hook
-    tell(gone, beyond=__name__, user=function)
-    return gone.instead or hook

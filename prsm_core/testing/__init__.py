@@ -209,8 +209,6 @@ _HOMES = {
     "prsm_core.testing.tool_contract": ("ToolContract",),
     "prsm_core.testing.tool_double": ("RecordingToolCall",),
 }
-_OLD = {"OddTeam": "prsm_core.testing:MisbehavingTeam"}  # names that are no more: what is instead
-_OLD_GO_IN = "0.2"
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 EXTRA = ("pytest", "pytest_asyncio")  # the modules of the extra `testing`: contracts run on them
@@ -221,9 +219,7 @@ if not TYPE_CHECKING:  # else a type checker would believe in every misspelt nam
     def __getattr__(name: str) -> object:
         module = _HOME_OF.get(name)
         if module is None:
-            from prsm_core.deprecation import forwards
-
-            return forwards(__name__, _OLD, goes_in=_OLD_GO_IN)(name)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(_imported(module, name), name)
         globals()[name] = value
         return value

@@ -11,7 +11,6 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.deprecation import forwards
 from prsm_core.engine.processes.table import find_lineage, process_identity
 from prsm_core.kit.local_socket import peer_credentials
 from prsm_core.kit.stdio import open_wire
@@ -83,6 +82,3 @@ async def serve_stdio(
         open_streams(LineReader(reader), writer) as pair,
     ):
         await serve(host, *pair, patience_s=patience_s, instructions=instructions, asker=asker)
-
-
-__getattr__ = forwards(__name__, {"take_stdio": "prsm_core.kit.stdio:take_stdio"}, goes_in="0.2")

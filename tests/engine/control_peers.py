@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from prsm_core.engine.control.server import OPERATIONS, ControlServer
+from prsm_core.engine.control.operations import OPERATIONS
+from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.control.wire import encode_request
 from prsm_core.kit.background import Background

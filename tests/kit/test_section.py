@@ -9,14 +9,14 @@ from prsm_core.kit import section
 from prsm_core.kit.section import read_section
 
 PARSERS = {
-    "command": section.argv,
-    "pass_env": section.words,
-    "env": section.environment,
-    "models": section.models,
-    "name": section.text,
-    "base_url": section.server_url,
-    "lean": section.flag,
-    "backend": section.one_of("a", "b"),
+    "command": section.parse_argv,
+    "pass_env": section.parse_words,
+    "env": section.parse_environment,
+    "models": section.parse_models,
+    "name": section.parse_text,
+    "base_url": section.parse_url,
+    "lean": section.parse_flag,
+    "backend": section.parse_choice("a", "b"),
 }
 
 

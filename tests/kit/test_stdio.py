@@ -1,6 +1,5 @@
-"""stdin and stdout are a client's alone; the names that plugins had no right to have moved."""
+"""stdin and stdout are a client's alone."""
 
-import json
 import subprocess
 import sys
 
@@ -26,21 +25,6 @@ async def serve():
 
 asyncio.run(serve())
 finish_output()
-"""
-OLD = {
-    "prsm_core.builtin.text:escape_prose": "prsm_core.kit:escape_prose",
-    "prsm_core.builtin.text:one_line": "prsm_core.kit:first_line",
-    "prsm_core.toolserver.stdio:take_stdio": "prsm_core.kit:take_stdio",
-}
-TAKE = """
-import importlib, json, sys, warnings
-def take(place):
-    module, _, name = place.partition(":")
-    return getattr(importlib.import_module(module), name)
-with warnings.catch_warnings(record=True) as told:
-    warnings.simplefilter("always")
-    same = {old: take(old) is take(new) for old, new in json.loads(sys.argv[1]).items()}
-print(json.dumps([same, [str(each.message) for each in told]]))
 """
 
 
@@ -80,12 +64,3 @@ def test_where_no_client_is_there_that_is_told_in_the_words_of_the_plugin(tmp_pa
     assert done.returncode == 1
     assert b"ConfigError: there is no editor on stdin and stdout" in done.stderr
     assert (tmp_path / "out").read_bytes() == b""
-
-
-def test_the_old_places_still_have_them_and_say_where_they_are():
-    done = run(TAKE, json.dumps(OLD))
-    same, told = json.loads(done.stdout)
-    assert same == dict.fromkeys(OLD, True), done.stderr
-    assert len(told) == len(OLD)
-    for place, text in zip(OLD, told, strict=True):
-        assert f"{place.replace(':', '.')} goes in prsm-core 0.2" in text

@@ -14,7 +14,7 @@ from prsm_core import (
     ProviderNotAvailableError,
     RunOptions,
 )
-from prsm_core.app import LocalApp
+from prsm_core.engine.door.local import LocalApp
 from prsm_core.testing import ScriptedApp, settle
 from prsm_core.testing.app_double import COMPLETED
 

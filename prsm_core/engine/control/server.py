@@ -13,9 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from prsm_core.engine.control.operations import OPERATIONS as OPERATIONS
-from prsm_core.engine.control.operations import Operation as Operation
-from prsm_core.engine.control.operations import Runs
+from prsm_core.engine.control.operations import OPERATIONS, Operation, Runs
 from prsm_core.engine.control.peers import Peer, why_no_person
 from prsm_core.engine.control.streamed import Streamed
 from prsm_core.engine.control.wire import (

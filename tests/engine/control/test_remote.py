@@ -11,8 +11,9 @@ import pytest
 
 from prsm_core.domain.tools import McpServer
 from prsm_core.engine.control.client import open_control
+from prsm_core.engine.control.operations import Operation
 from prsm_core.engine.control.remote import open_remote
-from prsm_core.engine.control.server import MAX_CONNECTIONS, Operation
+from prsm_core.engine.control.server import MAX_CONNECTIONS
 from prsm_core.engine.control.wire import ANSWER_LIMIT
 from prsm_core.errors import ConfigError, ControlError, MessageRoutingError
 from prsm_core.testing import ScriptedApp

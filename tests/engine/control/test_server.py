@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.app import LocalApp
 from prsm_core.domain.permissions import Answer, PermissionRequest
 from prsm_core.engine.control.client import open_control
+from prsm_core.engine.door.local import LocalApp
 from prsm_core.errors import MessageRoutingError, PrsmError
 from prsm_core.interfaces.frontend import RunOptions
 from tests.engine.control_peers import DEADLINE, serving

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prsm_core.engine.control.client import open_control
-from prsm_core.engine.control.server import IDLE_SECONDS, MAX_CONNECTIONS, ControlServer, Operation
+from prsm_core.engine.control.operations import Operation
+from prsm_core.engine.control.server import IDLE_SECONDS, MAX_CONNECTIONS, ControlServer
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.control.wire import PROTOCOL, REQUEST_LIMIT, encode_request
 from prsm_core.errors import ControlError, PrsmError

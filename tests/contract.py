@@ -92,10 +92,10 @@ def describe() -> dict[str, Any]:
     """Return the contract of the sources as they are now."""
     return {
         "hooks": hooks(),
-        "names": {name: _shape(getattr(prsm_core, name)) for name in prsm_core.__all__},
-        "kit": {name: _shape(getattr(kit, name)) for name in kit.__all__},
-        "shell": {name: _shape(getattr(shell, name)) for name in shell.__all__},
-        "testing": {name: _shape(getattr(testing, name)) for name in testing.__all__},
+        "names": {name: _shape(getattr(prsm_core, name)) for name in dir(prsm_core)},
+        "kit": {name: _shape(getattr(kit, name)) for name in dir(kit)},
+        "shell": {name: _shape(getattr(shell, name)) for name in dir(shell)},
+        "testing": {name: _shape(getattr(testing, name)) for name in dir(testing)},
         "events": {name: ", ".join(fields) for name, fields in sorted(EVENT_FIELDS.items())},
     }
 

@@ -21,6 +21,7 @@ from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.tools.table import TOOLS
 from prsm_core.plugins.records import HOOKS, WORDS
 from prsm_core.testing import faults, misbehaviour, sample_events
+from tests.public_names import homes_of
 from tests.sources import parsed
 
 if TYPE_CHECKING:
@@ -102,9 +103,13 @@ def plugin_parts() -> dict[str, str]:
 
 def _kit() -> str:
     """Return what each module of the kit is about, and its names, as the kit orders them."""
+    homes = homes_of(prsm_core.kit)
     rows = [
-        (_first(importlib.import_module(module)), ", ".join(f"`{name}`" for name in names))
-        for module, names in sorted(vars(prsm_core.kit)["_HOMES"].items())
+        (
+            _first(importlib.import_module(module)),
+            ", ".join(f"`{name}`" for name in homes if homes[name] == module),
+        )
+        for module in sorted(set(homes.values()))
     ]
     return _table(("what it is about", "names"), rows)
 
@@ -261,11 +266,11 @@ def _names(package: ModuleType) -> str:
 
 def _told(package: ModuleType) -> Mapping[str, str]:
     """Return what each public name says of itself; of a constant it is the text below it."""
-    homes = {name: module for module, names in vars(package)["_HOMES"].items() for name in names}
+    homes = homes_of(package)
     constants = {home: dict(_constants(home)) for home in set(homes.values())}
     return {
         name: constants[homes[name]].get(name) or _first(getattr(package, name))
-        for name in package.__all__
+        for name in dir(package)
     }
 
 

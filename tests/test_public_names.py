@@ -7,7 +7,7 @@ import importlib
 import inspect
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,13 +16,13 @@ import prsm_core.kit
 import prsm_core.shell
 import prsm_core.testing
 from tests.import_graph import imports_of_the_core
+from tests.public_names import PACKAGES, homes_of, stub_of, stub_path
 from tests.shape import private_imports
 from tests.sources import CORE, PLUGINS, package_files, parsed, where
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-PACKAGES = (prsm_core, prsm_core.kit, prsm_core.shell, prsm_core.testing)
 each_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 
 # Where the classes of a public room are to be had.
@@ -59,36 +59,10 @@ def _init(package: ModuleType) -> Path:
     return Path(str(package.__file__))
 
 
-def _assigned(package: ModuleType, name: str) -> Any:
-    for node in parsed(_init(package)).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return ast.literal_eval(node.value)
-    raise LookupError(name)
-
-
-def _homes(package: ModuleType) -> dict[str, str]:
-    homes = vars(package)["_HOMES"]
-    return {name: module for module, names in homes.items() for name in names}
-
-
-def _type_checked(package: ModuleType) -> dict[str, str]:
-    block = next(
-        node
-        for node in parsed(_init(package)).body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    )
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
-
-
 @each_package
 def test_type_checkers_see_exactly_what_is_imported_lazily(package):
-    assert _type_checked(package) == _homes(package)
-
-
-@each_package
-def test_the_public_names_are_exactly_those_with_a_home(package):
-    assert _assigned(package, "__all__") == sorted(_homes(package))
+    """If not, run `python tests/public_names.py --sync`."""
+    assert stub_path(package).read_text(encoding="utf-8") == stub_of(package)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +70,7 @@ def test_the_public_names_are_exactly_those_with_a_home(package):
     [pytest.param(package, name, id=name) for package in PACKAGES for name in package.__all__],
 )
 def test_a_public_name_comes_from_its_home(package, name):
-    home = importlib.import_module(_homes(package)[name])
+    home = importlib.import_module(homes_of(package)[name])
     assert getattr(package, name) is getattr(home, name)
 
 
@@ -109,7 +83,7 @@ def test_no_public_name_is_that_of_a_module_beside_it(package):
 
 
 def test_the_core_and_its_kit_mean_the_same_by_a_name():
-    both = set(prsm_core.__all__) & set(prsm_core.kit.__all__)
+    both = set(dir(prsm_core)) & set(dir(prsm_core.kit))
     assert not [name for name in both if getattr(prsm_core, name) != getattr(prsm_core.kit, name)]
 
 
@@ -121,7 +95,7 @@ def test_every_contract_is_a_public_name_of_the_testing_room():
         if isinstance(node, ast.ClassDef) and node.name.endswith("Contract")
     }
     assert len(contracts) >= 6
-    assert contracts <= set(prsm_core.testing.__all__)
+    assert contracts <= set(dir(prsm_core.testing))
 
 
 def test_every_public_class_of_the_contract_is_a_public_name():
@@ -201,7 +175,7 @@ def _described(module: str) -> set[str]:
     "package", [prsm_core, prsm_core.kit, prsm_core.shell], ids=lambda each: each.__name__
 )
 def test_every_public_name_says_what_it_is(package):
-    homes = _homes(package)
+    homes = homes_of(package)
     assert not [name for name, home in homes.items() if name not in _described(home)]
 
 

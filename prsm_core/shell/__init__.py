@@ -29,37 +29,12 @@ reads what a command does asks `read_script`, and nothing of its own. Its names 
 they are used: who reads no text needs no grammar.
 """
 
-from __future__ import annotations
-
-TYPE_CHECKING = False  # importing typing would cost more than everything else here
-
-if TYPE_CHECKING:
-    from prsm_core.shell.reading import read_script
-    from prsm_core.shell.script import Assignment, Command, Script
-    from prsm_core.shell.words import Word
-
-__all__ = ["Assignment", "Command", "Script", "Word", "read_script"]
+from prsm_core import attach
 
 _HOMES = {
-    "prsm_core.shell.reading": ("read_script",),
-    "prsm_core.shell.script": ("Assignment", "Command", "Script"),
-    "prsm_core.shell.words": ("Word",),
+    "reading": "read_script",
+    "script": "Assignment Command Script",
+    "words": "Word",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-
-if not TYPE_CHECKING:  # else a type checker would believe in every misspelt name
-
-    def __getattr__(name: str) -> object:
-        module = _HOME_OF.get(name)
-        if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        import importlib
-
-        value = getattr(importlib.import_module(module), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = attach(__name__, _HOMES)

@@ -12,226 +12,62 @@ misbehaving  a team in which one agent's program does; `MisbehaviourContract` pl
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing typing would cost more than everything else here
-
-if TYPE_CHECKING:
-    from prsm_core.testing.app_contract import AppContract, AppScene
-    from prsm_core.testing.app_double import ScriptedApp, settle
-    from prsm_core.testing.check_contract import PermissionCheckContract
-    from prsm_core.testing.client_contract import ClientFrontendContract
-    from prsm_core.testing.doubles import (
-        LocalServices,
-        RecordedCall,
-        RecordingHost,
-        answers,
-        completes,
-        only,
-        open_background,
-        open_services,
-        run_turn,
-        session_request,
-        tool_spec,
-        turn_context,
-        until,
-    )
-    from prsm_core.testing.fake_clock import FakeClock
-    from prsm_core.testing.frontend_contract import FrontendContract
-    from prsm_core.testing.harmless_contract import HarmlessContract
-    from prsm_core.testing.hub_contract import HubFrontendContract
-    from prsm_core.testing.hub_double import ScriptedHub
-    from prsm_core.testing.hub_rules import HubContract, HubScene
-    from prsm_core.testing.memory_store import MemoryStore
-    from prsm_core.testing.metering_contract import MeteringContract
-    from prsm_core.testing.misbehaving_team import MisbehavingTeam, Outcome
-    from prsm_core.testing.misbehaviour import Misbehaviour
-    from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, each, fake_command
-    from prsm_core.testing.model_server import ModelServer
-    from prsm_core.testing.odd_values import with_odd_values
-    from prsm_core.testing.program_contract import ProgramHost, ProgramProviderContract
-    from prsm_core.testing.provider_contract import ProviderContract
-    from prsm_core.testing.provider_scene import (
-        Scene,
-        ScriptedModel,
-        Stage,
-        call,
-        end,
-        error,
-        failure,
-        reason,
-        streaming,
-    )
-    from prsm_core.testing.resume_contract import ResumeContract
-    from prsm_core.testing.rush_clock import RushClock
-    from prsm_core.testing.samples import (
-        later_events,
-        sample_contexts,
-        sample_events,
-        sample_models,
-        sample_requests,
-        sample_tasks,
-    )
-    from prsm_core.testing.scorer_contract import ModelScorerContract
-    from prsm_core.testing.scripted_run import ScriptedRun
-    from prsm_core.testing.sink_contract import EventSinkContract
-    from prsm_core.testing.store_contract import StoreContract
-    from prsm_core.testing.terminal import Terminal, open_terminal
-    from prsm_core.testing.tool_contract import ToolContract
-    from prsm_core.testing.tool_double import RecordingToolCall
-
-__all__ = [
-    "AppContract",
-    "AppScene",
-    "ClientFrontendContract",
-    "EventSinkContract",
-    "FakeClock",
-    "FrontendContract",
-    "HarmlessContract",
-    "HubContract",
-    "HubFrontendContract",
-    "HubScene",
-    "LocalServices",
-    "MemoryStore",
-    "MeteringContract",
-    "MisbehavingTeam",
-    "Misbehaviour",
-    "MisbehaviourContract",
-    "ModelScorerContract",
-    "ModelServer",
-    "Outcome",
-    "PermissionCheckContract",
-    "ProgramHost",
-    "ProgramProviderContract",
-    "ProviderContract",
-    "RecordedCall",
-    "RecordingHost",
-    "RecordingToolCall",
-    "ResumeContract",
-    "RushClock",
-    "Scene",
-    "ScriptedApp",
-    "ScriptedHub",
-    "ScriptedModel",
-    "ScriptedRun",
-    "Stage",
-    "StoreContract",
-    "Terminal",
-    "ToolContract",
-    "answers",
-    "call",
-    "completes",
-    "each",
-    "end",
-    "error",
-    "failure",
-    "fake_command",
-    "later_events",
-    "only",
-    "open_background",
-    "open_services",
-    "open_terminal",
-    "reason",
-    "run_turn",
-    "sample_contexts",
-    "sample_events",
-    "sample_models",
-    "sample_requests",
-    "sample_tasks",
-    "session_request",
-    "settle",
-    "streaming",
-    "tool_spec",
-    "turn_context",
-    "until",
-    "with_odd_values",
-]
+from prsm_core import attach
 
 _HOMES = {
-    "prsm_core.testing.app_contract": ("AppContract", "AppScene"),
-    "prsm_core.testing.app_double": ("ScriptedApp", "settle"),
-    "prsm_core.testing.scripted_run": ("ScriptedRun",),
-    "prsm_core.testing.check_contract": ("PermissionCheckContract",),
-    "prsm_core.testing.client_contract": ("ClientFrontendContract",),
-    "prsm_core.testing.doubles": (
-        "LocalServices",
-        "RecordedCall",
-        "RecordingHost",
-        "answers",
-        "completes",
-        "only",
-        "open_background",
-        "open_services",
-        "run_turn",
-        "session_request",
-        "tool_spec",
-        "turn_context",
-        "until",
+    "app_contract": "AppContract AppScene",
+    "app_double": "ScriptedApp settle",
+    "check_contract": "PermissionCheckContract",
+    "client_contract": "ClientFrontendContract",
+    "doubles": (
+        "LocalServices RecordedCall RecordingHost answers completes only open_background "
+        "open_services run_turn session_request tool_spec turn_context until"
     ),
-    "prsm_core.testing.fake_clock": ("FakeClock",),
-    "prsm_core.testing.frontend_contract": ("FrontendContract",),
-    "prsm_core.testing.harmless_contract": ("HarmlessContract",),
-    "prsm_core.testing.hub_contract": ("HubFrontendContract",),
-    "prsm_core.testing.hub_double": ("ScriptedHub",),
-    "prsm_core.testing.hub_rules": ("HubContract", "HubScene"),
-    "prsm_core.testing.memory_store": ("MemoryStore",),
-    "prsm_core.testing.metering_contract": ("MeteringContract",),
-    "prsm_core.testing.misbehaviour": ("Misbehaviour",),
-    "prsm_core.testing.misbehaviour_contract": ("MisbehaviourContract", "each", "fake_command"),
-    "prsm_core.testing.model_server": ("ModelServer",),
-    "prsm_core.testing.misbehaving_team": ("MisbehavingTeam", "Outcome"),
-    "prsm_core.testing.odd_values": ("with_odd_values",),
-    "prsm_core.testing.program_contract": ("ProgramHost", "ProgramProviderContract"),
-    "prsm_core.testing.provider_contract": ("ProviderContract",),
-    "prsm_core.testing.provider_scene": (
-        "Scene",
-        "ScriptedModel",
-        "Stage",
-        "call",
-        "end",
-        "error",
-        "failure",
-        "reason",
-        "streaming",
+    "fake_clock": "FakeClock",
+    "frontend_contract": "FrontendContract",
+    "harmless_contract": "HarmlessContract",
+    "hub_contract": "HubFrontendContract",
+    "hub_double": "ScriptedHub",
+    "hub_rules": "HubContract HubScene",
+    "memory_store": "MemoryStore",
+    "metering_contract": "MeteringContract",
+    "misbehaving_team": "MisbehavingTeam Outcome",
+    "misbehaviour": "Misbehaviour",
+    "misbehaviour_contract": "MisbehaviourContract each fake_command",
+    "model_server": "ModelServer",
+    "odd_values": "with_odd_values",
+    "program_contract": "ProgramHost ProgramProviderContract",
+    "provider_contract": "ProviderContract",
+    "provider_scene": "Scene ScriptedModel Stage call end error failure reason streaming",
+    "resume_contract": "ResumeContract",
+    "rush_clock": "RushClock",
+    "samples": (
+        "later_events sample_contexts sample_events sample_models sample_requests sample_tasks"
     ),
-    "prsm_core.testing.resume_contract": ("ResumeContract",),
-    "prsm_core.testing.rush_clock": ("RushClock",),
-    "prsm_core.testing.samples": (
-        "later_events",
-        "sample_contexts",
-        "sample_events",
-        "sample_models",
-        "sample_requests",
-        "sample_tasks",
-    ),
-    "prsm_core.testing.scorer_contract": ("ModelScorerContract",),
-    "prsm_core.testing.sink_contract": ("EventSinkContract",),
-    "prsm_core.testing.store_contract": ("StoreContract",),
-    "prsm_core.testing.terminal": ("Terminal", "open_terminal"),
-    "prsm_core.testing.tool_contract": ("ToolContract",),
-    "prsm_core.testing.tool_double": ("RecordingToolCall",),
+    "scorer_contract": "ModelScorerContract",
+    "scripted_run": "ScriptedRun",
+    "sink_contract": "EventSinkContract",
+    "store_contract": "StoreContract",
+    "terminal": "Terminal open_terminal",
+    "tool_contract": "ToolContract",
+    "tool_double": "RecordingToolCall",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-EXTRA = ("pytest", "pytest_asyncio")  # the modules of the extra `testing`: contracts run on them
+# The modules of the extra `testing`: the contracts run on them.
+EXTRA = ("pytest", "pytest_asyncio")
 
-
-if not TYPE_CHECKING:  # else a type checker would believe in every misspelt name
-
-    def __getattr__(name: str) -> object:
-        module = _HOME_OF.get(name)
-        if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(_imported(module, name), name)
-        globals()[name] = value
-        return value
+_get, __dir__, __all__ = attach(__name__, _HOMES)
 
 
-def _imported(module: str, name: str) -> object:
-    """Return the home of a name; raise ImportError that names the extra where that is missing."""
+def __getattr__(name: str) -> object:
+    """Return a public name; raise ImportError that names the extra where that is missing."""
     import importlib
 
-    needed = [*EXTRA, module] if name.endswith("Contract") else [module]
     try:
-        return [importlib.import_module(each) for each in needed][-1]
+        if name in __all__ and name.endswith("Contract"):
+            for module in EXTRA:
+                importlib.import_module(module)
+        return _get(name)
     except ModuleNotFoundError as error:
         if error.name not in EXTRA:
             raise
@@ -240,7 +76,3 @@ def _imported(module: str, name: str) -> object:
             f"prsm_core.testing.{name} needs {package}, which is not installed: "
             "pip install 'prsm-core[testing]'"
         ) from error
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 import prsm_core.testing
-from prsm_core.testing import EXTRA
+
+EXTRA = vars(prsm_core.testing)["EXTRA"]
 
 # An import of these finds nothing, as in an environment where they are not installed.
 MISSING = """
@@ -22,7 +23,7 @@ class Missing(MetaPathFinder):
 
 sys.meta_path.insert(0, Missing())
 """
-CONTRACTS = [name for name in prsm_core.testing.__all__ if name.endswith("Contract")]
+CONTRACTS = [name for name in dir(prsm_core.testing) if name.endswith("Contract")]
 
 
 def run_without(missing: set[str], code: str) -> subprocess.CompletedProcess[str]:

@@ -187,7 +187,7 @@ async def _newest(workspace: str) -> str | None:
         async with open_ledger(workspace) as store:
             found = await store.sessions()
     except StoreError as error:
-        if error.code != "no_ledger":
+        if error.code not in {"no_ledger", "older_ledger"}:
             raise
         return None
     return found[0].session_id if found and not found[0].is_aside else None

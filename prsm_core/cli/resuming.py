@@ -130,7 +130,7 @@ async def newest_cut_off(workspace: str) -> str | None:
             is_any = found and not found[0].is_aside
             state = await store.state(found[0].session_id) if is_any else None
     except StoreError as error:
-        if error.code != "no_ledger":
+        if error.code not in {"no_ledger", "older_ledger"}:
             raise
         return None
     if state is None or not state.runs or state.runs[-1].status in FINISHED:

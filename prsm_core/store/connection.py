@@ -8,24 +8,23 @@ and no automatic checkpoints: they would run outside of it.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
 import time
+from contextlib import closing
+from itertools import count
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from prsm_core.errors import StoreError
 from prsm_core.store.known import BUSY_TIMEOUT_MS, WritingConnection
-from prsm_core.store.migrations import (
-    check_version,
-    load_migrations,
-    migrate,
-    no_ledger,
-    require_current,
-)
+from prsm_core.store.migrations import check_version, migrate, no_ledger, require_current
 
 if TYPE_CHECKING:
     import threading
     from pathlib import Path
+
+_log = logging.getLogger("prsm.store")
 
 C = TypeVar("C", bound=sqlite3.Connection)
 
@@ -149,26 +148,66 @@ def strange_rows(error: Exception, doing: str) -> StoreError:
     )
 
 
-def open_writer(path: Path, lock: LedgerLock) -> WritingConnection:
+def open_writer(path: Path, lock: LedgerLock, *, replaces_older: bool = False) -> WritingConnection:
     """Open the ledger for writing, created or upgraded where needed.
+
+    With `replaces_older` a ledger of an earlier PRSM is renamed, and a new one takes its place.
 
     Any thread may use the connection, one at a time.
     """
     with lock.held():
-        _create(path)
-        conn = open_unlocked(path, "rw", WritingConnection, any_thread=True)
         try:
-            # First of all: nothing may change in a file that is no ledger of ours.
-            check_version(conn, len(load_migrations()))
-            _use_wal(conn)
-            conn.execute("PRAGMA synchronous = FULL")
-            conn.execute("PRAGMA foreign_keys = ON")
-            conn.execute("PRAGMA temp_store = MEMORY")  # undo of savepoints, never in a file
-            migrate(conn)
-        except BaseException:
-            conn.close()
-            raise
-        return conn
+            return _open_writer(path)
+        except StoreError as error:
+            if not replaces_older or error.code != "older_ledger":
+                raise
+        kept = _set_aside(path)
+        text = "the ledger of an earlier PRSM is kept as %s, and a new one begins"
+        _log.warning(text, kept)
+        return _open_writer(path)
+
+
+def _open_writer(path: Path) -> WritingConnection:
+    _create(path)
+    conn = open_unlocked(path, "rw", WritingConnection, any_thread=True)
+    try:
+        # First of all: nothing may change in a file that is no ledger of ours.
+        check_version(conn)
+        _use_wal(conn)
+        conn.execute("PRAGMA synchronous = FULL")
+        conn.execute("PRAGMA foreign_keys = ON")
+        # Undo of savepoints, never in a file.
+        conn.execute("PRAGMA temp_store = MEMORY")
+        migrate(conn)
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename a ledger to a free name beside it, and return that; nothing of it is lost.
+
+    Raises StoreError (code `locked`) while a process has it open: at its end that process would
+    remove a write-ahead log by its name, which would be the new ledger's.
+    """
+    with closing(open_unlocked(path, "rw", sqlite3.Connection)) as conn:
+        # SQLite lets nobody leave WAL mode while others have the file open. What the log holds is
+        # in the file afterwards, so that there is one file to rename.
+        conn.execute("PRAGMA busy_timeout = 0")
+        try:
+            conn.execute("PRAGMA journal_mode = DELETE").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            raise StoreError(
+                f"another process uses the ledger {path} of an earlier PRSM",
+                hint=f"see which one (fuser {path}), end it and try again",
+                code="locked",
+            ) from error
+    names = (path.with_name(f"{path.name}.old-{number}") for number in count(1))
+    kept = next(name for name in names if not name.exists())
+    return path.rename(kept)
 
 
 def has_begun(path: Path) -> bool:

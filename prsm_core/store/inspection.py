@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_core.store.connection import LedgerLock, open_unlocked, to_store_error
-from prsm_core.store.migrations import check_version, load_migrations
+from prsm_core.store.migrations import NEWEST, check_version
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def inspect_ledger(path: Path, *, seconds: float = CHECK_SECONDS) -> LedgerRepor
     """Check an existing ledger for at most about `seconds`.
 
     Raises:
-        StoreError: it cannot be read, is not a ledger, or newer than this program.
+        StoreError: it cannot be read, is not a ledger, or of an earlier or a newer program.
     """
     try:
         if _is_open(path):
@@ -70,7 +70,7 @@ def _inspect_open(path: Path, seconds: float) -> LedgerReport:
     with LedgerLock(path, threading.Event(), LOCK_SECONDS) as lock:
         with lock.held():
             conn = open_unlocked(path, "ro", sqlite3.Connection)
-            version = check_version(conn, len(load_migrations()))
+            version = check_version(conn)
         try:
             return _report(path, version, *_check(conn, seconds))
         finally:
@@ -82,7 +82,7 @@ def _inspect_closed(path: Path, seconds: float) -> LedgerReport:
     before = _stamp(path)
     try:
         with closing(open_unlocked(path, "ro&immutable=1", sqlite3.Connection)) as conn:
-            version = check_version(conn, len(load_migrations()))
+            version = check_version(conn)
             found = _check(conn, seconds)
     except sqlite3.Error:
         if _stamp(path) == before:
@@ -95,7 +95,7 @@ def _inspect_closed(path: Path, seconds: float) -> LedgerReport:
 
 def _version(path: Path) -> int:
     with closing(open_unlocked(path, "ro&immutable=1", sqlite3.Connection)) as conn:
-        return check_version(conn, len(load_migrations()))
+        return check_version(conn)
 
 
 def _check(conn: sqlite3.Connection, seconds: float) -> tuple[tuple[str, ...], str | None]:
@@ -119,7 +119,7 @@ def _report(
 ) -> LedgerReport:
     return LedgerReport(
         version=version,
-        newest=len(load_migrations()),
+        newest=NEWEST,
         size=_size(path),
         wal_size=_size(_beside(path, "-wal")),
         problems=problems,

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-APPLICATION_ID = 0x5052534D  # "PRSM", in the header of the file
+# In the header of the file: "PRSL"; and "PRSM" in those from before version 1 of the schema.
+APPLICATION_ID = 0x5052534C
+_EARLIER_ID = 0x5052534D
 
-
-_SCRIPTS = ("schema.sql", *(f"version{number}.sql" for number in range(2, 10)))
+_SCRIPTS = ("schema.sql",)
+NEWEST = len(_SCRIPTS)
 
 
 def no_ledger(path: object) -> StoreError:
@@ -35,14 +37,21 @@ def load_migrations() -> Sequence[str]:
     return tuple(beside(name).read_text(encoding="utf-8") for name in _SCRIPTS)
 
 
-def check_version(conn: sqlite3.Connection, newest: int) -> int:
+def check_version(conn: sqlite3.Connection, newest: int = NEWEST) -> int:
     """Return the version of the file, 0 for an empty one.
 
-    Raises StoreError when the file is not a ledger, or newer than this program.
+    Raises StoreError when the file is not a ledger (code `not_a_ledger`), was written by a PRSM
+    that no migration leads from (`older_ledger`), or is newer than this program (`newer_ledger`).
     """
     (version,) = conn.execute("PRAGMA user_version").fetchone()
     (application,) = conn.execute("PRAGMA application_id").fetchone()
     (tables,) = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application == _EARLIER_ID:
+        raise StoreError(
+            f"the ledger {_path(conn)} was written by an earlier PRSM and cannot be read",
+            hint="The next `prsm run` keeps it under another name and begins a new ledger.",
+            code="older_ledger",
+        )
     if tables and application != APPLICATION_ID:
         raise StoreError(
             "the file is an SQLite database, but not a ledger of PRSM",
@@ -80,19 +89,22 @@ def migrate(conn: sqlite3.Connection, migrations: Sequence[str] | None = None) -
             raise
 
 
-def require_current(conn: sqlite3.Connection) -> None:
+def require_current(conn: sqlite3.Connection, newest: int = NEWEST) -> None:
     """Raise StoreError unless the ledger has the newest version; it is opened for reading.
 
     One that was never begun, as where its engine died in that, is none (code `no_ledger`).
     """
-    newest = len(load_migrations())
     version = check_version(conn, newest)
     if not version:
-        (_, _, path) = conn.execute("PRAGMA database_list").fetchone()
-        raise no_ledger(path)
+        raise no_ledger(_path(conn))
     if version < newest:
         raise StoreError(
             f"the ledger has version {version}, reading needs version {newest}",
             hint="open it once for writing (any run does); that upgrades it",
             code="older_ledger",
         )
+
+
+def _path(conn: sqlite3.Connection) -> str:
+    (_, _, path) = conn.execute("PRAGMA database_list").fetchone()
+    return str(path)

@@ -189,7 +189,7 @@ class Writer:
         self._post(self._finished, error)
 
     def _serve(self, lock: LedgerLock) -> None:
-        conn = open_writer(self._path, lock)
+        conn = open_writer(self._path, lock, replaces_older=True)
         pen = Pen(self._path, conn, lock, self._limits, self._monotonic)
         self._post(self._begin, pen)
         while jobs := self._take():

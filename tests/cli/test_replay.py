@@ -2,17 +2,10 @@
 
 import json
 import signal
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 
-from prsm_core.config import ledger_path, resolve_paths
-from prsm_core.store.migrations import load_migrations
-from prsm_core.workspace.identity import repo_identity
 from tests.cli.sessions_scene import play
 
 AGAIN = {"lanes": {"rest": {"marker": "", "steps": [{"say": "once more"}]}}}
-LEDGERS = Path(__file__).parents[1] / "store" / "ledgers"
 
 
 def test_a_replay_tells_every_event_of_every_run_as_it_was(prsm, prsm_process, tmp_path):
@@ -55,17 +48,3 @@ def test_the_person_leaves_a_replay_that_takes_its_time(prsm_process, start_prsm
     _, err = process.communicate(timeout=60)
     assert (first["seq"], process.returncode) == (1, 130)
     assert b"prsm: the replay was left at event " in err
-
-
-def test_an_older_ledger_is_not_replayed_and_the_cure_is_told(prsm, workspace, monkeypatch):
-    paths = resolve_paths(workspace, {"PRSM_HOME": str(workspace.parent / "home")})
-    path = ledger_path(paths, repo_identity(workspace).key)
-    path.parent.mkdir(parents=True)
-    with closing(sqlite3.connect(path)) as conn:
-        conn.executescript((LEDGERS / "version2.sql").read_text(encoding="utf-8"))
-    done = prsm("replay")
-    assert (done.code, done.out) == (1, "")
-    assert done.err == (
-        f"prsm: the ledger has version 2, reading needs version {len(load_migrations())}\n"
-        "hint: open it once for writing (any run does); that upgrades it\n"
-    )

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,16 +9,19 @@ import pytest
 
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore
-from prsm_core.store.migrations import APPLICATION_ID, load_migrations, migrate
+from prsm_core.store.migrations import (
+    APPLICATION_ID,
+    NEWEST,
+    load_migrations,
+    migrate,
+    require_current,
+)
+from prsm_core.store.removal import remove_session
 from prsm_core.testing.steps import Steps
 from tests.store.dumps import dump, query
 
-NEWEST = len(load_migrations())
-RELEASED = {
-    file.stem: file.read_text(encoding="utf-8")
-    for file in sorted((Path(__file__).parent / "ledgers").glob("version*.sql"))
-}
-NEWEST_RELEASED = list(RELEASED.values())[-1]
+# The header of ledgers from before version 1 of the schema.
+EARLIER = "PRAGMA application_id = 0x5052534D; PRAGMA user_version = 9"
 
 
 @pytest.fixture
@@ -46,11 +49,17 @@ def write(path: Path, script: str) -> None:
         conn.executescript(script)
 
 
-def upgraded(path: Path) -> None:
-    """Make the newest ledger that was released, and bring it to the newest version there is."""
-    write(path, NEWEST_RELEASED)
-    with closing(sqlite3.connect(path, isolation_level=None)) as conn:
-        migrate(conn)
+async def fill(path: Path) -> None:
+    team = Steps()
+    async with await SqliteStore.open(path) as store:
+        await store.commit(team.run_started())
+        await store.commit(team.spawn("master"))
+
+
+async def fill_earlier(path: Path) -> None:
+    """Make what a ledger of an earlier PRSM is to this one."""
+    await fill(path)
+    write(path, EARLIER)
 
 
 def schema(path: Path) -> list[tuple]:
@@ -68,56 +77,8 @@ async def test_an_empty_file_becomes_a_ledger(empty: Path):
         assert query(empty, "PRAGMA user_version") == [(NEWEST,)]
 
 
-@pytest.mark.parametrize("script", RELEASED.values(), ids=RELEASED)
-async def test_a_ledger_of_every_released_version_opens_with_its_content(
-    script: str, path: Path, tmp_path: Path
-):
-    write(path, script)
-    async with await SqliteStore.open(path) as store:
-        events = [event.type async for event in store.events("s1")]
-        master, worker = await store.agents("s1")
-        (call,) = await store.calls(worker.descriptor.agent_id)
-        (request,) = await store.open_requests("s1")
-        (message,) = await store.inbox("s1")
-        assert events == ["notice", "notice"]
-        assert (master.descriptor.name, worker.usage.total_tokens) == ("master", 15)
-        assert (call["id"], request.kind, message.target) == (
-            "c1",
-            "permission",
-            master.descriptor.agent_id,
-        )
-        assert await store.ancestry(worker.head_turn_id or "") == [worker.head_turn_id]
-    async with await SqliteStore.open(tmp_path / "new.db"):
-        assert schema(path) == schema(tmp_path / "new.db")
-
-
-@pytest.mark.parametrize("script", RELEASED.values(), ids=RELEASED)
-async def test_a_session_of_every_released_version_can_be_gone_on_with(script: str, path: Path):
-    """As it is, but not as it was: its commits had no numbers."""
-    # Turns are told apart from those of older runs by time; this run was timed by another clock.
-    write(path, script)
-    write(path, "UPDATE runs SET started_at = 1000.0")
-    team = Steps()
-    async with await SqliteStore.open(path) as store:
-        state = await store.state("s1")
-        _, worker = state.agents
-        assert worker.last_turn is not None
-        assert worker.head_turn_id == worker.last_turn.turn_id
-        assert (state.position, worker.turns) == (0, 1)
-        assert worker.spent is not None
-        assert worker.spent.usage.total_tokens == 15
-        assert [message.target for message in state.unread] == [team.agent("master")]
-        assert len(state.requests) == 1
-        assert await store.state("s1", 0) == state
-        await store.append([team.event()])
-        assert (await store.state("s1")).position == 1
-        with pytest.raises(StoreError) as caught:
-            await store.state("s1", 0)
-        assert caught.value.code == "unknown_position"
-
-
-def test_a_migration_keeps_the_rows_and_is_done_once(path: Path):
-    upgraded(path)
+async def test_a_migration_keeps_the_rows_and_is_done_once(path: Path):
+    await fill(path)
     before = dump(path)
     scripts = [*load_migrations(), "ALTER TABLE runs ADD COLUMN host TEXT DEFAULT 'here'"]
     with closing(sqlite3.connect(path, isolation_level=None)) as conn:
@@ -129,8 +90,8 @@ def test_a_migration_keeps_the_rows_and_is_done_once(path: Path):
     assert after == before
 
 
-def test_a_failed_migration_leaves_the_old_version(path: Path):
-    upgraded(path)
+async def test_a_failed_migration_leaves_the_old_version(path: Path):
+    await fill(path)
     before = dump(path), schema(path)
     scripts = [*load_migrations(), "DROP TABLE grants; INSERT INTO nothing VALUES (1)"]
     with (
@@ -178,12 +139,77 @@ async def test_reading_a_missing_ledger_says_what_to_do(path: Path):
     assert list(path.parent.iterdir()) == []
 
 
-async def test_reading_an_older_ledger_asks_for_an_upgrade(path: Path):
-    write(path, NEWEST_RELEASED)
-    write(path, "PRAGMA user_version = 1")
-    with pytest.raises(StoreError) as caught:
+async def test_reading_a_ledger_of_an_older_version_asks_for_an_upgrade(path: Path):
+    await fill(path)
+    with closing(sqlite3.connect(path)) as conn, pytest.raises(StoreError) as caught:
+        require_current(conn, NEWEST + 1)
+    assert caught.value.code == "older_ledger"
+    assert "any run" in (caught.value.hint or "")
+
+
+async def test_reading_a_ledger_of_an_earlier_prsm_is_refused_and_leaves_it(path: Path):
+    await fill_earlier(path)
+    before = content(path)
+    with pytest.raises(StoreError, match="was written by an earlier PRSM") as caught:
         await SqliteStore.open(path, read_only=True)
     assert caught.value.code == "older_ledger"
+    assert "prsm run" in (caught.value.hint or "")
+    assert content(path) == before
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_writing_keeps_a_ledger_of_an_earlier_prsm_beside_the_new_one(
+    path: Path, late: bool, caplog: pytest.LogCaptureFixture
+):
+    await fill_earlier(path)
+    before = dump(path)
+    other = path.with_name("ledger.db.old-1")
+    other.write_text("taken")
+    async with await SqliteStore.open(path, late=late) as store:
+        assert not await store.sessions()
+        await store.commit(Steps("s2").run_started())
+    assert query(path, "PRAGMA user_version") == [(NEWEST,)]
+    kept = path.with_name("ledger.db.old-2")
+    assert dump(kept) == before
+    assert other.read_text() == "taken"
+    assert f"kept as {kept}, and a new one begins" in caplog.text
+
+
+async def test_what_a_killed_engine_left_in_the_log_of_an_earlier_ledger_is_kept(path: Path):
+    await fill_earlier(path)
+    left = path.with_name("left")
+    left.mkdir()
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("PRAGMA wal_autocheckpoint = 0")
+        conn.execute("UPDATE meta SET name = 'in the log'")
+        conn.commit()
+        for file in path.parent.glob("ledger.db*"):
+            shutil.copy(file, left)
+    assert (left / "ledger.db-wal").stat().st_size
+    async with await SqliteStore.open(left / "ledger.db"):
+        pass
+    assert query(left / "ledger.db.old-1", "SELECT name FROM meta") == [("in the log",)]
+
+
+async def test_an_earlier_ledger_that_a_process_has_open_stays_where_it_is(path: Path):
+    await fill_earlier(path)
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("SELECT * FROM meta").fetchall()
+        with pytest.raises(StoreError) as caught:
+            await SqliteStore.open(path)
+        assert (caught.value.code, "fuser" in (caught.value.hint or "")) == ("locked", True)
+        conn.execute("UPDATE meta SET name = 'still there'")
+        conn.commit()
+    assert query(path, "SELECT name FROM meta") == [("still there",)]
+    assert not list(path.parent.glob("*.old-*"))
+
+
+async def test_a_removal_does_not_begin_a_new_ledger_in_place_of_an_earlier_one(path: Path):
+    await fill_earlier(path)
+    with pytest.raises(StoreError) as caught:
+        remove_session(path, "s1")
+    assert caught.value.code == "older_ledger"
+    assert not list(path.parent.glob("*.old-*"))
 
 
 def header_only(path: Path) -> None:
@@ -224,58 +250,3 @@ async def test_a_reader_cannot_write(path: Path, store: SqliteStore, team: Steps
         with pytest.raises(StoreError) as caught:
             await reader.append([team.event()])
         assert caught.value.code == "read_only"
-
-
-def decided_in_version_5(path: Path) -> None:
-    """Make a ledger of version 5: two sessions, in one of them a change that was decided about."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as conn:
-        migrate(conn, load_migrations()[:5])
-    with closing(sqlite3.connect(path)) as conn:
-        for number, session in enumerate(("s2", "s1"), 1):
-            conn.execute(
-                "INSERT INTO meta (session_id, task, workspace, created_at)"
-                " VALUES (?, 't', '/w', 1)",
-                (session,),
-            )
-            conn.execute(
-                "INSERT INTO runs (run_id, session_id, task, workspace, status, started_at, began)"
-                " VALUES (?, ?, 't', '/w', 'completed', 1, 1)",
-                (f"r{number}", session),
-            )
-        for position, decided in enumerate(((), ("accepted", "unmerged"), ("rejected",)), 1):
-            told = [
-                {"change": "f1", "path": "a", "state": one, "why": f"{one}!"} for one in decided
-            ]
-            kind, data = ("changes_decided", {"changes": told}) if told else ("notice", {})
-            conn.execute(
-                "INSERT INTO steps VALUES (?, ?, 's1', 'k', ?, 1)",
-                (position, f"x{position}", position),
-            )
-            conn.execute(
-                "INSERT INTO events VALUES ('s1', ?, ?, 'r2', NULL, ?, ?, ?)",
-                (position, float(position), kind, json.dumps(data), position),
-            )
-        conn.execute(
-            "INSERT INTO file_changes VALUES ('s1', 'f1', 's', 'a', '', '/w', 'added', NULL, NULL,"
-            " NULL, NULL, 1, 0, 'outside', NULL, NULL, NULL, '[]', '[]', '', 1.0, 'rejected',"
-            " 'rejected!', 3.0, 1)"
-        )
-        conn.commit()
-
-
-async def test_what_was_decided_about_changes_before_version_6_is_known_as_it_was(path: Path):
-    """Of the events that told it; and sessions come in the order that they had."""
-    decided_in_version_5(path)
-    seen = []
-    async with await SqliteStore.open(path) as store:
-        for position in (1, 2, 3):
-            (row,) = (await store.state("s1", position)).changes
-            seen.append((row.state, row.why, row.decided_at))
-        assert seen == [
-            ("pending", None, None),
-            ("unmerged", "unmerged!", 2.0),
-            ("rejected", "rejected!", 3.0),
-        ]
-        assert [info.session_id for info in await store.sessions()] == ["s1", "s2"]
-        await store.commit(Steps("s3").run_started())
-        assert [info.session_id for info in await store.sessions()] == ["s3", "s1", "s2"]

@@ -30,7 +30,8 @@ def check_ledger(path: Path) -> Iterator[Finding]:
     try:
         report = inspect_ledger(path) if has_begun(path) else None
     except StoreError as error:
-        yield broken("ledger", error.message, error.hint or _set_aside(path))
+        finding = warning if error.code == "older_ledger" else broken
+        yield finding("ledger", error.message, error.hint or _set_aside(path))
         return
     if report is None or (report.version == 0 and not report.problems and not report.unchecked):
         yield ok("ledger", f"there is none yet; the first run makes {path}")

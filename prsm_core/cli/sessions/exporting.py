@@ -20,7 +20,7 @@ from prsm_core.config.atomic import replace_file
 from prsm_core.engine.door.offers import Owning
 from prsm_core.engine.journal.views import ConversationStore, walk_tree
 from prsm_core.errors import ConfigError
-from prsm_core.store.migrations import load_migrations
+from prsm_core.store.migrations import NEWEST
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ async def session_text(store: SqliteStore, info: SessionInfo, owning: Owning) ->
     head: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "ledger": len(load_migrations()),
+        "ledger": NEWEST,
         "prsm": __version__,
         "session": {
             "id": info.session_id,

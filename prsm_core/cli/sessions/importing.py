@@ -22,7 +22,7 @@ from prsm_core.kit.reading import read_object
 from prsm_core.kit.regular import read_whole, read_within
 from prsm_core.kit.sanitize import sanitize
 from prsm_core.store import SqliteStore
-from prsm_core.store.migrations import load_migrations
+from prsm_core.store.migrations import NEWEST
 from prsm_core.store.session_rows import TABLES
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _checked(value: Any, file: str) -> Mapping[str, Any]:
         said = value.get("format") if isinstance(value, dict) else None
         what = f"JSON of the format {said!r}" if said else "JSON, but no session of prsm"
         raise ConfigError(f"{file}: is {what}", hint=_CURE, code="foreign")
-    newest = (VERSION, len(load_migrations()))
+    newest = (VERSION, NEWEST)
     versions = [value.get(name) for name in ("version", "ledger")]
     if not all(isinstance(each, int) for each in versions):
         raise ConfigError(f"{file}: tells no version of its format", hint=_CURE, code="foreign")

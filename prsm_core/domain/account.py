@@ -30,7 +30,7 @@ def problems_of(told: Mapping[str, Any]) -> tuple[Problem, ...]:
 
 
 def code_of(told: Mapping[str, Any]) -> int:
-    """Return the exit code of a run by what its end tells; older ledgers tell the status alone."""
+    """Return the exit code of a run; an imported transcript has its status alone."""
     code = told.get("exit_code")
     if code is None:
         return {"completed": COMPLETED, "interrupted": INTERRUPTED}.get(told["status"], FAILED)

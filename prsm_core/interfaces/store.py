@@ -90,8 +90,8 @@ class OpenCall(Record, frozen=True, gc=False, kw_only=True):
 class OpenCalls:
     """The calls of one turn that have begun and have not ended, as its events tell of them.
 
-    An id alone names none: one of orchestration and one of the vendor's own may share it. Events of
-    the former tell their turn. In older ledgers they did not: there any end of the id is theirs.
+    An id alone names none: one of orchestration and one of the vendor's own may share it. Only
+    events of the former name their turn.
     """
 
     def __init__(self) -> None:
@@ -105,8 +105,7 @@ class OpenCalls:
 
     def end(self, call_id: str, turn: str | None) -> None:
         """Take the end of a call."""
-        for key in ((call_id, turn, turn is not None), (call_id, None, True)):
-            self._calls.pop(key, None)
+        self._calls.pop((call_id, turn, turn is not None), None)
 
     def take(self, event: Event) -> None:
         """Take what an event tells that is of a call: its begin or its end."""

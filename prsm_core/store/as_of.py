@@ -1,4 +1,4 @@
-"""SQL that reads a session as it was after the commit `:at`: what the schema's version 3 keeps.
+"""SQL that reads a session as it was after the commit `:at`: what the schema keeps.
 
 A row of a table `…_past` says what held until, but not in, a commit. What held after `:at` is the
 first of them with a greater `until`, else the row itself.

@@ -84,7 +84,7 @@ def read_copy(conn: sqlite3.Connection, session_id: str) -> list[Rows]:
     copy["forks"] = []  # all of it is here
     _refer_by_place(copy)
     numbered = [row["position"] for row in copy["steps"]]
-    # Before commits were numbered, or those of another session: neither can be gone back to.
+    # Those of another session, here or where this one was copied from: none can be gone back to.
     older = shared or sum(position <= 0 for position in numbered)
     _move(copy, {position: n - older for n, position in enumerate(numbered, 1)})
     return [copy]

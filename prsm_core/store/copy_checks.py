@@ -100,7 +100,8 @@ def _check_messages(events: Sequence[Mapping[str, Any]]) -> None:
     seen: set[tuple[str | None, str | None]] = set()
     for data in (event["data"] for event in events if event["type"] == "message_completed"):
         key = data.get("turn"), data.get("id")
-        if None not in key and key in seen:  # older ledgers told none
+        # Those of a transcript that was imported have no id.
+        if None not in key and key in seen:
             raise ValueError(f"message {key[1]} comes twice in turn {key[0]}")
         seen.add(key)
 

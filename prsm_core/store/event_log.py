@@ -168,7 +168,7 @@ def find_commit(conn: sqlite3.Connection, session_id: str, seq: int) -> list[tup
     """Return whose commit holds an event, and its position; nothing where there is none."""
     part = stretches(conn, session_id, after=seq - 1)[0]
     sql = "SELECT session_id, position FROM events WHERE session_id = ? AND seq = ?"
-    return [(owner, at or 0) for owner, at in conn.execute(sql, (part.session_id, seq))]
+    return conn.execute(sql, (part.session_id, seq)).fetchall()
 
 
 def insert_told(

@@ -40,7 +40,6 @@ class ToldTurn:
         self._has_begun = False
         self._responses: dict[tuple[str, bool], int] = {}  # of the model, by call
         self._undone: set[tuple[str, bool]] = set()
-        self._sure: set[tuple[str, bool]] = set()  # those whose end tells the turn, as their begin
 
     def take(self, seq: int, kind: str, at: float, data: Mapping[str, Any]) -> None:
         """Take the next event; those before the turn's own beginning are of others."""
@@ -98,13 +97,13 @@ class ToldTurn:
         if data["turn"] != self._turn_id:
             return
         message = AgentMessage(
-            id=data.get("id") or f"{self._turn_id}:{seq}",  # older ledgers told none
+            id=data["id"],
             role=intern(data["role"]),
             content=data["text"],
             sequence=len(self._messages) + 1,
             created_at=_ms(at),
             thinking=data.get("thinking"),
-            again=bool(data.get("again")),  # older ledgers told none
+            again=bool(data.get("again")),
         )
         self._messages.append(message)
         if message.role == "assistant":
@@ -116,9 +115,7 @@ class ToldTurn:
         self._answered.pop(key, None)
         self._undone.discard(key)
         self._began.pop(key, None)  # an id may come again: then the last one counts
-        self._responses[key] = data.get("response") or 0  # older ledgers told none
-        if data.get("turn") is not None:
-            self._sure.add(key)
+        self._responses[key] = data.get("response") or 0
         self._began[key] = AgentToolCall(
             id=data["call"],
             tool_name=intern(data["tool"]),
@@ -129,26 +126,20 @@ class ToldTurn:
         )
 
     def _call_ended(self, seq: int, at: float, data: Mapping[str, Any]) -> None:
-        """Take the end of a call of ours, which tells its turn, or of one of the vendor's.
-
-        Older ledgers told no turn: there it ends whichever is open.
-        """
-        is_sure = data.get("turn") is not None
-        for key in ((data["call"], False), (data["call"], True)):
-            call, is_ours = self._began.get(key), key[1]
-            is_other = (is_sure and not is_ours) or (not is_sure and key in self._sure)
-            if call is None or key in self._answered or is_other:
-                continue
-            self._answered[key] = seq
-            status, error = data["status"], data.get("error")
-            self._began[key] = replace(
-                call,
-                status=status if status in {"completed", "unknown"} else "failed",
-                result=data.get("result"),
-                error=error or ("denied" if status == "denied" else None),
-                completed_at=_ms(at),
-            )
+        """Take the end of a call of ours, which names its turn, or of one of the vendor's."""
+        key = data["call"], data.get("turn") is not None
+        call = self._began.get(key)
+        if call is None or key in self._answered:
             return
+        self._answered[key] = seq
+        status, error = data["status"], data.get("error")
+        self._began[key] = replace(
+            call,
+            status=status if status in {"completed", "unknown"} else "failed",
+            result=data.get("result"),
+            error=error or ("denied" if status == "denied" else None),
+            completed_at=_ms(at),
+        )
 
 
 def build_call(

@@ -83,8 +83,10 @@ class SqliteStore(Store):
         that never begins leaves none. Until then reading finds nothing, and what is raised here
         otherwise is raised by that step.
 
-        Raises StoreError, with a hint, when it is missing (read only), not a ledger, newer than
-        this program, locked, or cannot be read.
+        A ledger of an earlier PRSM is renamed, which is logged, and a new one takes its place.
+
+        Raises StoreError, with a hint, when it is missing or of an earlier PRSM (read only), not a
+        ledger, newer than this program, locked, or cannot be read.
         """
         store = cls(path, limits or StoreLimits())
         if not late or store._lies_there():
@@ -176,7 +178,7 @@ class SqliteStore(Store):
 
         found = await self._read(event_log.find_commit, session_id, _held(seq))
         if not found or found[0][1] <= 0:
-            raise unknown_event(session_id, seq, is_old=bool(found))
+            raise unknown_event(session_id, seq, is_shared=bool(found))
         return found[0]
 
     async def sessions(self) -> Sequence[SessionInfo]:

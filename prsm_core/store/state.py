@@ -56,7 +56,7 @@ def unknown_position(session_id: str, at: int, newest: int) -> StoreError:
     """Return the error of a commit that a session does not have."""
     hint = "give the position of one of its own commits"
     if at <= 0:
-        hint = "commits are numbered from 1; what an older PRSM wrote can be read as it is now only"
+        hint = "commits are numbered from 1; what a copied fork shares is read as it is now"
     return StoreError(
         f"session {session_id} has no commit {at}; its newest is {newest}",
         hint=hint,
@@ -64,12 +64,12 @@ def unknown_position(session_id: str, at: int, newest: int) -> StoreError:
     )
 
 
-def unknown_event(session_id: str, seq: int, *, is_old: bool = False) -> StoreError:
-    """Return the error of an event that a session does not have, or whose commit has no number."""
-    if is_old:
+def unknown_event(session_id: str, seq: int, *, is_shared: bool = False) -> StoreError:
+    """Return the error of an event that a session does not have, or cannot be read at."""
+    if is_shared:
         return StoreError(
-            f"event {seq} of session {session_id} is of an older PRSM, which numbered no commits",
-            hint="what it wrote can be read as it is now only",
+            f"event {seq} of session {session_id} is from before the fork that was copied",
+            hint="what a copied fork shares is read as it is now",
             code="unknown_position",
         )
     return StoreError(

@@ -1,7 +1,7 @@
 """What each field of an event holds, where it is told: a copy may be anybody's.
 
 Fields of one name hold the same in each event, but for those in `_OTHERS`. Any of them may be
-lacking, as in ledgers of older versions; which ones an event must have is told apart.
+lacking; which ones an event must have is told apart.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ _USED = Spent.of_turn(TokenUsage(input_tokens=7, output_tokens=3), 0.25)
 
 def said(turn: TurnOpened, role: str, text: str, **fields: Any) -> Told:
     """Return what tells of a message of a turn."""
-    data = {"turn": turn.turn_id, "role": role, "text": text, "thinking": None, **fields}
-    return Told(kind="message_completed", data=data)
+    data = {"turn": turn.turn_id, "role": role, "text": text, "thinking": None, "id": text}
+    return Told(kind="message_completed", data={**data, **fields})
 
 
 def began(call_id: str, tool: str = "Bash", **fields: Any) -> Told:
@@ -236,15 +236,6 @@ class StateRules:
             )
             for number, (id_, role, text) in enumerate(told, 1)
         )
-
-    async def test_a_message_without_an_id_gets_one_that_stays(
-        self, store: Store, team: Steps
-    ) -> None:
-        """Older ledgers told none."""
-        turn = team.turn("w1")
-        (_, event) = (await store.commit(team.step("w1", turn, said(turn, "user", "x")))).events
-        (message,) = (await open_turn(store, "w1")).messages
-        assert message.id == f"{turn.turn_id}:{event.seq}"
 
     async def test_the_calls_of_an_open_turn_are_told_in_their_order(
         self, store: Store, team: Steps

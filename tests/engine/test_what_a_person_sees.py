@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,8 +12,6 @@ from hypothesis import strategies as st
 from prsm_core.domain.permissions import PermissionRequest, Question
 from prsm_core.engine.requests.human import ARGUMENT_LIMIT, ARGUMENTS_LIMIT, shown_arguments
 from prsm_core.permissions import Redactor
-from prsm_core.testing.memory_store import MemoryStore
-from prsm_core.testing.steps import Steps
 
 SECRET = "hunter2-hunter2-hunter2"  # noqa: S105 - what nobody may be shown
 REDACT = Redactor([SECRET]).value
@@ -97,17 +94,6 @@ async def test_an_agent_tells_the_call_that_spawned_it_and_what_it_waits_for(tea
     changes = team.ledger.events("agent_state_changed", "a")
     waits = [event["waiting_on"] for event in changes if event["to"] == "waiting_for_parent"]
     assert waits == ["parent"]
-
-
-async def test_events_of_older_ledgers_are_read_without_the_newer_fields():
-    steps = Steps()
-    async with MemoryStore() as store:
-        await store.commit(steps.run_started())
-        old = {"request": "r", "tool": "Bash", "command": "make", "paths": [], "reason": "x"}
-        await store.append([replace(steps.event(), type="permission_requested", data=old)])
-        events = [event async for event in store.events(steps.session)]
-    told = events[-1].to_dict()
-    assert (told["command"], told["arguments"], told["expires_at"]) == ("make", None, None)
 
 
 TEXTS = st.builds(

@@ -160,6 +160,7 @@ class Walk:
         role = self.chance.choice(["user", "assistant"])
         if of.turn is not None:
             data = {"turn": of.turn.turn_id, "role": role, "text": "word", "thinking": None}
+            data["id"] = f"m{len(self.copies)}"
             await self.append(self.told(of, "message_completed", data))
 
     async def vendor(self, of: Walker) -> None:

@@ -75,7 +75,10 @@ class Moments(Ledgers):
         told = {
             "started": {"call": call, "tool": "Bash", "arguments": {}, "orchestration": False},
             "finished": {"call": call, "status": "completed", "result": "r", "error": None},
-        }.get(kind, {"turn": turn.turn_id, "role": kind, "text": "word", "thinking": None})
+        }.get(kind)
+        if told is None:
+            said = {"turn": turn.turn_id, "role": kind, "text": "word", "thinking": None}
+            told = {**said, "id": f"m{len(self.copies)}"}
         type_ = f"tool_call_{kind}" if kind in {"started", "finished"} else "message_completed"
         agent = self.steps.agent(name)
         event = Event(type=type_, session="s1", run="s1-run", ts=1000.0, agent=agent, data=told)

@@ -66,23 +66,6 @@ async def open_tools(store, folder):
     return [call.tool for call in turn.calls]
 
 
-@pytest.mark.parametrize("end", [{}, {"turn": "t-w1-1"}])
-async def test_in_an_older_ledger_a_call_of_orchestration_ends_with_its_id(tmp_path, end):
-    """There its begin told no turn; the end that an engine of today writes does."""
-    begun = {"call": "c1", "tool": "spawn", "arguments": {}, "orchestration": True}
-    async for store in _both_stores(tmp_path):
-        async with store:
-            steps = Steps()
-            await store.commit(steps.run_started())
-            await store.commit(steps.spawn("w1"))
-            await store.commit(steps.step("w1", steps.turn("w1")))
-            await store.append([said(steps, "w1", "tool_call_started", **begun)])
-            assert await open_tools(store, tmp_path) == ["spawn"]
-            over = {"call": "c1", "status": "failed", "error": "cut off", **end}
-            await store.append([said(steps, "w1", "tool_call_finished", **over)])
-            assert await open_tools(store, tmp_path) == []
-
-
 class Session:
     """A session in which things happen by chance; some part of the calls are of orchestration."""
 

@@ -15,6 +15,7 @@ import pytest
 
 from prsm_core.cli.group import COMMANDS
 from tests.cli.conftest import _record
+from tests.store.test_migrations import EARLIER
 
 READ: dict[str, list[tuple[str, ...]]] = {
     "resume": [("resume",), ("resume", "s1", "--json")],
@@ -70,6 +71,12 @@ def of_a_newer_prsm(path):
         conn.commit()
 
 
+def of_an_earlier_prsm(path):
+    asyncio.run(_record(path, "s1"))
+    with closing(sqlite3.connect(path)) as conn:
+        conn.executescript(EARLIER)
+
+
 def torn(path):
     asyncio.run(_record(path, "s1"))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -104,13 +111,14 @@ BAD = {
     "a folder": lambda path: path.mkdir(),
     "another program's": of_another_program,
     "a newer one": of_a_newer_prsm,
+    "an earlier one": of_an_earlier_prsm,
     "torn": torn,
     "overwritten": overwritten,
     "strange": strange,
 }
 # What is asked for may stand where nothing is damaged.
 MAY_WORK = {"strange", "overwritten", "torn"}
-OFTEN = {"json", "a newer one", "torn", "strange"}
+OFTEN = {"json", "a newer one", "an earlier one", "torn", "strange"}
 KINDS = [pytest.param(kind, marks=() if kind in OFTEN else pytest.mark.long) for kind in BAD]
 
 

@@ -1,7 +1,8 @@
 """The `prsm` command: a lazy group, one module a command.
 
 `prsm --help` imports no command and no plugin. A command's module imports click only; what the
-command works with is imported when it runs, so that its own --help stays as cheap.
+command works with is imported when it runs, so that its own --help stays as cheap. Commands of
+other packages follow those of this project.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from click.shell_completion import CompletionItem
+
+    from prsm_core.cli.package_commands import PackageCommand
 
 EDITOR = "extension"  # the frontend by which an editor leads
 
@@ -84,48 +87,90 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group that lists its commands from a table and imports one when it is called."""
+    """A group that lists its commands without importing them, and imports one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the table."""
-        return list(COMMANDS)
+        """Return the names in the order of the table, behind them those of other packages."""
+        return [name for name, _ in _summaries()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command's module."""
-        if cmd_name not in COMMANDS:
+        """Import the command's module; None where there is no such command to run."""
+        if cmd_name in COMMANDS:
+            module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+            return guard(command)
+        from prsm_core.cli.package_commands import load_command  # few commands are of packages
+        from prsm_core.errors import PluginError
+
+        try:
+            return guard(load_command(_of_a_package(cmd_name)))
+        except (LookupError, PluginError):
             return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return guard(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; of a misspelt one say which it may be."""
+        """Find the command; of a misspelt one say which it may be.
+
+        Raises PluginError for one of a package that cannot run, or is not to.
+        """
         name = args[0]
         if name in COMMANDS or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        from difflib import get_close_matches
+        from prsm_core.cli.package_commands import check_enabled, load_command
 
-        near = " or ".join(map(repr, get_close_matches(name, COMMANDS)))
-        meant = f" Did you mean {near}?" if near else ""
-        raise click.UsageError(f"No such command {name!r}.{meant}", ctx)
+        try:
+            offered = _of_a_package(name)
+        except LookupError:
+            raise _no_such_command(name, ctx) from None
+        if not {"-h", "--help"}.intersection(args):  # help must not cost the settings
+            check_enabled(offered, load_plugins=not ctx.params["no_plugins"])
+        return name, guard(load_command(offered)), args[1:]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offer the table; click's own way would import every command for its summary."""
+        """Offer all names; click's own way would import every command for its summary."""
         from click.shell_completion import CompletionItem
 
         names = [
             CompletionItem(name, help=summary)
-            for name, (_, summary) in COMMANDS.items()
+            for name, summary in _summaries()
             if name.startswith(incomplete)
         ]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table; click's own way would import every command for its summary."""
+        """Write all summaries; click's own way would import every command for them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+            formatter.write_dl(_summaries())
+
+
+def _summaries() -> list[tuple[str, str]]:
+    """Return all commands in their order, each with its summary."""
+    from prsm_core.cli.package_commands import package_commands
+
+    own = [(name, summary) for name, (_, summary) in COMMANDS.items()]
+    others = [
+        (name, offers[0].summary if len(offers) == 1 else "Brought by two packages: neither runs.")
+        for name, offers in package_commands(sys.path).items()
+        if name not in COMMANDS
+    ]
+    return [*own, *others]
+
+
+def _of_a_package(name: str) -> PackageCommand:
+    """Return the command of a package; raises LookupError for none, PluginError for two."""
+    from prsm_core.cli.package_commands import only_one, package_commands
+
+    return only_one(name, package_commands(sys.path)[name])
+
+
+def _no_such_command(name: str, ctx: click.Context) -> click.UsageError:
+    from difflib import get_close_matches
+
+    names = [known for known, _ in _summaries()]
+    near = " or ".join(map(repr, get_close_matches(name, names)))
+    meant = f" Did you mean {near}?" if near else ""
+    return click.UsageError(f"No such command {name!r}.{meant}", ctx)
 
 
 @click.group(

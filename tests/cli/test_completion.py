@@ -43,7 +43,8 @@ def test_a_command_is_completed_in_every_shell(shell):
 
 
 LIGHT = (
-    *("", ".cli", ".cli.callers", ".cli.group", ".cli.launch", ".version"),
+    *("", ".cli", ".cli.callers", ".cli.group", ".cli.launch"),
+    *(".cli.package_commands", ".version"),
     *(".loop", ".loop.garbage", ".loop.interrupts", ".loop.leaving"),
 )
 

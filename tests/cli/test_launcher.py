@@ -35,6 +35,7 @@ LIGHT = (
     ".cli.callers",
     ".cli.group",
     ".cli.launch",
+    ".cli.package_commands",
     ".loop",
     ".loop.interrupts",
     ".version",

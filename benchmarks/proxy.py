@@ -15,11 +15,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from prsm_mcp.bridge import Bridge
+from prsm_mcp.server import load_mcp
+
 from benchmarks.harness import Finding, compared
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.testing.doubles import RecordingHost
-from prsm_core.toolserver.bridge import Bridge
-from prsm_core.toolserver.server import load_mcp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

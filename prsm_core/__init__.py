@@ -5,7 +5,7 @@ This module is the public surface: everything a plugin needs is importable from 
 
 cli         the `prsm` command                sim          whole runs from a seed
 testing     for plugin authors                app          puts it together
-builtin     console, json, JSONL sink         toolserver   the tools as an MCP server
+builtin     console, json, JSONL sink         commands     what packages make commands with
 engine      agents, turns, tools, processes   store        the SQLite ledger
 messaging   mailboxes and waits               permissions  who may do what
 catalog     models, and which fits            workspace    the user's files

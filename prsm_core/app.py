@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from prsm_core.permissions import PermissionBroker
     from prsm_core.permissions.own_state import OwnState
     from prsm_core.plugins import PluginManager
-    from prsm_core.toolserver.bridge import Bridge
 
 _log = logging.getLogger("prsm.app")
 
@@ -185,7 +184,7 @@ def _tools(external: ProviderSpec | None, plugins: PluginManager) -> ToolTable:
 @asynccontextmanager
 async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
     """Yield what opens endpoints of a bridge, which is there from the first of them on."""
-    bridge: Bridge | None = None
+    opened: OpenEndpoint | None = None
     opening = asyncio.Lock()
     async with AsyncExitStack() as stack:
 
@@ -193,14 +192,15 @@ async def _bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
         async def open_endpoint(
             host: AgentHost, agent: str, *, patience_s: float | None = None
         ) -> AsyncIterator[McpEndpoint]:
-            nonlocal bridge
+            nonlocal opened
             async with opening:
-                if bridge is None:
-                    # Imported late: some vendors take tools otherwise than by MCP.
-                    from prsm_core.toolserver.bridge import Bridge
+                if opened is None:
+                    # Looked for late: some vendors take tools otherwise than by MCP.
+                    from prsm_core.plugins.tool_server import tool_server
 
-                    bridge = await stack.enter_async_context(Bridge(path, clock))
-            async with bridge.endpoint(host, agent, patience_s=patience_s) as endpoint:
+                    bridge = await stack.enter_async_context(tool_server()(path, clock))
+                    opened = bridge
+            async with opened(host, agent, patience_s=patience_s) as endpoint:
                 yield endpoint
 
         yield open_endpoint

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint, EntryPoints
 
 GROUP = "prsm"  # of the entry points that name plugins
+COMMANDS, TOOL_SERVERS = "prsm.commands", "prsm.tool_servers"
+PARTS = frozenset({COMMANDS, TOOL_SERVERS})  # groups of what is found without a hook
 CORE = "prsm-core"
 CORE_ROOT = "prsm_core"
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import sysconfig
 from importlib.metadata import distributions
 from itertools import count
+from pathlib import Path
 from textwrap import dedent
 
 from prsm_core.plugins import PluginManager
@@ -19,6 +22,16 @@ def provider(*names):
         f'    yield ProviderSpec(name={name!r}, summary="", factory="json:loads")' for name in names
     ]
     return "\n".join(["@hookimpl", "def prsm_providers():", *lines, ""])
+
+
+def path_without(folder, project):
+    """Return the path of this interpreter as if a project, by its module, were not installed."""
+    folder.mkdir()
+    installed = Path(sysconfig.get_path("purelib"))
+    for path in installed.iterdir():
+        if project not in path.name:
+            (folder / path.name).symlink_to(path)
+    return [str(folder) if Path(entry) == installed else entry for entry in sys.path]
 
 
 class Site:

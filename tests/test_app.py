@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from typing import Any
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from prsm_core.app import _bridge, open_app, survey_providers
+from prsm_core.app import open_app, survey_providers
 from prsm_core.builtin import BUILTINS
 from prsm_core.cli.plugin_sections import with_settings
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest
-from prsm_core.errors import ConfigError, MessageRoutingError, PrsmError
+from prsm_core.errors import ConfigError, MessageRoutingError, ProviderNotAvailableError, PrsmError
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
-from prsm_core.kit.clocks import SystemClock
 from prsm_core.plugins import PluginManager
 from tests import scripted_plugin
 from tests.engine.harness import DEADLINE, complete
-from tests.toolserver.client import BridgeClient
+from tests.site_folder import path_without
 
 
 @pytest.fixture
@@ -415,31 +413,33 @@ async def test_the_model_scorers_of_plugins_decide_what_agents_are_recommended(o
     assert [entry["score"] for entry in answer["models"]] == [0.74, 0.5]
 
 
-async def test_endpoints_that_are_opened_at_once_share_a_bridge_which_goes_with_its_owner(tmp_path):
-    path = tmp_path / "bridge.sock"
-    nobody: Any = None  # comes
-    async with _bridge(path, SystemClock()) as open_endpoint, AsyncExitStack() as stack:
-        assert not path.exists()
-        ends = [stack.enter_async_context(open_endpoint(nobody, name)) for name in ("a", "b")]
-        first, second = await asyncio.gather(*ends)
-        assert first.env["PRSM_SOCKET"] == second.env["PRSM_SOCKET"] == str(path)
-        assert path.exists()
-    assert not path.exists()
+async def test_where_no_package_brings_mcp_an_agent_that_needs_it_is_told_which_does(
+    opened, behaviours, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(sys, "path", path_without(tmp_path / "site", "prsm_mcp"))
+
+    async def master(agent):
+        with pytest.raises(ProviderNotAvailableError, match="the package prsm-mcp") as caught:
+            async with agent.host.mcp_endpoint():
+                raise AssertionError("there is an endpoint")
+        assert caught.value.hint == "prsm install mcp"
+        await agent.complete()
+
+    behaviours["master"] = master
+    async with opened() as app:
+        assert (await (await app.start_run("go")).result()).status == "completed"
 
 
 LATE = "tests.tool_plugin_late"
 
 
 @pytest.mark.requirement("A2", "A4")
-async def test_a_tool_of_a_plugin_is_called_over_mcp_and_held_by_its_check(opened, behaviours):
+async def test_a_tool_of_a_plugin_is_offered_and_held_by_its_check(opened, behaviours):
     seen = {}
 
     async def master(agent):
         assert await agent.refused("get_budget") == "permission_denied"
-        async with agent.host.mcp_endpoint() as endpoint:
-            where = [endpoint.env[f"PRSM_{name}"] for name in ("SOCKET", "AGENT", "TOKEN")]
-            async with BridgeClient(*where) as client:
-                seen["names"] = [tool["name"] for tool in await client.list_tools()]
+        seen["names"] = [tool.name for tool in agent.host.tools]
         assert await agent.refused("move") == "invalid_arguments"
         assert await agent.refused("move", to="nowhere") == "invalid_arguments"
         answer = await agent.call("move", to="work")

@@ -21,27 +21,30 @@ from tests.engine.boxes import WHY_NO_RUNC
 from tests.sources import ROOT
 
 TINY = Plan(pairs=1, scale=0.004)
+# What is measured of packages beside the core.
+NEEDS = {
+    "beside": ("acp", "claude", "codex", "gemini"),
+    "bridge": ("protocols",),
+    "protocols": ("protocols",),
+    "proxy": ("mcp",),
+    "regions": ("regions",),
+    "symbols": ("regions",),
+    "tui": ("tui",),
+}
 FIELDS = {"benchmark", "case", "unit", "value", "reference", "ratio", "goal", "met"}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_benchmark_tells_values_references_and_goals(name, monkeypatch):
     without_peers(monkeypatch)
-    if name == "beside":
-        for plugin in ("acp", "claude", "codex", "gemini"):
-            pytest.importorskip(f"prsm_{plugin}", reason=f"prsm-{plugin} is not installed")
+    for package in NEEDS.get(name, ()):
+        pytest.importorskip(f"prsm_{package}", reason=f"prsm-{package} is not installed")
     if name == "box" and WHY_NO_RUNC is not None:
         pytest.skip(WHY_NO_RUNC)
-    if name == "tui":
-        pytest.importorskip("prsm_tui", reason="prsm-tui is not installed")
     if name == "bridge":
         pytest.importorskip("redis", reason="redis is not installed: pip install 'redis>=8'")
         if which("redis-server") is None:
             pytest.skip("redis-server is not installed")
-    if name in {"protocols", "bridge"}:
-        pytest.importorskip("prsm_protocols", reason="prsm-protocols is not installed")
-    if name in {"regions", "symbols"}:
-        pytest.importorskip("prsm_regions", reason="prsm-regions is not installed")
     report = run_benchmark(name, TINY)
     findings = [line for line in report if isinstance(line, Finding)]
     assert findings

@@ -37,7 +37,6 @@ NOT_BEFORE_THE_FIRST_TURN = {
     "difflib": "the first name that nobody has, or the first edit that is shown",
     "jsonschema": "the first call of a tool whose arguments are checked",
     "logging.handlers": "nothing: the log file sets itself aside",
-    "mcp": "the first agent that speaks it",
     "prsm_core.builtin.keyboard": "a terminal to be typed on",
     "prsm_core.builtin.live_screen": "a terminal to be drawn on",
     "prsm_core.catalog.categories": "the first model that is asked for by its task",
@@ -65,7 +64,6 @@ NOT_BEFORE_THE_FIRST_TURN = {
     "prsm_core.permissions.policy": "the first command",
     "prsm_core.permissions.safe": "the first command",
     "prsm_core.shell.reading": "the first command",
-    "prsm_core.toolserver.bridge": "the first agent whose vendor takes tools by MCP",
     "prsm_core.workspace.artifacts": "the first claim about files",
     "termios": "a terminal",
     "tomllib": "an installation from a clone",
@@ -151,11 +149,6 @@ def test_a_contract_is_loaded_when_it_is_named():
     loaded = modules_after("from prsm_core.testing import ModelScorerContract")
     assert "prsm_core.testing.scorer_contract" in loaded
     assert not {"prsm_core.testing.model_server", "prsm_core.store"} & loaded
-
-
-@pytest.mark.parametrize("module", ["app", "toolserver.bridge"])
-def test_mcp_is_loaded_when_something_speaks_it_and_not_before(module):
-    assert not heavy_after(f"import prsm_core.{module}") & {"anyio", "mcp", "mcp_types"}
 
 
 def test_help_loads_no_plugin_and_nothing_heavy():

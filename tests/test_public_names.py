@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import prsm_core
+import prsm_core.commands
 import prsm_core.kit
 import prsm_core.shell
 import prsm_core.testing
@@ -123,8 +124,13 @@ FAKES = "prsm_core.testing.faults"
 # What tests of ours look at besides: the whole application, or what another party would see.
 INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
-    "prsm_codex": {"kit.background", "kit.clocks", "toolserver.bridge"},
+    "prsm_codex": {"kit.background", "kit.clocks"},
     "prsm_gemini": {"engine.processes.launcher"},
+    "prsm_mcp": {
+        *("app", "builtin", "config", "config.schema", "plugins", "engine.tools.table"),
+        *("cli.attaching", "cli.control", "cli.ledger", "engine.control.session_lock"),
+        *("kit.clocks", "kit.local_socket"),
+    },
     "prsm_protocols": {
         *("config", "domain.labels", "domain.writes", "engine.tools.table", "permissions"),
     },

@@ -45,7 +45,11 @@ _GEMINI_NPM = "@google/gemini-cli@>=0.61.0 <0.62.0"
 OWN_PACKAGES = {
     package.name: package
     for package in (
-        OwnPackage(name="acp", login="its README lists the agents, and what each of them needs"),
+        OwnPackage(
+            name="acp",
+            needs=("mcp",),
+            login="its README lists the agents, and what each of them needs",
+        ),
         OwnPackage(
             name="alibaba",
             needs=("codex",),
@@ -62,10 +66,15 @@ OWN_PACKAGES = {
         ),
         OwnPackage(
             name="gemini",
-            needs=("acp",),
+            needs=("mcp", "acp"),
             program="gemini",
             npm=_GEMINI_NPM,
             login="set GEMINI_API_KEY, or run `gemini` and log in",
+        ),
+        OwnPackage(
+            name="mcp",
+            is_provider=False,
+            login="claude mcp add --scope user prsm -- prsm mcp, if Claude Code is to lead",
         ),
         OwnPackage(
             name="minimax",

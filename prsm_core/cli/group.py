@@ -69,7 +69,7 @@ COMMANDS = {
     ),
     "answer": ("prsm_core.cli.answer:answer", "Answer what agents ask of a person."),
     "attach": ("prsm_core.cli.attach:attach", "Follow a running session and answer it."),
-    "mcp": ("prsm_core.cli.mcp:mcp", "Let an MCP client, such as Claude Code, lead a tree."),
+    "mcp": ("", "Let an MCP client, such as Claude Code, lead a tree."),
     "install": ("prsm_core.cli.install:install", "Install a package of this project."),
     "uninstall": (
         "prsm_core.cli.uninstall:uninstall",
@@ -84,6 +84,7 @@ COMMANDS = {
     "config": ("prsm_core.cli.config:config", "Show the configuration and where it lives."),
     "trust": ("prsm_core.cli.trust:trust", "Trust the .prism folder of a workspace."),
 }
+BROUGHT = {"mcp": "mcp"}  # commands of the table that a package of ours brings, by its name
 
 
 class LazyGroup(click.Group):
@@ -95,7 +96,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command's module; None where there is no such command to run."""
-        if cmd_name in COMMANDS:
+        if cmd_name in COMMANDS and cmd_name not in BROUGHT:
             module, _, attribute = COMMANDS[cmd_name][0].partition(":")
             command: click.Command = getattr(importlib.import_module(module), attribute)
             return guard(command)
@@ -115,7 +116,8 @@ class LazyGroup(click.Group):
         Raises PluginError for one of a package that cannot run, or is not to.
         """
         name = args[0]
-        if name in COMMANDS or name.startswith("-") or ctx.resilient_parsing:
+        is_in_core = name in COMMANDS and name not in BROUGHT
+        if is_in_core or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         from prsm_core.cli.package_commands import check_enabled, load_command
 
@@ -161,7 +163,8 @@ def _of_a_package(name: str) -> PackageCommand:
     """Return the command of a package; raises LookupError for none, PluginError for two."""
     from prsm_core.cli.package_commands import only_one, package_commands
 
-    return only_one(name, package_commands(sys.path)[name])
+    offers, package = package_commands(sys.path), BROUGHT.get(name)
+    return only_one(name, offers[name] if package is None else offers.get(name, ()), package)
 
 
 def _no_such_command(name: str, ctx: click.Context) -> click.UsageError:

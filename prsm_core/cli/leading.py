@@ -1,61 +1,50 @@
-"""Runs an engine whose master is the MCP client that has started this process."""
+"""Runs an engine whose master is led by the client that has started this process."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
+import socket
+import stat
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.app import open_app
 from prsm_core.builtin.client_provider import Seat
-from prsm_core.cli.eliciting import ClientAsker
 from prsm_core.cli.ledger import open_session
+from prsm_core.cli.run_options import UNATTENDED_SECONDS
 from prsm_core.cli.running import PRIVATE, ending_signals, run_log
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.record import Record
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.errors import ConfigError
+from prsm_core.engine.processes.table import find_lineage, process_identity
 from prsm_core.interfaces.frontend import Frontend, FrontendSpec, RunOptions
-from prsm_core.kit.outcomes import with_notice
-from prsm_core.kit.reading import whole_number
+from prsm_core.kit.local_socket import peer_credentials
 from prsm_core.kit.stdio import take_stdio
 from prsm_core.loop.output import write_aside
 from prsm_core.loop.run import run_to_end
-from prsm_core.toolserver.stdio import client_processes, serve_stdio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
-    from prsm_core.domain.tools import ToolOutcome, ToolSpec
+    from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.interfaces.frontend import AppHandle
     from prsm_core.interfaces.provider import AgentHost
     from prsm_core.kit.stdio import Wire
 
+    Speak = Callable[[AgentHost, AppHandle, Wire, str], Awaitable[None]]
+
 _log = logging.getLogger("prsm.cli")
 
-TASK = "What the MCP client wants done."
-PATIENCE_SECONDS = 300.0
-_LIMIT = "MCP_TOOL_TIMEOUT"  # ms: how Claude Code is told to cut calls off
-_MARGIN = 0.9  # of that limit: the answer has to arrive within it
-BEGINS = "a client starts this command: claude mcp add --scope user prsm -- prsm mcp"
 
-INSTRUCTIONS = """\
-PRSM runs coding agents as your children. Give each a complete task with spawn_child, or several \
-at once with spawn_children_parallel: a child sees nothing of this conversation. Then call \
-wait_for_message with all, for all results together. A question ends it early: answer at once with \
-respond_to_child, and wait again. An answer of type `pending` is no failure: the work goes on, \
-and wait_for_message with its token gives the answer. A `notice` is for your user: pass it on. \
-When your session ends, the children that still run are killed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lead:
-    """The command line of `prsm mcp`; None where it says nothing."""
+class _Lead(Record, frozen=True, kw_only=True):
+    """What the command line says; None where it says nothing."""
 
     workspace: str
     provider: str | None = None
@@ -64,19 +53,20 @@ class Lead:
     session: str | None = None
     on_ask: str | None = None
     unattended_s: float | None = None
-    patience_s: float | None = None
     budget_usd: float | None = None
     budget_tokens: int | None = None
     sets: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
 
-def lead(launch: Launch, request: Lead) -> int:
-    """Serve the client until it leaves and return the exit code."""
+def lead(
+    launch: Launch, options: Mapping[str, Any], speak: Speak, *, client: str, hint: str
+) -> int:
+    """Let a client lead a run; see `prsm_core.commands.lead`."""
     os.umask(PRIVATE)
-    wire = take_stdio("MCP client", hint=BEGINS)
+    wire = take_stdio(client, hint=hint)
     write_aside()
-    patience_s = request.patience_s or _patience(os.environ)
+    request = _Lead(**options)
     flags = {"budgets.usd": request.budget_usd, "budgets.tokens": request.budget_tokens}
     setup = load_setup(
         launch,
@@ -88,28 +78,15 @@ def lead(launch: Launch, request: Lead) -> int:
     )
     tell_quarantined(setup.plugins)
     install_child_watcher()
-    return run_to_end(_lead(setup, request, wire, patience_s))
+    return run_to_end(_lead(setup, request, wire, speak, client))
 
 
-def _patience(environ: Mapping[str, str]) -> float:
-    """Return how many seconds a call may take, as far as the environment tells."""
-    limit = environ.get(_LIMIT)
-    if limit is None:
-        return PATIENCE_SECONDS
-    milliseconds = whole_number(limit)
-    if not milliseconds:
-        raise ConfigError(
-            f"{_LIMIT} is {limit!r}", hint="it is a number of milliseconds, such as 600000"
-        )
-    return min(PATIENCE_SECONDS, milliseconds / 1000 * _MARGIN)
-
-
-async def _lead(setup: Setup, request: Lead, wire: Wire, patience_s: float) -> int:
+async def _lead(setup: Setup, request: _Lead, wire: Wire, speak: Speak, client: str) -> int:
     seat = Seat()
-    frontend = ClientFrontend(seat, wire, patience_s)
+    frontend = _ClientFrontend(seat, wire, speak, client)
     with _signals_leave(seat), run_log(setup):
         async with open_app(
-            await _options(setup, request),
+            await _options(setup, request, client),
             setup.settings,
             setup.plugins,
             paths=setup.paths,
@@ -117,7 +94,7 @@ async def _lead(setup: Setup, request: Lead, wire: Wire, patience_s: float) -> i
             trusted=setup.trusted,
             snapshot=setup.snapshot,
             external=seat.spec,
-            leaders=client_processes(wire),
+            leaders=_client_processes(wire),
         ) as app:
             return await frontend.run(app)
 
@@ -138,23 +115,23 @@ def _signals_leave(seat: Seat) -> Iterator[None]:
 
 def _spec(*, interactive: bool) -> FrontendSpec:
     return FrontendSpec(
-        name="mcp",
+        name="client",
         summary="The client leads; a person may attach.",
         interactive=interactive,
         priority=0,
-        factory="prsm_core.cli.leading:ClientFrontend",
+        factory="prsm_core.cli.leading:_ClientFrontend",
     )
 
 
-async def _options(setup: Setup, request: Lead) -> RunOptions:
+async def _options(setup: Setup, request: _Lead, client: str) -> RunOptions:
     options = RunOptions(
-        task=TASK,
+        task=f"What the {client} wants done.",
         workspace=str(setup.paths.workspace),
         provider=request.provider,
         model=request.model,
         mode=PermissionMode(request.mode or setup.settings.defaults.mode),
         on_ask=request.on_ask or "deny",
-        unattended_s=request.unattended_s,
+        unattended_s=request.unattended_s or UNATTENDED_SECONDS,
     )
     if request.session is None:
         return options
@@ -162,83 +139,69 @@ async def _options(setup: Setup, request: Lead) -> RunOptions:
         return replace(options, session=info.session_id)
 
 
-class ClientFrontend(Frontend):
+class _ClientFrontend(Frontend):
     """Lets the client lead one run, from its first frame to its last."""
 
-    def __init__(self, seat: Seat, wire: Wire, patience_s: float) -> None:
+    def __init__(self, seat: Seat, wire: Wire, speak: Speak, client: str) -> None:
         self._seat = seat
         self._wire = wire
-        self._patience_s = patience_s
+        self._speak = speak
+        self._client = client
 
     async def run(self, app: AppHandle) -> int:
         """Serve until the client leaves, or the run ends otherwise; return its exit code."""
-        run = await app.start_run(app.options.task or TASK)
+        run = await app.start_run(app.options.task or self._client)
         async with asyncio.TaskGroup() as group:
             result = group.create_task(run.result(), name="run")
-            serving = group.create_task(self._speak(app), name="mcp client")
+            serving = group.create_task(self._serve(app), name=self._client)
             await asyncio.wait({result, serving}, return_when=asyncio.FIRST_COMPLETED)
             self._seat.leave()
             await asyncio.wait({result})
             serving.cancel()
         return result.result().exit_code
 
-    async def _speak(self, app: AppHandle) -> None:
-        host = ClientHost(await self._seat.host(), app)
-        asker = ClientAsker(app)
-        _log.info("an MCP client leads")
-        async with asyncio.TaskGroup() as group:
-            following = group.create_task(asker.follow(), name="what waits for the client's user")
-            await serve_stdio(
-                host,
-                self._wire,
-                patience_s=self._patience_s,
-                instructions="\n\n".join(filter(None, (INSTRUCTIONS, self._seat.brief))),
-                asker=asker,
-            )
-            following.cancel()
-        _log.info("the MCP client has left")
+    async def _serve(self, app: AppHandle) -> None:
+        host = await self._seat.host()
+        _log.info("the %s leads", self._client)
+        await self._speak(host, app, self._wire, self._seat.brief)
+        _log.info("the %s has left", self._client)
 
 
-class ClientHost:
-    """The master's tools as the client sees them: it is told what waits for a person."""
+def _client_processes(wire: Wire) -> tuple[ProcessIdentity, ...]:
+    """Return the processes that are the client, by the kernel's word; at least the parent.
 
-    def __init__(self, host: AgentHost, app: AppHandle) -> None:
-        self._host = host
-        self._app = app
-
-    @property
-    def tools(self) -> Sequence[ToolSpec]:
-        """The tools of the master."""
-        return self._host.tools
-
-    async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        call_id: str | None = None,
-        patience_s: float | None = None,
-    ) -> ToolOutcome:
-        """Call a tool; see AgentHost."""
-        outcome = await self._host.call_tool(
-            name, arguments, call_id=call_id, patience_s=patience_s
-        )
-        # The outcome is given: nothing may wait from here on, for who is cut off loses it.
-        waiting = await self._app.requests()
-        return with_notice(outcome, _notice(waiting)) if waiting else outcome
+    Between the client and this process may be wrappers, such as a shell or `uv run`. So it is the
+    parent, who made the sockets that lead to the client, and every ancestor that holds its pipes.
+    """
+    above = [relative.identity for relative in (find_lineage(os.getpid()) or ())[1:]]
+    pids = {os.getppid()}
+    for descriptor in (wire.incoming, wire.outgoing):
+        pids.update(_makers(descriptor))
+        pids.update(one.pid for one in above if _holds(one.pid, os.fstat(descriptor)))
+    found = (process_identity(pid) for pid in sorted(pids) if pid)
+    return tuple(identity for identity in found if identity is not None)
 
 
-def _notice(requests: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the client should tell its user."""
-    asks = "; ".join(_subject(request) for request in requests)
-    return (
-        f"Waiting for your user: {asks}. Tell them that `prsm attach` in a second terminal lets "
-        "them answer; without an answer it will be refused."
-    )
+def _makers(descriptor: int) -> Iterator[int]:
+    """Yield the process that made a pair of sockets, if the descriptor is one of them."""
+    if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        with socket.socket(fileno=os.dup(descriptor)) as made:
+            if made.family == socket.AF_UNIX:
+                yield peer_credentials(made).pid
 
 
-def _subject(request: Mapping[str, Any]) -> str:
-    if request["kind"] == "question":
-        return f"{request['name']} asks: {request['question']}"
-    what = request["command"] or ", ".join(request["paths"]) or request["reason"]
-    return f"{request['name']} asks permission for {request['tool']}: {what}"
+def _holds(pid: int, pipe: os.stat_result) -> bool:
+    """Return whether a process has a pipe open; one that cannot be looked at has none."""
+    if not stat.S_ISFIFO(pipe.st_mode):
+        return False
+    try:
+        return any(_is_same(path, pipe) for path in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+
+
+def _is_same(path: Path, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), file)
+    except OSError:  # closed meanwhile
+        return False

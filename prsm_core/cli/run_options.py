@@ -11,15 +11,19 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from prsm_core.cli.callers import agents_may_unless
 from prsm_core.cli.launch import Launch
+from prsm_core.cli.options import workspace_option
 from prsm_core.domain.agents import PermissionMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
@@ -131,6 +135,47 @@ def widens(given: Mapping[str, Any]) -> bool:
         or not click.get_current_context().ensure_object(Launch).load_plugins
         or any(name.startswith(_WIDENING) for name in os.environ)
     )
+
+
+def lead_options(*, patience: str) -> Callable[[F], F]:
+    """Return the decorator of a command by which a client leads a run: options that `lead` takes.
+
+    It stands above `click.pass_obj`. One more of the options, `patience_s`, is for the command
+    itself: how many seconds a call may wait; `patience` says in its help what it is otherwise.
+    Agents may call the command, unless its options let them do more than the files do.
+    """
+    patience_option = click.option(
+        "--patience",
+        "patience_s",
+        type=float,
+        callback=finite,
+        metavar="SECONDS",
+        help=f"How long a call may wait before it is answered `pending`. Default: {patience}.",
+    )
+    options = (
+        workspace_option,
+        click.option(
+            "--provider", metavar="NAME", help="Provider of the agents that name no model."
+        ),
+        click.option("--model", help="Their model: an alias, provider/model, or an id."),
+        mode_option,
+        click.option("--session", metavar="ID", help="Run in this session, not in a new one."),
+        on_ask_option,
+        unattended_option,
+        patience_option,
+        budget_usd_option,
+        budget_tokens_option,
+        without_plugin_option,
+        set_option,
+    )
+
+    def decorate(function: F) -> F:
+        function = agents_may_unless(widens)(function)
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 _WIDENING = ("PRSM__", "PRSM_PLUGINS")  # variables; no program of an engine inherits them

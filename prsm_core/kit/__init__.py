@@ -25,14 +25,15 @@ filenames     what a name says of a file; how a file system compares names, for 
 git_settings  what git is told in each shell
 local_socket  sockets in private folders, and who is at their other end
 quotation     what others have said, as text that cannot be taken for the system's
+background    tasks that fail alone       clocks    the system's clock, and waits by one
+outcomes      answers to calls
 
 Of no name here, for the rooms above:
 
-background    the tasks of an engine      clocks    the system's clock
 exhaustion    what a machine has run out of
 environment   which variables reach what agents run
+sanitize      what can be kept
 regular       files that a person names, and nothing that waits or acts
-sanitize      what can be kept            outcomes  answers to calls
 stream_fold   what an event says of an agent's stream
 arguments     what the doors of an application take   temporary  folders that are gone after use
 """
@@ -40,6 +41,8 @@ arguments     what the doors of an application take   temporary  folders that ar
 from prsm_core import attach
 
 _HOMES = {
+    "background": "Background",
+    "clocks": "first_of",
     "deadlines": "deadline",
     "endings": "Ending ended_how wait_for_exit was_killed",
     "filenames": "names_file",
@@ -48,11 +51,13 @@ _HOMES = {
     "hook_gate": "HOOK_COMMAND HookAsker HookGate",
     "images": "SeenImages read_base64 read_urls",
     "keys": "find_key require_key",
+    "local_socket": "bind_private peer_credentials shown_to_clients",
+    "outcomes": "failure with_notice",
     "pauses": "read_pause",
     "places": "state_folder",
     "programs": "runnable",
     "quotation": "quote_conversation",
-    "reading": "as_object as_objects read_object token_count",
+    "reading": "as_object as_objects read_object token_count whole_number",
     "results": "wait_for_multiple wait_for_result",
     "section": (
         "Key Parser parse_argv parse_choice parse_environment parse_flag parse_models parse_text "

@@ -12,7 +12,7 @@ guard       calls what plugins have registered  hooks       which of them a plug
 fields      what a record's fields must be    values      … and what values must be
 surroundings  what is the process's own         needed      what a run must have
 settings    how objects get theirs              printing    what they print
-absent      why something is not there
+absent      why something is not there      tool_server  how tools get to command lines
 """
 
 from __future__ import annotations

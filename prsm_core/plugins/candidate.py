@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+def _nothing() -> bool:
+    return False
+
+
 class Candidate(Struct, kw_only=True):
     """A plugin that was found; it counts as active until something speaks against it."""
 
@@ -47,6 +51,7 @@ class Candidate(Struct, kw_only=True):
     load: Callable[[], object]
     is_builtin: bool = False
     core_pins: tuple[str, ...] = ()
+    brings_parts: Callable[[], bool] = _nothing  # by entry points beside this one; see PARTS
     state: PluginState = PluginState.ACTIVE
     hooks: tuple[str, ...] = ()
     specs: dict[Key, Spec] = field(default_factory=dict)
@@ -102,7 +107,7 @@ class Candidate(Struct, kw_only=True):
             self._check_pins()
             plugin = self.load()
             self.brings_checks = brings_checks(plugin)
-            found = implementations(plugin, self.name)
+            found = self._implementations(plugin)
             self.hooks = tuple(sorted({hook for hook, _ in found}))
             for hook, function in found:
                 self._ask(hook, function)
@@ -112,6 +117,12 @@ class Candidate(Struct, kw_only=True):
             if is_interrupt(error):
                 raise
             self.reject(PluginState.BROKEN, one_line(error), error)
+
+    def _implementations(self, plugin: object) -> list[tuple[str, Callable[..., Any]]]:
+        found = implementations(plugin, self.name)
+        if not (found or self.brings_parts()):
+            raise PluginError("implements no hook")
+        return found
 
     def _check_pins(self) -> None:
         core = core_version()

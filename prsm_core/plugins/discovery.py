@@ -6,7 +6,7 @@ import importlib
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prsm_core.distributions import CORE, entry_points_of_plugins, packaged
+from prsm_core.distributions import CORE, PARTS, entry_points_of_plugins, packaged
 from prsm_core.domain.turns import Notice
 from prsm_core.errors import PluginError
 from prsm_core.plugins.candidate import Candidate
@@ -53,6 +53,7 @@ def _candidate(point: EntryPoint) -> Candidate:
         version=dist.version,
         load=point.load,
         core_pins=tuple(core_pins(dist.requires)),
+        brings_parts=partial(_brings_parts, point),
     )
     problem = dist.problem
     if point.pattern.match(point.value) is None:
@@ -60,6 +61,11 @@ def _candidate(point: EntryPoint) -> Candidate:
     if problem is not None:
         plugin.reject(PluginState.BROKEN, problem, PluginError(problem))
     return plugin
+
+
+def _brings_parts(point: EntryPoint) -> bool:
+    """Return whether the distribution of a plugin brings parts that no hook is asked for."""
+    return point.dist is not None and any(one.group in PARTS for one in point.dist.entry_points)
 
 
 def apply_lists(

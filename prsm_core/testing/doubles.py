@@ -281,7 +281,7 @@ class RecordingHost:
     def mcp_endpoint(
         self, *, patience_s: float | None = None
     ) -> AbstractAsyncContextManager[McpEndpoint]:
-        """Serve the handlers by MCP over the engine's own bridge, until left."""
+        """Serve the handlers by MCP, as the engine does, until left; prsm-mcp has to be there."""
         return _endpoint(_Served(self), patience_s)
 
 
@@ -326,12 +326,12 @@ class _Served:
 
 @asynccontextmanager
 async def _endpoint(host: _Served, patience_s: float | None) -> AsyncIterator[McpEndpoint]:
-    from prsm_core.toolserver.bridge import Bridge  # only this double needs it
+    from prsm_core.plugins.tool_server import tool_server  # only this double needs it
 
     with TemporaryDirectory(prefix="prsm-bridge-") as folder:
         async with (
-            Bridge(Path(folder) / "bridge.sock", SystemClock()) as bridge,
-            bridge.endpoint(host, "a" * 32, patience_s=patience_s) as endpoint,
+            tool_server()(Path(folder) / "bridge.sock", SystemClock()) as open_endpoint,
+            open_endpoint(host, "a" * 32, patience_s=patience_s) as endpoint,
         ):
             yield endpoint
 

@@ -29,7 +29,7 @@ from prsm_core import (
     hookimpl,
 )
 
-LATE = ("mcp", "prsm_core.app", "prsm_core.hub", "prsm_core.toolserver.bridge", "sqlite3")
+LATE = ("mcp", "prsm_core.app", "prsm_core.hub", "prsm_mcp.bridge", "sqlite3")
 SLOW_S = "0.5"  # longer than the rest of a run takes
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.workspace.identity import repo_identity
-from tests.toolserver.leader import DEADLINE, Place
+from tests.place import DEADLINE, Place
 
 pytestmark = pytest.mark.requirement("D15")
 

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from prsm_core.cli.callers import exemption, guard, is_guarded
-from prsm_core.cli.group import cli
+from prsm_core.cli.group import BROUGHT, cli
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.processes.marks import format_mark
 from prsm_core.engine.processes.table import ProcessIdentity
@@ -32,7 +32,6 @@ ASKING_THE_ENGINE = {"answer", "attach", "kill", "model", "prompt"}
 # By what they are given; the second is what agents may do.
 BY_OPTIONS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "run": (["run", "x", "--trust"], {"trust": False}),
-    "mcp": (["mcp", "--mode", "bypass"], {"mode": "plan"}),
     "undo": (["undo", "--yes"], {"lists": True}),
     "changes commit": (["changes", "commit", "--yes"], {"dry_run": True}),
 }
@@ -81,7 +80,7 @@ def engine(tmp_path):
 
 @pytest.mark.requirement("D9")
 def test_each_command_is_for_people_unless_it_says_otherwise(monkeypatch):
-    found = dict(commands(cli))
+    found = {name: each for name, each in commands(cli) if name not in BROUGHT}
     assert all(map(is_guarded, found.values()))
     exempt = {name: exemption(each) for name, each in found.items()}
     assert {name for name, decides in exempt.items() if decides is None} == {*FOR_PEOPLE}
@@ -124,7 +123,6 @@ def test_a_screen_of_a_person_does_not_open_below_an_engine(engine, prsm_process
 
 WIDENING = {
     "run": ["--trust", "--session=s", "--continue", "--on-ask=allow", "--mode=accept_edits"],
-    "mcp": ["--session=s", "--on-ask=allow", "--mode=bypass", "--without-plugin=a", "--set=a=b"],
 }
 
 

@@ -11,8 +11,8 @@ import subprocess
 import pytest
 
 from prsm_core.cli.detached import KEPT
+from tests.place import DEADLINE, Place, own_terminal
 from tests.site_folder import Site
-from tests.toolserver.leader import DEADLINE, Place, own_terminal
 
 ASK = {"ask_user": {"id": "said", "question": "Which?", "options": ["red", "blue"]}}
 SAY = {"say": "chose ${said.choices.0}"}

@@ -9,7 +9,7 @@ import pytest
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.workspace.identity import repo_identity
 from tests.cli.sessions_scene import problems
-from tests.toolserver.leader import Place
+from tests.place import Place
 
 BLOCK = 1024  # bytes, of `ulimit -f`
 # Python 3.11 does not notice that it wrote a part of a compiled module, and fails on reading it.

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from prsm_core.cli import main
 from prsm_core.cli.boundary import report
-from prsm_core.cli.group import COMMANDS, cli
+from prsm_core.cli.group import BROUGHT, COMMANDS, cli
 from prsm_core.cli.launch import Launch
 from prsm_core.errors import ConfigError, PrsmError
 
@@ -69,7 +69,7 @@ def test_the_version_is_told_without_the_command_line():
     assert not modules & (HEAVY | {"click", "importlib.metadata"})
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in BROUGHT])
 def test_the_help_of_a_command_imports_nothing_heavy(name):
     modules = loaded_after(name, "--help")
     assert not modules & (HEAVY - {"dataclasses"})
@@ -80,6 +80,8 @@ def test_the_table_tells_what_each_command_says_of_itself():
     context = click.Context(cli)
     for name, (_, summary) in COMMANDS.items():
         command = cli.get_command(context, name)
+        if command is None and name in BROUGHT:
+            continue  # its package is not installed
         assert command is not None
         assert command.name == name
         assert command.short_help == summary

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from prsm_core.engine.agents.holds import TRY_AGAIN
-from tests.toolserver.leader import DEADLINE, Place
+from tests.place import DEADLINE, Place
 
 REFUSED = {"error": {"status": 401, "message": "401 Unauthorized"}, "say": "painted"}
 

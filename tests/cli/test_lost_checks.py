@@ -180,18 +180,6 @@ def test_a_peer_model_of_a_plugin_in_quarantine_is_left_out_with_what_is_wrong(
 
 
 @pytest.mark.requirement("C6")
-def test_an_mcp_client_leads_no_run_without_a_check_that_is_lost(site, start_prsm):
-    site.add("guard", LOST)
-    process = start_prsm("mcp", stdin=-1)
-    out, err = process.communicate(b"", timeout=60)
-    assert (process.returncode, out) == (2, b"")
-    assert REFUSED in err.decode()
-    process = start_prsm("mcp", "--without-plugin", "guard", stdin=-1)
-    process.communicate(b"", timeout=60)
-    assert process.returncode == 0
-
-
-@pytest.mark.requirement("C6")
 def test_what_a_plugin_prints_gets_into_no_output_for_programs(site, prsm_process):
     sink = "print('LOUD')\nfrom prsm_core import EventSink\nclass Sink(EventSink):\n"
     sink += "    def __init__(self, run, settings): pass\n    async def write(self, batch): pass\n"

@@ -78,15 +78,6 @@ def test_a_home_that_is_a_file_is_named_as_what_is_wrong(prsm, monkeypatch, tmp_
     assert done.err == f"{starts}{said}hint: set it to a folder, or unset it\n"
 
 
-def test_an_mcp_client_is_told_of_a_home_that_is_a_file(prsm_process, monkeypatch, tmp_path):
-    file = tmp_path / "file"
-    file.touch()
-    monkeypatch.setenv("PRSM_HOME", str(file))
-    done = prsm_process("mcp")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"prsm: PRSM_HOME is {file}, which is not a folder\n")
-
-
 def test_the_doctor_names_a_home_that_is_a_file_once(prsm, monkeypatch, tmp_path):
     file = tmp_path / "file"
     file.touch()

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.toolserver.leader import DEADLINE, Place
+from tests.place import DEADLINE, Place
 
 WRITE = "import os, sys; open(sys.argv[1], 'a').write(os.environ['PRSM_NOTIFY_KIND'] + '\\n')"
 

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
+from tests.place import Place, own_terminal
 from tests.site_folder import Site
-from tests.toolserver.leader import Place, own_terminal
 
 STAYING = '''
 import asyncio

@@ -12,6 +12,7 @@ import pytest
 from prsm_core.cli.callers import is_guarded
 from prsm_core.cli.group import COMMANDS, cli
 from prsm_core.cli.package_commands import GROUP, only_one, package_commands
+from prsm_core.distributions import PARTS
 from prsm_core.errors import PluginError
 
 GREET = """
@@ -154,6 +155,10 @@ def test_one_that_cannot_be_loaded_names_its_package(packages, prsm_process, cod
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert "reinstall acme-greet" in done.err
+
+
+def test_the_list_of_plugins_knows_the_group():
+    assert GROUP in PARTS
 
 
 def test_a_name_that_could_not_be_typed_is_left_out(packages):

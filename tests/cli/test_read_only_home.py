@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.toolserver.leader import Place
+from tests.place import Place
 
 
 def mounts_again() -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from prsm_core.cli.attaching import KILLED
 from prsm_core.engine.turns.going_on import WITHHELD
-from tests.toolserver.leader import Place
+from tests.place import Place
 
 ASKS = [
     {"ask_user": {"id": "x", "question": "Which?", "options": ["red"]}},

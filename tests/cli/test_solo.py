@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.toolserver.leader import Place
+from tests.place import Place
 
 EDIT = {"edit": {"path": "made.txt", "content": "made\n"}}
 TEST = {"shell": {"id": "test", "cmd": "cat made.txt"}}

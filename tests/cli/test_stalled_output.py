@@ -11,7 +11,7 @@ import time
 import pytest
 import yaml
 
-from tests.toolserver.leader import own_terminal
+from tests.place import own_terminal
 
 STEPS, MANY_STEPS = 40, 75
 ENDS_SECONDS = 15.0  # a bound, far above the moment that a stalled terminal is given

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from tests.toolserver.leader import Place
+from tests.place import Place
 
 ALLOWED = ("--on-ask", "allow", "--provider", "script")
 AFTER = "echo after > after.txt"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from prsm_core.testing.model_server import ModelServer
+from tests.place import MAIN, Place
 from tests.sources import ROOT
-from tests.toolserver.leader import MAIN, Place
 
 pytestmark = pytest.mark.live
 

@@ -19,6 +19,7 @@ from prsm_core import (
     ProviderSpec,
     ToolContribution,
 )
+from prsm_core.distributions import PARTS
 from prsm_core.domain.turns import Notice
 from prsm_core.plugins import PluginState, load_object
 from tests.site_folder import provider
@@ -93,6 +94,16 @@ def test_records_come_in_order_of_name(site):
         "zeta-provider",
     ]
     assert [record.name for record in manager.records] == ["alpha", "last", "mid", "zeta"]
+
+
+@pytest.mark.parametrize("group", sorted(PARTS))
+def test_a_plugin_without_hooks_is_active_where_its_package_brings_parts_without_one(site, group):
+    site.add("parts", "")
+    [info] = site.folder.glob("*.dist-info")
+    with (info / "entry_points.txt").open("a") as file:
+        file.write(f"[{group}]\nx = y:z\n")
+    [record] = site.load().records
+    assert (record.state, record.hooks) == ("active", ())
 
 
 # What may be wrong with a plugin: its code, what becomes of it, and a part of the error.

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prsm_codex.provider import CodexProvider, build
+from prsm_mcp.bridge import Bridge
 
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.toolserver.bridge import Bridge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

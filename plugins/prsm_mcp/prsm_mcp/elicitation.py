@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core.domain.record import Record
-from prsm_core.errors import OrchestrationError
-from prsm_core.kit.outcomes import failure
+from prsm_core import OrchestrationError
+from prsm_core.kit import failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     import mcp_types
     from mcp.server.context import ServerRequestContext
 
-    from prsm_core.domain.tools import ToolOutcome
+    from prsm_core import ToolOutcome
 
 _log = logging.getLogger("prsm.toolserver")
 
 ROUNDS = 8  # of one call: clients give up after ten
 
 
-class Form(Record, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
     """What a client's user is asked.
 
     request: What it is known by.

@@ -16,15 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from prsm_core.domain.tools import McpEndpoint
-from prsm_core.errors import ControlError, LineTooLongError
-from prsm_core.kit.background import Background
-from prsm_core.kit.clocks import first_of
-from prsm_core.kit.local_socket import peer_credentials, shown_to_clients
-from prsm_core.toolserver.listening import HAS_UNIX_SOCKETS, listen_tcp, listen_unix
-from prsm_core.toolserver.server import load_mcp, patience_in_force, serve
-from prsm_core.toolserver.streams import open_streams
-from prsm_core.toolserver.wire import (
+from prsm_core import ControlError, LineTooLongError, McpEndpoint
+from prsm_core.kit import Background, first_of, peer_credentials, shown_to_clients
+from prsm_mcp.listening import HAS_UNIX_SOCKETS, listen_tcp, listen_unix
+from prsm_mcp.server import load_mcp, patience_in_force, serve
+from prsm_mcp.streams import open_streams
+from prsm_mcp.wire import (
     BEAT,
     BEAT_SECONDS,
     HELLO_LIMIT,
@@ -37,12 +34,14 @@ from prsm_core.toolserver.wire import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
-    from prsm_core.domain.tools import ToolOutcome, ToolSpec
-    from prsm_core.interfaces.clock import Clock
-    from prsm_core.toolserver.server import ToolHost
-    from prsm_core.toolserver.wire import Hello
+    from prsm_core import Clock, ToolOutcome, ToolSpec
+    from prsm_mcp.server import ToolHost
+    from prsm_mcp.wire import Hello
+
+    OpenEndpoint = Callable[..., AbstractAsyncContextManager[McpEndpoint]]
 
 _log = logging.getLogger("prsm.toolserver")
 
@@ -308,6 +307,13 @@ class Bridge:
             await self._clock.sleep(BEAT_SECONDS)
             if not writer.transport.get_write_buffer_size():  # else it has more to read than that
                 writer.write(BEAT)
+
+
+@asynccontextmanager
+async def open_bridge(path: Path, clock: Clock) -> AsyncIterator[OpenEndpoint]:
+    """Open a bridge for an engine; give `Bridge.endpoint`, which offers an agent's tools."""
+    async with Bridge(path, clock) as bridge:
+        yield bridge.endpoint
 
 
 def _drop(writer: asyncio.StreamWriter) -> None:

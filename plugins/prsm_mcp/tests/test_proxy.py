@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from prsm_mcp.bridge import PROXY, Bridge
+from prsm_mcp.proxy import Pump, Silence
+from prsm_mcp.wire import BEAT
 
+from plugins.prsm_mcp.tests.peers import DEADLINE, LINE_LIMIT, WaitingHost, proxy
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.testing.doubles import answers, until
-from prsm_core.toolserver.bridge import PROXY, Bridge
-from prsm_core.toolserver.proxy import Pump, Silence
-from prsm_core.toolserver.wire import BEAT
 from tests.engine.hostile import sockets_of, state_of
-from tests.toolserver.peers import DEADLINE, LINE_LIMIT, WaitingHost, proxy
 
 RSS_LIMIT_KB = 12 * 1024
 BIG = 3_000_000

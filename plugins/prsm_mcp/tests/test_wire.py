@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_mcp.wire import HELLO_LIMIT, LineReader, credentials, decode_hello, encode
 
 from prsm_core.errors import LineTooLongError
-from prsm_core.toolserver.wire import HELLO_LIMIT, LineReader, credentials, decode_hello, encode
 
 HELLO: dict[str, Any] = {"agent": "a1", "token": "t" * 64, "pid": 7}
 values = st.recursive(

@@ -1,4 +1,4 @@
-"""A real `prsm mcp`, and the client that leads it: MCP's own, or one that writes what it likes."""
+"""A workspace and a home of their own, and commands of `prsm` that run there."""
 
 from __future__ import annotations
 
@@ -14,16 +14,11 @@ import termios
 from asyncio import subprocess
 from pathlib import Path
 
-import mcp
-
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.session_lock import find_owner
-from prsm_core.toolserver.streams import open_streams
-from prsm_core.toolserver.wire import LineReader
 from tests.forking import fork_server
 
 DEADLINE = 40.0  # real seconds; a test that needs them has failed
-CLIENT = (sys.executable, str(Path(__file__).with_name("client_relay.py")))
 MAIN = "import sys; from prsm_core.cli import main; sys.exit(main())"
 
 
@@ -105,11 +100,6 @@ class Place:
         )
         out, err = await process.communicate()
         return int(out == b"failed\n"), out.decode(), err.decode()
-
-    def serving(self, *args, **pipes):
-        """Run `prsm mcp` with the scripted agents."""
-        script = ("--provider", "script", "--set", f"providers.script.scenario={self.scenario}")
-        return self.running("mcp", *script, *args, **pipes)
 
     async def events(self, kind=None, **fields):
         """Return the data of the newest session's events, of one type if given."""
@@ -198,40 +188,3 @@ async def _readable(descriptor: int) -> None:
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
-
-
-class Leader:
-    """A client of a running `prsm mcp`."""
-
-    def __init__(self, process, client):
-        self.process = process
-        self.client = client
-
-    async def outcome(self, tool, /, **arguments):
-        """Call a tool; return whether it failed, and the data of its answer."""
-        result = await self.client.call_tool(tool, arguments)
-        [content] = result.content
-        return bool(result.is_error), json.loads(content.text)
-
-    async def call(self, tool, /, **arguments):
-        """Call a tool that must succeed; return the data of its answer."""
-        failed, data = await self.outcome(tool, **arguments)
-        assert not failed, data
-        return data
-
-    async def spawn(self, name, prompt="work", **arguments):
-        return await self.call("spawn_child", name=name, prompt=prompt, **arguments)
-
-
-@contextlib.asynccontextmanager
-async def leading(place, *args, mode="auto", through=(), **options):
-    """Start `prsm mcp` and lead it; on leaving, the client closes its side and waits.
-
-    The client is the test's own process, or that of CLIENT; `options` are those of mcp.Client.
-    """
-    async with place.serving(*args, through=through) as process:
-        streams = open_streams(LineReader(process.stdout), process.stdin)
-        async with mcp.Client(streams, mode=mode, **options) as client:
-            yield Leader(process, client)
-        process.stdin.close()
-        await process.wait()

@@ -1,4 +1,4 @@
-"""A client of the bridge for tests: it speaks to an engine as `prsm_core.toolserver.proxy` does.
+"""A client of the bridge for tests: it speaks to an engine as `prsm_mcp.proxy` does.
 
 No read of it waits longer than its limit. A call that takes longer goes on in the engine, and is
 asked for again by the token it was answered with. When the connection breaks meanwhile, or the
@@ -14,12 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from prsm_mcp.server import WAIT_TOOL
+from prsm_mcp.wire import LINE_LIMIT, TCP_PREFIX, LineReader, encode
+
 from prsm_core.domain.tools import ToolOutcome
-from prsm_core.engine.turns.long_calls import WAIT_TOOL
 from prsm_core.errors import ControlError, LineTooLongError, ToolCallTimeoutError
 from prsm_core.kit.clocks import SystemClock, first_of
 from prsm_core.kit.local_socket import short_name
-from prsm_core.toolserver.wire import LINE_LIMIT, TCP_PREFIX, LineReader, encode
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:

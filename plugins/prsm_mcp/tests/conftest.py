@@ -7,7 +7,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prsm_mcp.bridge import Bridge
 
+from plugins.prsm_mcp.tests.peers import DEADLINE, WaitingHost
 from prsm_core.app import open_app
 from prsm_core.builtin import BUILTINS
 from prsm_core.config import resolve_paths
@@ -15,9 +17,7 @@ from prsm_core.config.schema import Settings
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.plugins import PluginManager
-from prsm_core.toolserver.bridge import Bridge
 from tests import scripted_plugin
-from tests.toolserver.peers import DEADLINE, WaitingHost
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ class Team:
         raise AssertionError(kind)
 
     def _opened(self, provider, settings):
-        ours = [("script", "tests.scripted_plugin"), ("cli", "tests.toolserver.cli_plugin")]
+        ours = [("script", "tests.scripted_plugin"), ("cli", "plugins.prsm_mcp.tests.cli_plugin")]
         plugins = PluginManager.load(environ={}, builtins=[*BUILTINS, *ours], entry_points=[])
         workspace = self.folder / "workspace"
         workspace.mkdir()

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.permissions import Answer
-from prsm_core.kit.text import command_lines, escape_command, escape_exact, escape_prose
-from prsm_core.toolserver.elicitation import Form
+from prsm_core import Answer
+from prsm_core.kit import command_lines, escape_command, escape_exact, escape_prose
+from prsm_mcp.elicitation import Form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from prsm_core.interfaces.frontend import AppHandle
+    from prsm_core import AppHandle
 
 BEAT_SECONDS = 1.0  # between two signs that somebody is asked
 _BEGINNINGS = frozenset({"permission_requested", "question_asked"})

@@ -7,8 +7,9 @@ from functools import partial
 
 import pytest
 
-from tests.toolserver.leader import CLIENT, Place
-from tests.toolserver.leader import leading as led
+from plugins.prsm_mcp.tests.leader import CLIENT
+from plugins.prsm_mcp.tests.leader import leading as led
+from tests.place import Place
 
 leading = partial(led, through=CLIENT)
 

@@ -7,9 +7,8 @@ import logging
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from prsm_core.errors import LineTooLongError
-from prsm_core.kit.sanitize import sanitize
-from prsm_core.toolserver.wire import encode
+from prsm_core import LineTooLongError
+from prsm_mcp.wire import encode, mended
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
-    from prsm_core.toolserver.wire import LineReader
+    from prsm_mcp.wire import LineReader
 
     Streams = tuple[
         MemoryObjectReceiveStream[SessionMessage | Exception],
@@ -89,7 +88,8 @@ def _decode(line: bytes) -> SessionMessage | None:
     with suppress(ValueError):
         return SessionMessage(adapter.validate_json(line, by_name=False))
     with suppress(ValueError, RecursionError):
-        return SessionMessage(adapter.validate_python(sanitize(json.loads(line)), by_name=False))
+        text = mended(json.dumps(json.loads(line), ensure_ascii=False))
+        return SessionMessage(adapter.validate_json(text, by_name=False))
     return None
 
 

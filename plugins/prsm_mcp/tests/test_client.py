@@ -6,13 +6,13 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_mcp.bridge import Bridge
 
+from plugins.prsm_mcp.tests.client import READ_SECONDS, BridgeClient
+from plugins.prsm_mcp.tests.peers import Relay, WaitingHost
 from prsm_core.errors import ControlError, ToolCallTimeoutError
 from prsm_core.testing.doubles import answers
 from prsm_core.testing.fake_clock import FakeClock
-from prsm_core.toolserver.bridge import Bridge
-from tests.toolserver.client import READ_SECONDS, BridgeClient
-from tests.toolserver.peers import Relay, WaitingHost
 
 ASKS = {"prompt": "work", "name": "a", "wait": True}
 

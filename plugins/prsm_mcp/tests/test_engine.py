@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
+from plugins.prsm_mcp.tests import cli_plugin
+from plugins.prsm_mcp.tests.client import BridgeClient
+from prsm_core.app import _bridge
 from prsm_core.errors import ControlError
+from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.starting import proxy_missing
-from tests.toolserver import cli_plugin
-from tests.toolserver.client import BridgeClient
 
 
 @pytest.fixture
@@ -94,3 +99,15 @@ async def test_each_life_of_an_agent_has_a_token_of_its_own(team):
     result, _ = await team.run(master=master, a=a)
     assert result.status == "completed", result
     assert len(set(tokens)) == 2
+
+
+async def test_endpoints_that_are_opened_at_once_share_a_bridge_which_goes_with_its_owner(tmp_path):
+    path = tmp_path / "bridge.sock"
+    nobody: Any = None  # comes
+    async with _bridge(path, SystemClock()) as open_endpoint, AsyncExitStack() as stack:
+        assert not path.exists()
+        ends = [stack.enter_async_context(open_endpoint(nobody, name)) for name in ("a", "b")]
+        first, second = await asyncio.gather(*ends)
+        assert first.env["PRSM_SOCKET"] == second.env["PRSM_SOCKET"] == str(path)
+        assert path.exists()
+    assert not path.exists()

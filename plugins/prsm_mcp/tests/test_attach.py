@@ -11,14 +11,15 @@ from functools import partial
 
 import pytest
 
+from plugins.prsm_mcp.tests.leader import CLIENT
+from plugins.prsm_mcp.tests.leader import leading as led
 from prsm_core.cli.attaching import Attached, Owner
 from prsm_core.cli.control import open_running
 from prsm_core.cli.ledger import open_session
 from prsm_core.config import resolve_paths
 from prsm_core.engine.control.session_lock import SessionLock
+from tests.place import Place, own_terminal
 from tests.site_folder import Site
-from tests.toolserver.leader import CLIENT, Place, own_terminal
-from tests.toolserver.leader import leading as led
 
 leading = partial(led, through=CLIENT)
 

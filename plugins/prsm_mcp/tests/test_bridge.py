@@ -13,16 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prsm_mcp.bridge import HELLO_SECONDS, MAX_CONNECTIONS, MAX_STRANGERS, Bridge
+from prsm_mcp.wire import BEAT, BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS
 
-from prsm_core.domain.images import Image
-from prsm_core.domain.tools import ToolOutcome
-from prsm_core.errors import ConfigError, ControlError
-from prsm_core.testing.doubles import RecordingHost, answers, completes, until
-from prsm_core.testing.fake_clock import FakeClock
-from prsm_core.toolserver.bridge import HELLO_SECONDS, MAX_CONNECTIONS, MAX_STRANGERS, Bridge
-from prsm_core.toolserver.wire import BEAT, BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS
-from tests.foreign_user import needs_root, said_to_nobody
-from tests.toolserver.peers import (
+from plugins.prsm_mcp.tests.peers import (
     DEADLINE,
     Frames,
     WaitingHost,
@@ -30,6 +24,12 @@ from tests.toolserver.peers import (
     dial,
     hello,
 )
+from prsm_core.domain.images import Image
+from prsm_core.domain.tools import ToolOutcome
+from prsm_core.errors import ConfigError, ControlError
+from prsm_core.testing.doubles import RecordingHost, answers, completes, until
+from prsm_core.testing.fake_clock import FakeClock
+from tests.foreign_user import needs_root, said_to_nobody
 
 
 def mode_of(path):
@@ -384,7 +384,7 @@ async def test_a_place_where_nothing_can_listen_is_an_error_that_says_what_to_do
     assert "PRSM_HOME" in str(error.value.hint)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=4))
 def test_no_garbage_gets_in_or_breaks_the_bridge(tmp_path_factory, chunks):
     folder = tmp_path_factory.getbasetemp() / "garbage"

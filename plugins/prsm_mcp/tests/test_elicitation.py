@@ -8,7 +8,8 @@ import json
 import mcp_types
 import pytest
 
-from tests.toolserver.leader import CLIENT, Place, leading
+from plugins.prsm_mcp.tests.leader import CLIENT, leading
+from tests.place import Place
 
 MAKE = [{"shell": {"id": "made", "cmd": "make it"}}, {"say": "${made.status}: ${made.reason}"}]
 CHOOSE = [

@@ -5,10 +5,9 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
-from prsm_core.config import private_dir
-from prsm_core.errors import ConfigError
-from prsm_core.kit.local_socket import bind_private
-from prsm_core.toolserver.wire import TCP_PREFIX
+from prsm_core import ConfigError
+from prsm_core.kit import bind_private, make_private
+from prsm_mcp.wire import TCP_PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +24,8 @@ def listen_unix(path: Path) -> tuple[socket.socket, str]:
     Raises:
         ConfigError: nothing can be listened on there.
     """
-    private_dir(path.parent).chmod(0o700)
     try:
+        make_private(path.parent).chmod(0o700)
         return bind_private(path), str(path)
     except OSError as error:
         raise ConfigError(

@@ -16,7 +16,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.errors import LineTooLongError
+from prsm_core import LineTooLongError
 
 if TYPE_CHECKING:
     import asyncio
@@ -77,6 +77,11 @@ def _is_number(value: object) -> bool:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     return -_MAX_SECONDS < value < _MAX_SECONDS
+
+
+def mended(text: str) -> str:
+    """Return a text that can be encoded: half a surrogate pair becomes a replacement character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def encode(value: Mapping[str, Any]) -> bytes:

@@ -11,12 +11,10 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from prsm_core.engine.turns.long_calls import WAIT_TOOL
-from prsm_core.errors import OrchestrationError, PrsmError
-from prsm_core.kit.outcomes import failure
-from prsm_core.kit.sanitize import sanitize
-from prsm_core.toolserver.elicitation import Elicitation, can_elicit, ended, outcome_of
-from prsm_core.version import __version__
+from prsm_core import OrchestrationError, PrsmError, __version__
+from prsm_core.kit import failure
+from prsm_mcp.elicitation import Elicitation, can_elicit, ended, outcome_of
+from prsm_mcp.wire import mended
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,12 +25,13 @@ if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
     from mcp.shared.message import SessionMessage
 
-    from prsm_core.domain.tools import ToolOutcome, ToolSpec
-    from prsm_core.toolserver.elicitation import Asker
+    from prsm_core import ToolOutcome, ToolSpec
+    from prsm_mcp.elicitation import Asker
 
 _log = logging.getLogger("prsm.toolserver")
 
 SERVER_NAME = "prsm"
+WAIT_TOOL = "wait_for_message"  # takes the token of a call that goes on
 _LIBRARIES = ("mcp.server.lowlevel", "mcp_types", "anyio", "mcp.shared.message")
 
 
@@ -141,13 +140,13 @@ def _build_server(
 async def _result(outcome: ToolOutcome) -> mcp_types.CallToolResult:
     import mcp_types
 
-    from prsm_core.kit.images import read_base64  # few answers have any
+    from prsm_core.kit import read_base64  # few answers have any
 
     shown = [
         mcp_types.ImageContent(type="image", data=data, mime_type=media_type)
         for media_type, data in await read_base64(outcome.images)
     ]
-    content = mcp_types.TextContent(type="text", text=sanitize(outcome.text))
+    content = mcp_types.TextContent(type="text", text=mended(outcome.text))
     return mcp_types.CallToolResult(content=[content, *shown], is_error=outcome.is_error)
 
 

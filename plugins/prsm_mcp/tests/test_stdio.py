@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from plugins.prsm_mcp.tests.leader import CLIENT, leading, serving
 from prsm_core.engine.tools.table import TOOLS
 from prsm_core.errors import ControlError
-from tests.toolserver.leader import CLIENT, Place, leading
+from tests.place import Place
 
 COUNT = [{"say": "three lines"}]
 SLEEP = [{"shell": "sleep 1000"}, {"say": "slept"}]
@@ -221,7 +222,7 @@ async def test_two_clients_in_one_workspace_have_a_session_each(place):
         await other.spawn("w1")
         sessions = place.sessions()
         assert len(sessions) == 2
-        async with place.serving("--session", sessions[0]) as refused:
+        async with serving(place, "--session", sessions[0]) as refused:
             out, err = await refused.communicate()
         assert (refused.returncode, out) == (2, b"")
         assert f"session {sessions[0]} is owned by process".encode() in err
@@ -243,7 +244,7 @@ async def test_a_later_client_goes_on_in_an_earlier_session(place):
 
 async def test_what_is_no_message_is_refused_and_the_next_one_answered(place):
     garbage = [b"{", b"[]", b"\xff\xfe\x00", b'"text"', b"", b'{"jsonrpc": "2.0", "id": 9}']
-    async with place.serving() as process:
+    async with serving(place) as process:
         for line in (*garbage, json.dumps(INITIALIZE).encode()):
             process.stdin.write(line + b"\n")
         answers = [json.loads(await process.stdout.readline()) for _ in range(6)]
@@ -256,7 +257,7 @@ async def test_what_is_no_message_is_refused_and_the_next_one_answered(place):
 
 @pytest.mark.long
 async def test_a_message_cut_off_by_the_end_is_dropped(place):
-    async with place.serving() as process:
+    async with serving(place) as process:
         process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "met')
         process.stdin.close()
         assert await process.stdout.read() == b""
@@ -266,7 +267,7 @@ async def test_a_message_cut_off_by_the_end_is_dropped(place):
 @pytest.mark.long
 async def test_a_client_that_reads_no_more_ends_the_run_when_it_writes_no_more(place):
     read, write = os.pipe()
-    async with place.serving(stdout=write) as process:
+    async with serving(place, stdout=write) as process:
         os.close(write)
         os.close(read)
         process.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
@@ -279,7 +280,7 @@ async def test_frames_may_come_from_a_file(place, tmp_path):
     frames = tmp_path / "frames"
     frames.write_text(json.dumps(INITIALIZE) + "\n")
     with frames.open("rb") as stdin:
-        async with place.serving(stdin=stdin) as process:
+        async with serving(place, stdin=stdin) as process:
             out, err = await process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert json.loads(out)["result"]["serverInfo"]["name"] == "prsm"
@@ -288,7 +289,7 @@ async def test_frames_may_come_from_a_file(place, tmp_path):
 async def test_a_person_who_types_the_command_is_told_who_starts_it(place):
     person, program = os.openpty()
     try:
-        async with place.serving(stdin=program) as process:
+        async with serving(place, stdin=program) as process:
             out, err = await process.communicate()
     finally:
         os.close(person)

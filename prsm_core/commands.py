@@ -1,0 +1,45 @@
+"""What packages make commands of `prsm` with; its names are public, and light to import.
+
+A command is an entry point of the group `prsm.commands`. Its context object is a `Launch`, which
+says what stood before the command.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.cli.launch import Launch
+from prsm_core.cli.run_options import lead_options
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from prsm_core.interfaces.frontend import AppHandle
+    from prsm_core.interfaces.provider import AgentHost
+    from prsm_core.kit.stdio import Wire
+
+    Speak = Callable[[AgentHost, AppHandle, Wire, str], Awaitable[None]]
+
+__all__ = ["Launch", "lead", "lead_options"]
+
+
+def lead(
+    launch: Launch, options: Mapping[str, Any], speak: Speak, *, client: str, hint: str
+) -> int:
+    """Let the client on stdin and stdout lead a run until it leaves; return the exit code.
+
+    Args:
+        launch: The context object of the command.
+        options: What the options of `lead_options` say, but for `patience_s`.
+        speak: `await speak(host, app, wire, brief)` serves the client and returns once it has
+            left. `host` is the master's: its tools are the client's. `brief` is what the engine
+            tells whoever leads.
+        client: What the client is called in errors, in the log and as the run's task.
+        hint: How it begins, for the error where none is there.
+
+    Raises:
+        ConfigError: no program is at the other end, or the configuration is wrong.
+    """
+    from prsm_core.cli import leading  # the engine, which --help has no use for
+
+    return leading.lead(launch, options, speak, client=client, hint=hint)

@@ -1,0 +1,56 @@
+"""Finds the server by which command-line agents get their tools: a package brings it.
+
+No hook brings it: where a person lists the plugins to load, agents must not lose their tools.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from prsm_core.distributions import TOOL_SERVERS
+from prsm_core.errors import PluginError, ProviderNotAvailableError
+from prsm_core.plugins.records import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from prsm_core.domain.tools import McpEndpoint
+    from prsm_core.interfaces.clock import Clock
+
+    OpenEndpoint = Callable[..., AbstractAsyncContextManager[McpEndpoint]]
+    Open = Callable[[Path, Clock], AbstractAsyncContextManager[OpenEndpoint]]
+
+
+def tool_server() -> Open:
+    """Return what opens a server of tools over MCP: at a socket to be, by the engine's clock.
+
+    It gives what opens endpoints: see `OpenEndpoint` of `engine.turns.host`.
+
+    Raises:
+        ProviderNotAvailableError: no package brings one.
+        PluginError: two packages do, or it cannot be imported.
+    """
+    points = sorted(entry_points(group=TOOL_SERVERS), key=lambda point: point.value)
+    if not points:
+        raise ProviderNotAvailableError(
+            "its tools are handed over by MCP, which the package prsm-mcp brings: it is not "
+            "installed",
+            hint="prsm install mcp",
+        )
+    names = [point.dist.name if point.dist is not None else "?" for point in points]
+    if len(points) > 1:
+        raise PluginError(
+            f"{' and '.join(names)} both bring a server of tools, so neither is used",
+            hint="uninstall one of them",
+        )
+    try:
+        opens: Open = points[0].load()
+    except Exception as error:
+        raise PluginError(
+            f"the server of tools of {names[0]} cannot be loaded: {one_line(error)}",
+            hint=f"reinstall {names[0]}",
+        ) from error
+    return opens

@@ -44,12 +44,12 @@ class Leader:
 
 
 @contextlib.asynccontextmanager
-async def leading(place, *args, mode="auto", through=(), **options):
+async def leading(place, *args, mode="auto", through=(), start=serving, **options):
     """Start `prsm mcp` and lead it; on leaving, the client closes its side and waits.
 
     The client is the test's own process, or that of CLIENT; `options` are those of mcp.Client.
     """
-    async with serving(place, *args, through=through) as process:
+    async with start(place, *args, through=through) as process:
         streams = open_streams(LineReader(process.stdout), process.stdin)
         async with mcp.Client(streams, mode=mode, **options) as client:
             yield Leader(process, client)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -217,15 +218,25 @@ async def test_sigkill_leaves_no_process(place, asleep):
 
 @pytest.mark.long
 async def test_two_clients_in_one_workspace_have_a_session_each(place):
-    async with leading(place) as one, leading(place) as other:
+    # A client that no person's terminal has begun may widen nothing while another one leads.
+    del place.env["PRSM_PLUGINS"]
+    script = {"script": {"scenario": str(place.scenario)}}
+    place.home.mkdir(mode=0o700)
+    (place.home / "config.yaml").write_text(json.dumps({"providers": script}))
+
+    def plainly(place, *args, **pipes):
+        return place.running("mcp", "--provider", "script", *args, **pipes)
+
+    lead = partial(leading, place, start=plainly)
+    async with lead() as one, lead() as other:
         await one.spawn("w1")
         await other.spawn("w1")
         sessions = place.sessions()
         assert len(sessions) == 2
-        async with serving(place, "--session", sessions[0]) as refused:
+        async with plainly(place, "--session", sessions[0]) as refused:
             out, err = await refused.communicate()
-        assert (refused.returncode, out) == (2, b"")
-        assert f"session {sessions[0]} is owned by process".encode() in err
+        assert (refused.returncode, out) == (1, b"")
+        assert b"prsm mcp is for a person" in err
 
 
 async def test_a_later_client_goes_on_in_an_earlier_session(place):

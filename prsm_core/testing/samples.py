@@ -207,7 +207,7 @@ _RUN: tuple[tuple[str, str | None, Mapping[str, Any]], ...] = (
         MASTER,
         {"attempt": 1, "delay_s": 1.5, "error": "rate limit", "tries_left": 4, "pauses_s": 45.0},
     ),
-    ("notice", None, {"level": "warning", "text": HOSTILE_TEXT}),
+    ("notice", None, {"level": "warning", "text": HOSTILE_TEXT, "once": None}),
     ("sink_dropped", None, {"sink": "audit", "count": 2}),
     ("plugin_quarantined", None, {"plugin": "audit", "error": "boom"}),
     (

@@ -11,8 +11,8 @@ from prsm_core.catalog.packages import EXAMPLE, OWN_PACKAGES, find_own, how_to_g
 from tests.sources import CORE, parsed, where
 
 # A word of its own: what begins with a dot is a folder of a person's, which the engine protects.
-# One of them is called by a word that the engine has use for: of that, its package's name counts.
-_WORDS = ("protocols", "regions")  # that mean other things, too
+# Some are called by a word that the engine has use for: of those, its package's name counts.
+_WORDS = ("mcp", "protocols", "regions")  # that mean other things, too
 _NAMES = "|".join(name for name in OWN_PACKAGES if name not in _WORDS)
 _OWN = rf"(?:prsm[-_])?(?:{_NAMES})|prsm[-_](?:{'|'.join(_WORDS)})"
 NAMED = re.compile(rf"(?<![\w./-])(?:{_OWN})\b", re.IGNORECASE)

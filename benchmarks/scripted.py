@@ -222,7 +222,8 @@ def lead_by_vendor(vendor: str) -> Callable[[Request], Step]:
         calls: list[Call] = []
         if len(request.reported) == CHILDREN:
             return Step(hang=RESPONSE_S, say=ANSWER)
-        if vendor == "claude" and request.number > 1:  # it is notified of each agent that has ended
+        # Claude is notified of each agent that has ended.
+        if vendor == "claude" and request.number > 1:
             return Step(hang=RESPONSE_S, say="I wait.")
         if pending:
             calls.append(call("wait_agent", "multi_agent_v1", targets=pending))

@@ -90,8 +90,9 @@ class AppServer:
         self._dismiss = dismiss
         self._threads = threads
         self._news: list[Notice] = []
-        self._starting = 0  # threads whose id is not known yet
-        self._early: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # said of them, by thread
+        # How many threads are starting, and what was said of those nobody listens to, by id.
+        self._starting = 0
+        self._early: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         self._ended = asyncio.Event()
         self.rpc = Rpc(process, services, self)
 
@@ -189,10 +190,9 @@ class AppServer:
         try:
             result = await self.rpc.request("thread/start", params, timeout_s=THREAD_SECONDS)
             thread_id = id_of(result, "thread")
-            early = self._early.pop(thread_id, [])
             self.attach(thread_id, thread)
             try:
-                for method, said in early:
+                for method, said in self._early.pop(thread_id, []):
                     await thread.on_notification(method, said)
             except BaseException:
                 self.detach(thread_id)
@@ -256,10 +256,10 @@ class AppServer:
 def id_of(result: Mapping[str, Any], kind: str) -> str:
     """Return the id of what an answer is about; raise RpcError when it names none."""
     named = result.get(kind)
-    found = named.get("id") if isinstance(named, dict) else None
-    if not isinstance(found, str):
+    value = named.get("id") if isinstance(named, dict) else None
+    if not isinstance(value, str):
         raise RpcError(f"codex answered without the id of the {kind}")
-    return found
+    return value
 
 
 def check_key(config: CodexConfig, environ: Mapping[str, str]) -> None:

@@ -481,8 +481,8 @@ async def test_what_is_said_of_a_thread_before_its_id_is_known_is_heard(tmp_path
         await services.codex[-1].sent("turn/start")
         services.codex[-1].complete()
         events = await turn
-    told = [event.text for event in events if isinstance(event, Notice)]
-    assert told == ["The MCP server gone is not there: no database"]
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert notices == ["The MCP server gone is not there: no database"]
 
 
 async def test_closing_a_session_ends_the_commands_it_left_behind(tmp_path):

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
 
-LONGEST_SECONDS = 3.0  # a start that takes longer waits for something else than a core
+LONGEST_SECONDS = 3.0
 
 
 class Start:
-    """A turn to start, which ends once: when it is ended, or after `LONGEST_SECONDS`."""
+    """A turn to start, which ends once. One that takes too long waits for no core, and ends."""
 
     __slots__ = ("_free", "_timer")
 

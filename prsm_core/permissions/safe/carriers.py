@@ -83,29 +83,29 @@ def carried_by_find(command: Command, place: Place) -> tuple[Command, list[Comma
     """Return a find without what it runs, and what it runs; None if it cannot be told."""
     words = list(command.words)
     kept: list[Word] = []
-    inner: list[tuple[list[Word], str, bool]] = []  # the words, what ended them, and -execdir
+    inner: list[tuple[list[Word], str, bool]] = []
     while words:
         word = words.pop(0)
         if word.text not in {"-exec", "-execdir"}:
             kept.append(word)
             continue
-        found: list[Word] = []
+        carried: list[Word] = []
         while words and words[0].text not in _ENDS:
-            found.append(words.pop(0))
-        if not words or not found or not words[0].known:
+            carried.append(words.pop(0))
+        if not words or not carried or not words[0].known:
             return None
-        inner.append((found, words.pop(0).text, word.text == "-execdir"))
+        inner.append((carried, words.pop(0).text, word.text == "-execdir"))
         kept.append(Word("-true"))
     names = names_of_find(kept[1:], place)
     if names is None or not names.are_harmless(place, Passage.WHOLE):
         return None
     added = Word("", exact=False, kind=Kind.NAME)
     commands: list[Command] = []
-    for found, end, is_beside in inner:
-        if is_beside and _names_others(found):
+    for carried, end, is_beside in inner:
+        if is_beside and _names_others(carried):
             return None
-        filled = [_filled(word, "{}", added) for word in found]
-        if None in filled or not found[0].known:
+        filled = [_filled(word, "{}", added) for word in carried]
+        if None in filled or not carried[0].known:
             return None
         first = tuple(filter(None, filled))
         # With + it adds as many names as it has, and some programs write to their second one.

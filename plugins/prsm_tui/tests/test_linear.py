@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import select
 import time
+import tty
 from contextlib import asynccontextmanager
 from io import StringIO
 from pathlib import Path
@@ -38,9 +40,11 @@ MANY_DIGITS = "9" * 5000  # more than Python reads as a number
 class OneSession(Ears):
     """Somebody who hears one session."""
 
-    def __init__(self, app, session, keyboard, columns=None, clock=time.time, **options):
+    def __init__(
+        self, app, session, keyboard, columns=None, clock=time.time, paper=None, **options
+    ):
         self.session = session
-        paper = StringIO()
+        paper = StringIO() if paper is None else paper
         page = Page(paper, lambda: columns)
         self.person = Person(session, page, clock, **options)
         self.acts = self.person.acts = Acts(app, session, self.person)
@@ -50,10 +54,10 @@ class OneSession(Ears):
 
 
 @asynccontextmanager
-async def hearing(app, **options):
+async def hearing(app, *, terminal=None, **options):
     session = Session.of_view(await app.view(), time.time())
     person, program = os.openpty()
-    ears = OneSession(app, session, program, **options)
+    ears = OneSession(app, session, program if terminal is None else terminal, **options)
     pump = Pump(app, session, ears.person.changed)
     async with asyncio.TaskGroup() as group:
         works = [pump.follow, ears.acts.serve]
@@ -207,6 +211,37 @@ async def test_an_answer_counts_for_the_request_that_was_told_when_its_first_key
         ears.type("/needs\n")
         ears.type("3\n")
         assert await app.answered("r2") == "deny"
+
+
+class Prompt(StringIO):
+    """A page whose reader types a digit as soon as a choice stands on it."""
+
+    def __init__(self, person):
+        super().__init__()
+        self._person = person
+
+    def write(self, text):
+        if "choice 1" in text:
+            os.write(self._person, b"1")
+        return super().write(text)
+
+
+@pytest.mark.parametrize("shows", [["/needs"], ["/1", "/kill"]])
+async def test_who_answers_while_choices_are_still_written_is_heard(shows):
+    app = ScriptedApp()
+    person, program = os.openpty()
+    tty.setcbreak(program)
+    async with hearing(app, terminal=program, paper=Prompt(person)) as ears:
+        app.spawn()
+        asks(app)
+        await ears.hears("needs you: 1 waits")
+        for line in shows:
+            ears.type(f"{line}\n")
+        await ears.hears("choice 1")
+        assert select.select([program], [], [], 0)[0], "what was typed was dropped"
+        assert os.read(program, 8) == b"1"
+    os.close(person)
+    os.close(program)
 
 
 async def test_choices_are_numbered_and_all_can_be_answered_at_once():

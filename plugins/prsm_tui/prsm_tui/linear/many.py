@@ -344,9 +344,10 @@ class Many(Unedited):
             self.person.ask(what, do)
             return
         self._sure = do
-        self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
         if self.keyboard is not None:
+            # Before the choices are shown: whoever answers them at once is heard.
             self.keyboard.forget()
+        self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
 
     def _selected(self) -> str:
         return f"selected: the list; a task that you type begins a session in {self._workspace}"

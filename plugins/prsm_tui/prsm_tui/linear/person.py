@@ -295,10 +295,9 @@ class Person(Unedited):
         lines = [*lines_of(request, self.session, self._now(), permissions)]
         if not self._answers:
             lines[-1] = _NOBODY
+        self._forget_typed()
         self._page.say([f"selected: {lead} of {len(waiting)} that wait"])
         self._page.say(f"{lead}: {line}" for line in lines)
-        if self.keyboard is not None:
-            self.keyboard.forget()
 
     def _back(self) -> None:
         self._at = None
@@ -379,7 +378,11 @@ class Person(Unedited):
     def ask(self, what: str, do: Callable[[], None]) -> None:
         """Do something once the person has said yes; what they type next is the answer."""
         self._at, self._sure = None, do
+        self._forget_typed()
         self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
+
+    def _forget_typed(self) -> None:
+        """Drop what was typed so far, before a choice is shown: afterwards it may be an answer."""
         if self.keyboard is not None:
             self.keyboard.forget()
 

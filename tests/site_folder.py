@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 import sysconfig
-from importlib.metadata import distributions
 from itertools import count
 from pathlib import Path
 from textwrap import dedent
 
+from prsm_core.distributions import GROUP, distributions
 from prsm_core.plugins import PluginManager
 
 NUMBERS = count()
@@ -66,9 +66,6 @@ class Site:
 
     def load(self, environ=None, **options):
         """Load the plugins of this folder and no others."""
-        points = [
-            point
-            for found in distributions(path=[str(self.folder)])
-            for point in found.entry_points.select(group="prsm")
-        ]
+        found = distributions([str(self.folder)])
+        points = [point for dist in found for point in dist.entry_points(GROUP)]
         return PluginManager.load(environ=environ or {}, entry_points=points, **options)

@@ -153,7 +153,7 @@ def _summaries() -> list[tuple[str, str]]:
     own = [(name, summary) for name, (_, summary) in COMMANDS.items()]
     others = [
         (name, offers[0].summary if len(offers) == 1 else "Brought by two packages: neither runs.")
-        for name, offers in package_commands(sys.path).items()
+        for name, offers in package_commands().items()
         if name not in COMMANDS
     ]
     return [*own, *others]
@@ -163,7 +163,7 @@ def _of_a_package(name: str) -> PackageCommand:
     """Return the command of a package; raises LookupError for none, PluginError for two."""
     from prsm_core.cli.package_commands import only_one, package_commands
 
-    offers, package = package_commands(sys.path), BROUGHT.get(name)
+    offers, package = package_commands(), BROUGHT.get(name)
     return only_one(name, offers[name] if package is None else offers.get(name, ()), package)
 
 

@@ -1,7 +1,6 @@
 """The commands that installed packages bring: entry points of the group `prsm.commands`.
 
-`prsm --help` lists them, so they are read from the files that installers write. Nothing of a
-package is imported for that, and `importlib.metadata` would cost as much as all of click.
+`prsm --help` lists them, and imports nothing of a package for that.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from prsm_core.distributions import COMMANDS, GROUP, entry_points
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import click
 
     from prsm_core.errors import PluginError
-
-GROUP = "prsm.commands"
-PLUGINS = "prsm"  # the group of a package's plugins
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -41,20 +39,19 @@ class PackageCommand(NamedTuple):
     plugins: frozenset[str]
 
 
-def package_commands(folders: Iterable[str]) -> dict[str, list[PackageCommand]]:
-    """Return the commands of the packages that are installed in folders, by name, in its order.
-
-    Of a distribution that is there twice the first one counts, as it does for imports.
-    """
+def package_commands() -> dict[str, list[PackageCommand]]:
+    """Return the commands of the installed packages by name, in its order."""
     found: dict[str, list[PackageCommand]] = {}
-    seen: set[str] = set()
-    for folder in dict.fromkeys(folders):
-        for info in _distributions(folder):
-            project = os.path.basename(info).partition("-")[0].lower()  # noqa: PTH119 - a text
-            if project not in seen:
-                seen.add(project)
-                for command in _commands_of(info):
-                    found.setdefault(command.name, []).append(command)
+    for point in entry_points(COMMANDS):
+        if _NAME.fullmatch(point.name):
+            command = PackageCommand(
+                name=point.name,
+                place=point.place,
+                distribution=point.distribution.name,
+                summary=point.distribution.summary,
+                plugins=frozenset(point.distribution.places.get(GROUP, ())),
+            )
+            found.setdefault(command.name, []).append(command)
     return dict(sorted(found.items()))
 
 
@@ -140,61 +137,3 @@ def _lists() -> Mapping[str, Sequence[str]]:
         "plugins.disabled": settings.plugins.disabled,
         variable: [name.strip() for name in named],
     }
-
-
-def _distributions(folder: str) -> list[str]:
-    """Return the metadata folders of a folder of packages, in order of name."""
-    try:
-        with os.scandir(folder or ".") as entries:
-            return sorted(entry.path for entry in entries if entry.name.endswith(".dist-info"))
-    except OSError:  # a zip file, or a folder that is not there
-        return []
-
-
-def _commands_of(info: str) -> Iterator[PackageCommand]:
-    points = _entry_points(_text(info, "entry_points.txt"))
-    if commands := points.get(GROUP):
-        about = _headers(_text(info, "METADATA"))
-        for name, place in commands.items():
-            if _NAME.fullmatch(name):
-                yield PackageCommand(
-                    name=name,
-                    place=place,
-                    distribution=about.get("name", "?"),
-                    summary=about.get("summary", ""),
-                    plugins=frozenset(points.get(PLUGINS, ())),
-                )
-
-
-def _text(info: str, name: str) -> str:
-    """Return the text of a file of a distribution; blank where it cannot be read."""
-    try:
-        with open(os.path.join(info, name), encoding="utf-8", errors="replace") as file:  # noqa: PTH118, PTH123 - pathlib is slow to load
-            return file.read()
-    except OSError:
-        return ""
-
-
-def _entry_points(text: str) -> dict[str, dict[str, str]]:
-    """Return names and values by group, as far as lines are entry points."""
-    groups: dict[str, dict[str, str]] = {}
-    group = ""
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("[") and line.endswith("]"):
-            group = line[1:-1].strip()
-        elif "=" in line and not line.startswith(("#", ";")):
-            name, _, value = line.partition("=")
-            groups.setdefault(group, {})[name.strip()] = value.partition("[")[0].strip()
-    return groups
-
-
-def _headers(text: str) -> dict[str, str]:
-    """Return the headers of metadata by their names in small letters, fit for a terminal."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        if not line:
-            break
-        name, _, value = line.partition(":")
-        shown = "".join(char if char.isprintable() else " " for char in value)
-        found.setdefault(name.lower(), " ".join(shown.split()))
-    return found

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from prsm_core.distributions import (
-    CORE_ROOT,
-    distribution_of,
-    entry_points_of_plugins,
-    module_of,
-    root_of,
-)
+from prsm_core.distributions import CORE_ROOT, GROUP, distribution_of, entry_points, root_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -77,7 +71,7 @@ def place_of_task(task: asyncio.Task[Any]) -> Place | None:
 
 
 def _place(frames: Iterable[tuple[FrameType, int]]) -> Place | None:
-    named = {root_of(module_of(point)) for point in entry_points_of_plugins()}
+    named = {root_of(point.module) for point in entry_points(GROUP)}
     roots = (_roots | named) - {CORE_ROOT, ""}
     first = None
     for frame, line in frames:

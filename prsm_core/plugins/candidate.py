@@ -17,7 +17,7 @@ from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.loop.interrupts import is_interrupt
 from prsm_core.plugins.fields import check_fields
 from prsm_core.plugins.hooks import brings_checks, implementations
-from prsm_core.plugins.pins import core_version, satisfies
+from prsm_core.plugins.pins import satisfies
 from prsm_core.plugins.printing import stdout_while_loading
 from prsm_core.plugins.records import (
     HOOKS,
@@ -31,15 +31,12 @@ from prsm_core.plugins.records import (
     one_line,
 )
 from prsm_core.plugins.surroundings import undisturbed
+from prsm_core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
-
-
-def _nothing() -> bool:
-    return False
 
 
 class Candidate(Struct, kw_only=True):
@@ -51,7 +48,7 @@ class Candidate(Struct, kw_only=True):
     load: Callable[[], object]
     is_builtin: bool = False
     core_pins: tuple[str, ...] = ()
-    brings_parts: Callable[[], bool] = _nothing  # by entry points beside this one; see PARTS
+    brings_parts: bool = False  # by entry points beside this one; see PARTS
     state: PluginState = PluginState.ACTIVE
     hooks: tuple[str, ...] = ()
     specs: dict[Key, Spec] = field(default_factory=dict)
@@ -120,12 +117,12 @@ class Candidate(Struct, kw_only=True):
 
     def _implementations(self, plugin: object) -> list[tuple[str, Callable[..., Any]]]:
         found = implementations(plugin, self.name)
-        if not (found or self.brings_parts()):
+        if not (found or self.brings_parts):
             raise PluginError("implements no hook")
         return found
 
     def _check_pins(self) -> None:
-        core = core_version()
+        core = __version__
         for pin in self.core_pins:
             if not satisfies(core, pin):
                 raise IncompatibleError(f"needs {CORE} {pin}; this is {core}")

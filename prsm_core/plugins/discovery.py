@@ -6,16 +6,16 @@ import importlib
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prsm_core.distributions import CORE, PARTS, entry_points_of_plugins, packaged
+from prsm_core.distributions import CORE, GROUP, PARTS, EntryPoint, entry_points
 from prsm_core.domain.turns import Notice
 from prsm_core.errors import PluginError
 from prsm_core.plugins.candidate import Candidate
-from prsm_core.plugins.pins import core_pins, core_version
+from prsm_core.plugins.pins import core_pins
 from prsm_core.plugins.records import PluginState, nearest, unknown
+from prsm_core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from importlib.metadata import EntryPoint
 
 # The lists of plugins to leave out that hold for more than one run.
 _LASTING = ("plugins.disabled", "PRSM_DISABLED_PLUGINS")
@@ -23,7 +23,7 @@ _LASTING = ("plugins.disabled", "PRSM_DISABLED_PLUGINS")
 
 def plugin_names() -> tuple[str, ...]:
     """Return the names of the installed plugins without importing any of them."""
-    return tuple(sorted({point.name for point in entry_points_of_plugins()}))
+    return tuple(sorted({point.name for point in entry_points(GROUP)}))
 
 
 def builtin(name: str, module: str) -> Candidate:
@@ -31,41 +31,35 @@ def builtin(name: str, module: str) -> Candidate:
     return Candidate(
         name=name,
         distribution=CORE,
-        version=core_version(),
+        version=__version__,
         load=partial(importlib.import_module, module),
         is_builtin=True,
     )
 
 
-def installed(entry_points: Iterable[EntryPoint] | None) -> list[Candidate]:
+def installed(points: Iterable[EntryPoint] | None) -> list[Candidate]:
     """Return the plugins of these entry points (None: of all distributions), in order of name."""
-    points = entry_points_of_plugins() if entry_points is None else entry_points
-    plugins = [_candidate(point) for point in points]
+    plugins = [_candidate(point) for point in (entry_points(GROUP) if points is None else points)]
     # The scan gives the order of the file system.
     return sorted(plugins, key=lambda plugin: (plugin.name, plugin.distribution))
 
 
 def _candidate(point: EntryPoint) -> Candidate:
-    dist = packaged(point.dist)
+    dist = point.distribution
     plugin = Candidate(
         name=point.name,
         distribution=dist.name,
         version=dist.version,
         load=point.load,
         core_pins=tuple(core_pins(dist.requires)),
-        brings_parts=partial(_brings_parts, point),
+        brings_parts=not PARTS.isdisjoint(dist.places),
     )
     problem = dist.problem
-    if point.pattern.match(point.value) is None:
-        problem = f"its entry point is {point.value!r}, and names no module"
+    if not point.module:
+        problem = f"its entry point is {point.place!r}, and names no module"
     if problem is not None:
         plugin.reject(PluginState.BROKEN, problem, PluginError(problem))
     return plugin
-
-
-def _brings_parts(point: EntryPoint) -> bool:
-    """Return whether the distribution of a plugin brings parts that no hook is asked for."""
-    return point.dist is not None and any(one.group in PARTS for one in point.dist.entry_points)
 
 
 def apply_lists(

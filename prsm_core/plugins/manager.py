@@ -16,7 +16,6 @@ from prsm_core.plugins.absent import Absent
 from prsm_core.plugins.candidate import Candidate
 from prsm_core.plugins.discovery import apply_lists, builtin, installed
 from prsm_core.plugins.objects import load_object
-from prsm_core.plugins.pins import core_version
 from prsm_core.plugins.records import (
     WORDS,
     Key,
@@ -34,11 +33,12 @@ from prsm_core.plugins.settings import (
     settings_model,
 )
 from prsm_core.plugins.settings import with_settings as given
+from prsm_core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from importlib.metadata import EntryPoint
 
+    from prsm_core.distributions import EntryPoint
     from prsm_core.domain.turns import Notice
     from prsm_core.errors import PrsmError
 
@@ -269,7 +269,7 @@ class PluginManager:
 def _core() -> Candidate:
     """Return what stands for the core itself where names are compared: its tools are taken."""
     return Candidate(
-        name=CORE, distribution=CORE, version=core_version(), load=object, is_builtin=True
+        name=CORE, distribution=CORE, version=__version__, load=object, is_builtin=True
     )
 
 

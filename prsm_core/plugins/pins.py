@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from functools import cache
 from typing import TYPE_CHECKING
-
-from prsm_core.distributions import CORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,17 +12,6 @@ if TYPE_CHECKING:
 _PIN = re.compile(r"prsm[-_.]+core\s*(?:\[[^]]*\]\s*)?\(?([^;()@]*)\)?\s*", re.IGNORECASE)
 _BOUND = re.compile(r"(<=|>=|<|>)\s*(\d[\w.]*)")
 _BOUNDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-
-
-@cache
-def core_version() -> str:
-    """Return the version of the core, "?" in a source tree that is not installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(CORE)
-    except PackageNotFoundError:
-        return "?"
 
 
 def core_pins(requirements: Iterable[str]) -> Iterator[str]:

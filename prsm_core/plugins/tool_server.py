@@ -5,10 +5,9 @@ No hook brings it: where a person lists the plugins to load, agents must not los
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from prsm_core.distributions import TOOL_SERVERS
+from prsm_core.distributions import TOOL_SERVERS, entry_points
 from prsm_core.errors import PluginError, ProviderNotAvailableError
 from prsm_core.plugins.records import one_line
 
@@ -33,14 +32,14 @@ def tool_server() -> Open:
         ProviderNotAvailableError: no package brings one.
         PluginError: two packages do, or it cannot be imported.
     """
-    points = sorted(entry_points(group=TOOL_SERVERS), key=lambda point: point.value)
+    points = sorted(entry_points(TOOL_SERVERS), key=lambda point: point.place)
     if not points:
         raise ProviderNotAvailableError(
             "its tools are handed over by MCP, which the package prsm-mcp brings: it is not "
             "installed",
             hint="prsm install mcp",
         )
-    names = [point.dist.name if point.dist is not None else "?" for point in points]
+    names = [point.distribution.name for point in points]
     if len(points) > 1:
         raise PluginError(
             f"{' and '.join(names)} both bring a server of tools, so neither is used",

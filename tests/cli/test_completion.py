@@ -44,7 +44,7 @@ def test_a_command_is_completed_in_every_shell(shell):
 
 LIGHT = (
     *("", ".cli", ".cli.callers", ".cli.group", ".cli.launch"),
-    *(".cli.package_commands", ".version"),
+    *(".cli.package_commands", ".distributions", ".version"),
     *(".loop", ".loop.garbage", ".loop.interrupts", ".loop.leaving"),
 )
 

@@ -6,12 +6,12 @@ import shlex
 import signal
 import subprocess
 import sys
-from importlib.metadata import Distribution
 
 import pytest
 
 from prsm_core.cli.checkup.folders import FULL_BYTES, LOW_BYTES, format_size, judge_space
 from prsm_core.cli.checkup.system import check_packages, check_terminal
+from prsm_core.distributions import distributions
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.processes.table import process_identity
 from tests.cli.conftest import command
@@ -448,13 +448,14 @@ def test_a_default_provider_that_is_not_installed_is_broken(told):
 
 
 def dist(tmp_path, name, version, requires=""):
-    folder = tmp_path / f"{name}-{version}.dist-info"
-    folder.mkdir()
+    folder = tmp_path / f"{name} {version}" / f"{name}-{version}.dist-info"
+    folder.mkdir(parents=True)
     (folder / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}"
     )
     (folder / "entry_points.txt").write_text("[prsm]\nx = y\n")
-    return Distribution.at(folder)
+    [found] = distributions([str(folder.parent)])
+    return found
 
 
 def test_packages_of_another_release_or_installed_twice_are_told(tmp_path):

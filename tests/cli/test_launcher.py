@@ -36,6 +36,7 @@ LIGHT = (
     ".cli.group",
     ".cli.launch",
     ".cli.package_commands",
+    ".distributions",
     ".loop",
     ".loop.interrupts",
     ".version",

@@ -11,8 +11,7 @@ import pytest
 
 from prsm_core.cli.callers import is_guarded
 from prsm_core.cli.group import COMMANDS, cli
-from prsm_core.cli.package_commands import GROUP, only_one, package_commands
-from prsm_core.distributions import PARTS
+from prsm_core.cli.package_commands import only_one, package_commands
 from prsm_core.errors import PluginError
 
 GREET = """
@@ -53,7 +52,7 @@ class Packages:
             "\nSummary: of the description\n"
         )
         place = place or f"{module}:greet"
-        points = f"[console_scripts]\nx = y:z\n\n[{GROUP}]\n{name} = {place}\n"
+        points = f"[console_scripts]\nx = y:z\n\n[prsm.commands]\n{name} = {place}\n"
         points += f"\n[prsm]\n{plugin} = {module}\n" if plugin else ""
         (info / "entry_points.txt").write_text(points)
 
@@ -157,28 +156,27 @@ def test_one_that_cannot_be_loaded_names_its_package(packages, prsm_process, cod
     assert "reinstall acme-greet" in done.err
 
 
-def test_the_list_of_plugins_knows_the_group():
-    assert GROUP in PARTS
-
-
-def test_a_name_that_could_not_be_typed_is_left_out(packages):
+def test_a_name_that_could_not_be_typed_is_left_out(packages, monkeypatch):
     packages.add("--help")
     packages.add("Two words", project="acme-two")
-    assert package_commands([str(packages.folder)]) == {}
+    monkeypatch.setattr(sys, "path", [str(packages.folder)])
+    assert package_commands() == {}
 
 
-def test_a_distribution_that_is_there_twice_counts_once(packages, tmp_path):
+def test_a_distribution_that_is_there_twice_counts_once(packages, tmp_path, monkeypatch):
     packages.add("greet")
     again = Packages(tmp_path / "again")
     again.add("greet", summary="Says it again.")
-    folders = [str(packages.folder), str(again.folder), str(packages.folder), str(tmp_path / "no")]
-    [offer] = package_commands(folders)["greet"]
+    folders = [packages.folder, again.folder, packages.folder, tmp_path / "no"]
+    monkeypatch.setattr(sys, "path", [str(folder) for folder in folders])
+    [offer] = package_commands()["greet"]
     assert (offer.summary, offer.distribution) == ("Says hello.", "acme-greet")
 
 
-def test_one_of_ours_that_is_absent_says_what_to_install(packages):
+def test_one_of_ours_that_is_absent_says_what_to_install(packages, monkeypatch):
     packages.add("greet")
-    offers = package_commands([str(packages.folder)])["greet"]
+    monkeypatch.setattr(sys, "path", [str(packages.folder)])
+    offers = package_commands()["greet"]
     with pytest.raises(PluginError) as caught:
         only_one("greet", offers, package="greet")
     assert caught.value.code == "not_installed"

@@ -8,14 +8,13 @@ import platform
 import shutil
 import sys
 from collections import defaultdict
-from importlib.metadata import distributions
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.config.schema import SandboxSettings
-from prsm_core.distributions import CORE, GROUP, Packaged, packaged
+from prsm_core.distributions import CORE, GROUP, Distribution, distributions
 from prsm_core.domain.boxes import Box
 from prsm_core.engine.processes.box_runtimes import RUNC, find_runtime
 from prsm_core.engine.processes.bundles import Bundles
@@ -27,12 +26,12 @@ from prsm_core.engine.processes.table import find_lineage
 from prsm_core.errors import StoreError
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.loop.run import run_to_end
-from prsm_core.plugins.pins import core_pins, core_version, satisfies
+from prsm_core.plugins.pins import core_pins, satisfies
 from prsm_core.store.connection import sqlite_version
+from prsm_core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from importlib.metadata import Distribution
 
     from prsm_core.cli.checkup.finding import Finding
     from prsm_core.config import Paths
@@ -57,11 +56,10 @@ def check_python() -> Iterator[Finding]:
 
 def check_packages(installed: Iterable[Distribution] | None = None) -> Iterator[Finding]:
     """Look whether the packages of PRSM are of one release, each of them there once."""
-    found: defaultdict[str, list[Packaged]] = defaultdict(list)
-    for dist in distributions() if installed is None else installed:
-        described = packaged(dist)
-        if described.name == CORE or _is_plugin(dist):
-            found[described.name].append(described)
+    found: defaultdict[str, list[Distribution]] = defaultdict(list)
+    for dist in distributions(sys.path) if installed is None else installed:
+        if dist.name == CORE or GROUP in dist.places:
+            found[dist.name].append(dist)
     bad = [finding for dists in found.values() for finding in _problems(dists)]
     if CORE not in found:
         cure = "install it as the README says; without that no plugin can be found"
@@ -150,20 +148,16 @@ def check_terminal(encoding: str | None) -> Iterator[Finding]:
         yield warning("terminal", f"takes {name} only, agents write UTF-8", "export LC_ALL=C.UTF-8")
 
 
-def _is_plugin(dist: Distribution) -> bool:
-    return any(point.group == GROUP for point in dist.entry_points)
-
-
-def _problems(dists: list[Packaged]) -> Iterator[Finding]:
+def _problems(dists: list[Distribution]) -> Iterator[Finding]:
     name, versions = dists[0].name, [dist.version for dist in dists]
     for dist in dists:
         if dist.problem is not None:
             yield broken("packages", dist.problem, "install what that folder is of again")
     for pin in core_pins(dists[0].requires):
-        if not satisfies(core_version(), pin):
+        if not satisfies(__version__, pin):
             yield broken(
                 "packages",
-                f"{name} {versions[0]} needs {CORE} {pin}; this is {core_version()}",
+                f"{name} {versions[0]} needs {CORE} {pin}; this is {__version__}",
                 f"install {CORE} and {name} together, of one release",
             )
     if len(versions) > 1:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.domain.record import Record
 from prsm_core.interfaces.app_handle import AppHandle, RunHandle
 from prsm_core.interfaces.records import check_name
 from prsm_core.interfaces.runs import RunOptions, RunResult
@@ -39,8 +39,7 @@ FrontendWithSettings = Callable[[Mapping[str, Any], Any], "Frontend | HubFronten
 SCOPES = ("session", "hub")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontendSpec:
+class FrontendSpec(Record, frozen=True, kw_only=True):
     """Registers a frontend; `prsm` takes the interactive one of highest priority on a terminal.
 
     A frontend that is not interactive has no person: every Ask is denied or answered by --on-ask.

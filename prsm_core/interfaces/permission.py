@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest, Verdict
+from prsm_core.domain.record import Record
 from prsm_core.interfaces.records import check_name
 
 Decision = Awaitable[Verdict | None] | Verdict | None
@@ -14,8 +14,7 @@ PermissionCheck = Callable[[PermissionRequest, PermissionContext], Decision]
 CheckWithSettings = Callable[[PermissionRequest, PermissionContext, Any], Decision]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionCheckSpec:
+class PermissionCheckSpec(Record, frozen=True, kw_only=True):
     """Registers a check; None means no opinion. A check that raises or times out denies.
 
     `check` may be an import string. It returns its verdict, or an awaitable of it, which runs in a

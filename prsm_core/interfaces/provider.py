@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -480,8 +479,7 @@ ProviderFactory = Callable[[Mapping[str, Any], ProviderServices], Provider]
 Forgetter = Callable[[Path, Collection[str]], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderSpec:
+class ProviderSpec(Record, frozen=True, kw_only=True):
     """Registers a provider; `factory(settings, services)` builds one configuration of it.
 
     `settings` is the provider's own section of the configuration, a plain mapping. A run that

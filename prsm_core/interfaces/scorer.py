@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from prsm_core.domain.models import ModelCapability, TaskProfile
+from prsm_core.domain.record import Record
 from prsm_core.interfaces.records import check_name
 
 ModelScorer = Callable[[ModelCapability, TaskProfile], float | None]
 ScorerWithSettings = Callable[[ModelCapability, TaskProfile, Any], float | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelScorerSpec:
+class ModelScorerSpec(Record, frozen=True, kw_only=True):
     """Registers a scorer (0..1, None = no opinion); the result is the weighted mean.
 
     `settings` is a pydantic model or an import string of one: what `scorers.NAME` of the

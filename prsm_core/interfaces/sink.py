@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
@@ -45,8 +44,7 @@ class EventSink(ABC):
 SinkFactory = Callable[[RunInfo, Any], EventSink]  # a mapping, or an instance of `settings`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventSinkSpec:
+class EventSinkSpec(Record, frozen=True, kw_only=True):
     """Registers a sink; `kinds` limits the event types, None means all.
 
     `settings` is a pydantic model or an import string of one: what `sinks.NAME` of the

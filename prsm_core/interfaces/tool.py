@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core.domain.agents import AgentRole
@@ -171,8 +170,7 @@ WhenLabels = Callable[[Mapping[str, str]], bool]
 _ROLES = frozenset(role.value for role in AgentRole)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContribution:
+class ToolContribution(Record, frozen=True, kw_only=True):
     """Registers a tool that agents may call beside PRSM's own, by the name of its `spec`.
 
     `await handler(call)` returns the answer, a mapping of JSON values; a handler that has nothing

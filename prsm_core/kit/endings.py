@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from signal import Signals
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.kit.deadlines import deadline
 from prsm_core.kit.terminal import readable_tail
 
@@ -48,8 +48,7 @@ def ended_how(code: int | None) -> str:
     return f"killed by signal {number}, {name}{memory}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Record, frozen=True, kw_only=True):
     """The end of a program: `why` in one line, and `tail`, the last telling lines of its stderr."""
 
     why: str

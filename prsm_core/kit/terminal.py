@@ -32,8 +32,7 @@ _JOINER = (
     rf"(?:(?<={_PICTURE})|(?<={_PICTURE}[\ufe0e\ufe0f]))\u200d(?={_PICTURE})"
     rf"|(?<={_JOINED})[\u200c\u200d](?={_JOINED})"
 )
-_KEPT_IN_NAME = re.compile(_STYLE)
-_KEPT = re.compile(rf"{_JOINER}|{_STYLE}")
+_KEPT = rf"{_JOINER}|{_STYLE}"
 _ACTS = re.compile(rf"[{_ACTING}]")
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
@@ -56,7 +55,8 @@ def replace_acting(text: str, write: Callable[[str], str], *, is_name: bool = Fa
     What belongs to how a picture is drawn stays; so does a joiner between two of them, or between
     letters of a script that has it, unless the text is a name.
     """
-    kept = _KEPT_IN_NAME if is_name else _KEPT
+    # Compiled here: few texts have such characters, and every start would pay for it.
+    kept = re.compile(_STYLE if is_name else _KEPT)
 
     def written(match: re.Match[str]) -> str:
         char = match[0]

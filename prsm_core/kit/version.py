@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prsm_core.domain.record import Record
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.deadlines import deadline
 from prsm_core.kit.known_version import recall, remember
@@ -82,8 +82,7 @@ async def _first_line(process: Process, services: ProviderServices) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionRange:
+class VersionRange(Record, frozen=True, kw_only=True):
     """Which versions of a program a plugin needs, and which it was tested with.
 
     Attributes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from prsm_core.kit.quotation import quote, quote_word
 from prsm_core.permissions.paths import why_not_read
@@ -49,8 +50,7 @@ def read_notes(workspace: str, cwd: str, names: Sequence[str]) -> str | None:
     return notes.told()
 
 
-@dataclass(slots=True)
-class _Notes:
+class _Notes(Struct):
     """What was read so far, in order, and how much room is left."""
 
     workspace: str

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import re
 import string
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,8 +52,7 @@ class UntoldError(Exception):
     """It cannot be told what a pattern stands for, or it takes too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Record, frozen=True):
     """A pattern for one name.
 
     `sure` matches what every locale matches, `maybe` what one of them may match. Text without a
@@ -245,8 +247,7 @@ def _atomic(tokens: list[str]) -> Iterator[str]:
         yield f".*{''.join(pieces[-1])}"
 
 
-@dataclass(slots=True)
-class Sight:
+class Sight(Struct):
     """How much of the folders one decision may still see; beyond that it raises UntoldError."""
 
     entries: int = MAX_ENTRIES
@@ -272,16 +273,14 @@ class Sight:
             raise UntoldError("the pattern stands for too many names")
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Record, frozen=True):
     """A name that a pattern stands for: as the shell writes it, and where it leads."""
 
     text: str
     resolved: str
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(Struct):
     """One pattern being expanded below a folder that is resolved, inside a resolved root."""
 
     root: str

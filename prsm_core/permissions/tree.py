@@ -12,10 +12,12 @@ import re
 import stat
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from prsm_core.domain.record import Record
 from prsm_core.permissions.names import may_be_secrets, needs_path, secret_part
 from prsm_core.permissions.patterns import UntoldError, part_of
 
@@ -46,8 +48,7 @@ _GIT_FOLDER = re.compile(r"/\.git(?:/modules(?:/|$)|$)")
 _GIT_STORES = frozenset({"objects", "refs", "logs", "lfs", "hooks", "info"})  # nothing to look for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(Record, frozen=True, kw_only=True):
     """How a program reads a folder: what of it, and whether it follows links.
 
     `narrow` are the patterns one of which the name of each file must match; `skips` are names of
@@ -79,8 +80,7 @@ class Reach:
         return any(part.sure.fullmatch(name) is not None for part in self.leaves_out)
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
+class _Folder(Record, frozen=True):
     """What was in a folder: only what matters."""
 
     stamp: tuple[int, ...]
@@ -91,8 +91,7 @@ class _Folder:
     ignores: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Bounds:
+class Bounds(Struct):
     """What one decision may still look at; beyond that it raises UntoldError."""
 
     folders: int = MAX_FOLDERS

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from prsm_core import (
     Key,
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from prsm_core import ModelInfo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaudeConfig:
+class ClaudeConfig(Struct, frozen=True, kw_only=True):
     """How to run Claude Code.
 
     Without a `command` the CLI that comes with the SDK is run. `base_url` and `api_key_env` make

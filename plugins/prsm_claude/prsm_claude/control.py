@@ -10,8 +10,9 @@ import asyncio
 import itertools
 import json
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from prsm_claude.naming import SERVER
 
@@ -31,8 +32,7 @@ class ControlError(Exception):
     """The CLI refused a request, or cannot do what it must."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class Hook(Struct, frozen=True, kw_only=True):
     """A hook of the CLI.
 
     Attributes:
@@ -57,8 +57,7 @@ class Hook:
         return told
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Callbacks:
+class Callbacks(Struct, frozen=True, kw_only=True):
     """What answers the requests of one CLI.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from prsm_core.kit import as_object, link_login, make_private, require_key
 
@@ -67,8 +68,7 @@ def prepare_home(state_dir: Path, config: ClaudeConfig, environ: Mapping[str, st
     return home
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transcript:
+class Transcript(Struct, frozen=True, kw_only=True):
     """What a resumed session's transcript says that the CLI does not.
 
     `spent_usd` is its cost so far, `deferred` the id of a call that was let go of and waits for
@@ -107,8 +107,7 @@ async def holds(path: Path, message_id: str) -> bool:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """What a transcript has of a turn: ids of texts, and of calls with an answer; and texts."""
 
     ids: frozenset[str] = frozenset()

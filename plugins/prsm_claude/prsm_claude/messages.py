@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from prsm_core.kit import as_object
 
@@ -17,8 +18,7 @@ _EXIT_CODE = re.compile(r"Exit code (\d+)(?:\n|$)")
 _NO_SUCCESS = ("returnCodeInterpretation", "backgroundTaskId", "interrupted")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnResult:
+class TurnResult(Struct, frozen=True, kw_only=True):
     """The end of a turn.
 
     text: What went wrong, or else the answer.

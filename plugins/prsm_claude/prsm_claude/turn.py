@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from prsm_core import StopReason
 from prsm_core.kit import Turn
@@ -23,8 +24,7 @@ def text_id(known_as: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, known_as))
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
+class _Waiting(Struct, eq=False):
     """A hook that waits for the answer to a call."""
 
     task: asyncio.Task[Any] | None

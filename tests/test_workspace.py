@@ -161,7 +161,7 @@ def test_mypy_checks_every_package_and_every_test_folder():
 
 def test_tox_runs_every_gate_by_default():
     envs = [name.strip() for name in tox("tox", "env_list").split(",")]
-    assert envs == ["lint", "types", "core", "py311", "live"]
+    assert envs == ["lint", "types", "core", "py311"]
 
 
 def test_the_set_up_of_tox_fetches_what_the_wheels_need():
@@ -197,13 +197,20 @@ def ci(folder: Path, readme: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_ci_runs_the_test_command_of_the_readme_and_returns_its_exit_code(tmp_path):
+@pytest.mark.parametrize(("first", "live", "code"), [(0, 0, 0), (7, 0, 7), (0, 8, 8), (7, 8, 7)])
+def test_ci_runs_the_test_command_of_the_readme_and_then_the_live_tests(
+    tmp_path, first, live, code
+):
+    tox = tmp_path / ".venv" / "bin" / "tox"
+    tox.parent.mkdir(parents=True)
+    tox.write_text(f'#!/bin/sh\necho "tox $*"\nexit {live}\n', encoding="utf-8")
+    tox.chmod(0o755)
     other = "```\nno\n```\n"
-    command = "Run\n\n```console\n$ pwd && exit 7\n```\n"
-    readme = f"# X\n{other}## Test it\n{command}## More\n{other}"
-    done = ci(tmp_path, readme)
-    assert done.returncode == 7
-    assert done.stdout.splitlines() == ["+ pwd && exit 7", str(tmp_path)]
+    command = f"Run\n\n```console\n$ pwd && exit {first}\n```\n"
+    done = ci(tmp_path, f"# X\n{other}## Test it\n{command}## More\n{other}")
+    assert done.returncode == code
+    lines = [f"+ pwd && exit {first}", str(tmp_path)]
+    assert done.stdout.splitlines() == [*lines, "+ .venv/bin/tox run -e live", "tox run -e live"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_what_is_installed_here_is_what_the_standard_library_says():
     theirs = importlib.metadata.entry_points(group="prsm")
     assert {
         (point.name, point.place, point.distribution.version) for point in entry_points("prsm")
-    } == {(point.name, point.value, point.dist.version) for point in theirs}
+    } == {(point.name, point.value, point.dist and point.dist.version) for point in theirs}
     requires = {dist.name: dist.requires for dist in installed()}
     assert {name: tuple(importlib.metadata.requires(name) or ()) for name in requires} == requires
 

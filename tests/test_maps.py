@@ -40,7 +40,6 @@ def test_the_rooms_with_many_modules_have_maps():
     names = {
         "",
         "engine",
-        "engine/guarded",
         "engine/journal",
         "permissions",
         "shell",

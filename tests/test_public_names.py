@@ -48,7 +48,7 @@ PRIVATE_VALUES = {
     "prsm_core.kit.exhaustion",
     "prsm_core.kit.local_socket",
     "prsm_core.kit.regular",
-    "prsm_core.kit.stream_fold",
+    "prsm_core.kit.streams",
 }
 
 

@@ -1,19 +1,33 @@
-"""Loads the settings from files, environment and flags."""
+"""Loads the settings from files, environment and flags.
+
+Agents in markdown: the front matter says what one has, the text below is its prompt.
+
+Each is an expert unless its `role` makes it a worker or a reviewer.
+
+Turns environment variables, --set options and named flags into configuration layers.
+"""
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 from pydantic import ValidationError
 
-from prsm_core.config.agent_files import agent_files, agent_layer
-from prsm_core.config.document import decode, parse_text, read_document
+from prsm_core.config.document import (
+    Document,
+    KeyPath,
+    decode,
+    parse_text,
+    parse_value,
+    read_document,
+    read_text,
+)
 from prsm_core.config.explain import all_wrong, explain, nearest
 from prsm_core.config.layers import ALWAYS_HELD, Layer, Layers
-from prsm_core.config.overrides import environment_layers, flag_layers, set_layers
-from prsm_core.config.paths import temp_notice
+from prsm_core.config.paths import cannot_be_read, temp_notice
 from prsm_core.config.plugin_settings import read_plugin_settings
 from prsm_core.config.policy_file import policy_notices, read_policy
 from prsm_core.config.schema import Settings
@@ -28,7 +42,6 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from prsm_core.config.document import Document
     from prsm_core.config.paths import Paths
     from prsm_core.config.plugin_settings import PluginSection
     from prsm_core.config.snapshot import Snapshot
@@ -214,3 +227,122 @@ def _unknown_providers(settings: Settings, layers: Layers, known: Sequence[str])
                 f"{layers.origin(('providers', name, 'kind'))}: providers.{name}.kind: there is no "
                 f"provider {section.kind!r}{nearest(section.kind, known)}{installed}"
             )
+
+
+_FENCE = "---"
+_SHAPE = f"an agent file is {_FENCE}, YAML, {_FENCE}, and then its system prompt"
+
+
+def agent_files(folder: Path) -> list[Path]:
+    """Return the markdown files of a folder by name; none if there is no folder.
+
+    Raises ConfigError for a folder that cannot be read.
+    """
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".md")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise cannot_be_read(folder, error) from error
+
+
+def agent_layer(path: Path, text: str | None = None) -> Layer:
+    """Return a layer that sets `experts.<name of the file>`, from its text if that was read.
+
+    Raises ConfigError, with the line where there is one, for a file that is no agent file.
+    """
+    lines = ((read_text(path) if text is None else text) or "").splitlines()
+    end = next((n for n, line in enumerate(lines) if n and line.rstrip() == _FENCE), None)
+    if end is None or lines[0].rstrip() != _FENCE:
+        raise ConfigError(f"{path}:1: has no front matter", hint=_SHAPE)
+    front = parse_text("\n" + "\n".join(lines[1:end]), source=str(path))  # line numbers stay
+    values = front.value if front.value is not None else {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}:2: the front matter must be a mapping", hint=_SHAPE)
+    if "system_prompt" in values:
+        where = front.origins["system_prompt",]
+        raise ConfigError(f"{where}: system_prompt does not belong here", hint=_SHAPE)
+    prompt = "\n".join(lines[end + 1 :]).strip()
+    if not prompt:
+        raise ConfigError(f"{path}:{end + 1}: no system prompt follows", hint=_SHAPE)
+    if isinstance(values.get("tools"), str):  # as other tools write it: tools: Read, Grep
+        values["tools"] = [name.strip() for name in values["tools"].split(",")]
+    values["system_prompt"] = prompt
+    origins = {**front.origins, ("system_prompt",): f"{path}:{end + 2}"}
+    return Layer.at(("experts", path.stem), Document(value=values, origins=origins))
+
+
+PREFIX = "PRSM__"
+# Variables of their own for single settings; the value is text, not YAML.
+SHORT = {"PRSM_JSONL": ("sinks", "jsonl", "path")}
+
+_KEY = re.compile(r'"([^"]+)"|([^."]+)')
+
+
+def environment_layers(environ: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[Layer]:
+    """Yield a layer for each variable: short ones, then PRSM__SECTION__KEY, specific ones last.
+
+    Keys are lower-cased where they are written in capitals. Where `values`, the layers below,
+    have a key that differs in case or in - for _ only, that one is meant.
+    """
+    for name, short in SHORT.items():
+        if environ.get(name):
+            value = Document(value=environ[name], origins={(): name})
+            yield Layer.at(short, value)
+    names = [name for name in environ if name.startswith(PREFIX)]
+    for name in sorted(names, key=lambda name: (name.count("__"), name)):
+        keys = name.removeprefix(PREFIX).split("__")
+        if not all(keys):
+            raise ConfigError(f"{name}: is written {PREFIX}SECTION__KEY")
+        path = _known_path(keys, values)
+        yield Layer.at(path, parse_value(environ[name], origin=name))
+
+
+def set_layers(sets: Sequence[str]) -> Iterator[Layer]:
+    """Yield a layer for each `key.path=value`; a key with dots stands in double quotes."""
+    for text in sets:
+        key, equals, value = text.partition("=")
+        path = parse_key(key.strip())
+        if not (equals and path):
+            raise ConfigError(
+                f"--set {key.strip()}: is written key.path=value",
+                hint='the value is YAML; a key with dots stands in quotes: models."gpt-5.1"',
+            )
+        yield Layer.at(path, parse_value(value, origin=f"--set {key.strip()}"))
+
+
+def flag_layers(overrides: Mapping[str, Any]) -> Iterator[Layer]:
+    """Yield a layer for each dotted key; None means that the flag was not given."""
+    for key, value in overrides.items():
+        if value is not None:
+            origins: dict[KeyPath, str] = {(): "the command line"}
+            yield Layer.at(parse_key(key), Document(value=value, origins=origins))
+
+
+def parse_key(text: str) -> tuple[str, ...]:
+    """Split a dotted key path at the dots outside of quotes; () if it is malformed."""
+    keys: list[str] = []
+    position = 0
+    while match := _KEY.match(text, position):
+        keys.append(match[1] or match[2])
+        position = match.end()
+        if position == len(text):
+            return tuple(keys)
+        if text[position] != ".":
+            break
+        position += 1
+    return ()
+
+
+def _known_path(keys: Sequence[str], values: Any) -> tuple[str, ...]:
+    path = []
+    for key in keys:
+        below = values if isinstance(values, dict) else {}
+        same = [known for known in below if _folded(known) == _folded(key)]
+        path.append(same[0] if same else key.lower() if key.isupper() else key)
+        values = below.get(path[-1])
+    return tuple(path)
+
+
+def _folded(key: str) -> str:
+    return key.lower().replace("-", "_")

@@ -1,9 +1,12 @@
-"""The settings: every key that a configuration may hold, its type, default and meaning."""
+"""The settings: every key that a configuration may hold, its type, default and meaning.
+
+Where the values of settings stand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -15,7 +18,6 @@ from pydantic import (
 )
 
 from prsm_core.config.limits import BoxSettings, BudgetSettings, ContextSettings, StuckSettings
-from prsm_core.config.origins import Places
 from prsm_core.config.provider_section import ProviderSection
 from prsm_core.config.values import (
     AllowRule,
@@ -40,10 +42,19 @@ from prsm_core.config.values import (
 )
 from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
 from prsm_core.domain.models import ModelTier
+from prsm_core.domain.record import Labelled
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, McpServer
 
 if TYPE_CHECKING:
     from prsm_core.config.document import KeyPath
+
+
+class Places(Labelled, frozen=True, eq=False):
+    """Where values stand; that two settings were written in different files makes no difference."""
+
+    origin: Callable[[KeyPath], str] = lambda _: ""
+
+    _labels: ClassVar[frozenset[str]] = frozenset({"origin"})
 
 
 class EngineSettings(Section):

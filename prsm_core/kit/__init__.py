@@ -4,7 +4,7 @@ Importing loads nothing (PEP 562). The rest of the core uses some of it, too.
 
 section       a provider's settings, read and checked; section_model is their pydantic model
 version       which version of a program is there, and whether it is known to work
-known_version … kept until the program changes         npm  … told by its package
+known_version … kept until the program changes
 programs      a program as a person can type it
 starting      what keeps a program from beginning its work
 reading       what a program writes: any of it may be missing or odd
@@ -34,7 +34,6 @@ exhaustion    what a machine has run out of
 environment   which variables reach what agents run
 sanitize      what can be kept
 regular       files that a person names, and nothing that waits or acts
-stream_fold   what an event says of an agent's stream
 arguments     what the doors of an application take   temporary  folders that are gone after use
 """
 

@@ -1,15 +1,28 @@
-"""Which version of a vendor's program is there, and whether a plugin works with it."""
+"""Which version of a vendor's program is there, and whether a plugin works with it.
+
+The versions that programs have printed, kept until the program changes.
+
+Some take seconds of CPU to print theirs, and nothing but another file makes it another one. What
+is kept is a hint: a file that is missing, torn or wrong is as good as none, and one that cannot
+be written costs the next look the same time again.
+
+The version of a program that npm has installed, where the program takes long to tell it.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from typing import TYPE_CHECKING
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.deadlines import deadline
-from prsm_core.kit.known_version import recall, remember
-from prsm_core.kit.npm import packaged_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -181,3 +194,121 @@ def numbers_of(text: str) -> Numbers | None:
 def _dotted(numbers: Numbers) -> str:
     major, minor, patch = numbers
     return f"{major}.{minor}.{patch}" if patch else f"{major}.{minor}"
+
+
+_FILE = "versions.json"
+_LONGEST = 200  # characters of a line that is a version
+_LARGEST = 100_000  # bytes of a file that is read
+_ENTRIES = 20  # a person may have tried some programs
+
+Stamp = list[list[Any]]  # path, times of change in ns, size and inode of each file of a command
+
+
+def recall(command: Sequence[str], env: Mapping[str, str] | None, folder: Path) -> str | None:
+    """Return what a command has printed, None unless its program is known to be the same."""
+    stamp = program_stamp(command, env)
+    if stamp is None:
+        return None
+    entry = _load(folder / _FILE).get(_key(command))
+    if not isinstance(entry, dict) or entry.get("files") != stamp:
+        return None
+    printed = entry.get("printed")
+    return printed if isinstance(printed, str) and 0 < len(printed) <= _LONGEST else None
+
+
+def remember(
+    command: Sequence[str], env: Mapping[str, str] | None, folder: Path, printed: str
+) -> None:
+    """Keep what a command has printed, where a change of its program can be told."""
+    stamp = program_stamp(command, env)
+    if stamp is None or not 0 < len(printed) <= _LONGEST:
+        return
+    kept = _load(folder / _FILE)
+    kept.pop(_key(command), None)
+    newest = dict(list(kept.items())[1 - _ENTRIES :])
+    newest[_key(command)] = {"files": stamp, "printed": printed}
+    with suppress(OSError):
+        _replace(folder / _FILE, json.dumps(newest).encode())
+
+
+def program_stamp(command: Sequence[str], env: Mapping[str, str] | None = None) -> Stamp | None:
+    """Return what changes when a program does; None where that lies in no file of the command.
+
+    What `npx tool` or `sh -c tool` runs is such a case: no word but a switch may be no file.
+    """
+    path = os.pathsep.join(filter(None, ((env or {}).get("PATH"), os.environ.get("PATH"))))
+    first = shutil.which(command[0], path=path)
+    files = [] if first is None else [Path(first)]
+    others = [Path(word) for word in command[1:] if not word.startswith("-")]
+    try:
+        if first is None or not all(other.is_absolute() for other in others):
+            return None
+        return [_stamp(file) for file in (*files, *others)]
+    except (OSError, ValueError):
+        return None
+
+
+def _stamp(file: Path) -> list[Any]:
+    real = file.resolve(strict=True)
+    seen = real.stat()
+    if not real.is_file():
+        raise OSError(f"{real} is no file")
+    return [str(real), seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino]
+
+
+def _key(command: Sequence[str]) -> str:
+    return json.dumps(list(command))
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            kept = json.loads(file.read(_LARGEST))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file as a whole: who reads it meanwhile finds the old one."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def packaged_version(command: Sequence[str], package: str) -> str | None:
+    """Return the version of an npm package, None where no file that `command` names lies in it.
+
+    The words of a command line are looked at one after the other: the first may be `node`.
+    """
+    for word in command:
+        program = _program(word)
+        if program is None:
+            continue
+        for folder in program.parents:
+            about = _about(folder / "package.json")
+            if about.get("name") == package and isinstance(about.get("version"), str):
+                return str(about["version"])
+    return None
+
+
+def _program(word: str) -> Path | None:
+    """Return the file that a word stands for; most are none, and some could name none."""
+    try:
+        program = Path(shutil.which(word) or word).resolve()
+        return program if program.is_file() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _about(path: Path) -> dict[str, Any]:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return about if isinstance(about, dict) else {}

@@ -8,8 +8,8 @@ name.
 records     what a plugin is and may give       discovery   which plugins there are
 candidate   imports one and asks its hooks      pins        which core it was written for
 manager     what became of all of them          objects     import strings
-guard       calls what plugins have registered  hooks       which of them a plugin has
-fields      what a record's fields must be    values      … and what values must be
+guard       calls what plugins have registered
+values      … and what values must be
 surroundings  what is the process's own         needed      what a run must have
 settings    how objects get theirs              printing    what they print
 absent      why something is not there      tool_server  how tools get to command lines

@@ -1,9 +1,15 @@
-"""One plugin on its way from discovery to a record: its import and its hooks, within a deadline."""
+"""One plugin on its way from discovery to a record: its import and its hooks, within a deadline.
+
+What the fields of a record must be; looked at once, when its plugin is loaded.
+
+Which hooks a plugin implements, as far as it is marked and its signatures fit.
+"""
 
 from __future__ import annotations
 
 import inspect
 import logging
+import re
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +17,17 @@ import pluggy
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from prsm_core import hookspecs
 from prsm_core.distributions import CORE
+from prsm_core.domain.tools import ToolSpec
 from prsm_core.errors import PluginError
+from prsm_core.interfaces.frontend import SCOPES, FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.scorer import ModelScorerSpec
+from prsm_core.interfaces.sink import EventSinkSpec
+from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.loop.interrupts import is_interrupt
-from prsm_core.plugins.fields import check_fields
-from prsm_core.plugins.hooks import brings_checks, implementations
 from prsm_core.plugins.pins import satisfies
 from prsm_core.plugins.printing import stdout_while_loading
 from prsm_core.plugins.records import (
@@ -28,13 +39,30 @@ from prsm_core.plugins.records import (
     PluginState,
     SlowPluginError,
     Spec,
+    nearest,
     one_line,
+    unknown,
 )
 from prsm_core.plugins.surroundings import undisturbed
+from prsm_core.plugins.values import (
+    COUNT,
+    FLAG,
+    POSITIVE,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Kind,
+    first_problem,
+    instance,
+    maybe,
+    one_of,
+)
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from prsm_core.plugins.values import Table
 
 _log = logging.getLogger(__name__)
 
@@ -140,3 +168,140 @@ class Candidate(Struct, kw_only=True):
             if (kind, spec.name) in self.specs:
                 raise PluginError(f"{WORDS[kind]} {spec.name!r} is registered twice")
             self.specs[kind, spec.name] = spec
+
+
+def _is_import_string(text: str) -> bool:
+    module, colon, attribute = text.partition(":")
+    return bool(module and colon and attribute)
+
+
+def _is_pattern(value: Any) -> bool:
+    try:
+        re.compile(value)
+    except (TypeError, re.error):
+        return False
+    return isinstance(value, str)
+
+
+def _is_code(value: Any) -> bool:
+    return _is_import_string(value) if isinstance(value, str) else callable(value)
+
+
+_CODE = Kind('a function, a class, or text such as "package.module:attribute"', _is_code)
+_SETTINGS = maybe(_CODE)  # a model, which is a class; the manager looks at what it is
+_COMMON = {"name": TEXT, "summary": TEXT}
+RECORDS: Table = {
+    ProviderSpec: {
+        **_COMMON,
+        "factory": _CODE,
+        "selectable": FLAG,
+        "good_for": TEXT,
+        "settings": _SETTINGS,
+        "forget": maybe(_CODE),
+        "program": FLAG,
+        "handed": TEXTS,
+        "server_names": Kind("a regular expression", _is_pattern),
+        "reads_labels": TEXTS,
+    },
+    PermissionCheckSpec: {
+        **_COMMON,
+        "priority": WHOLE,
+        "check": _CODE,
+        "in_bypass": FLAG,
+        "orchestration": FLAG,
+        "timeout": POSITIVE,
+        "level": maybe(one_of("none", "sandbox", "approval", "pre_tool")),
+        "labels": TEXTS,
+        "settings": _SETTINGS,
+    },
+    ModelScorerSpec: {**_COMMON, "weight": POSITIVE, "score": _CODE, "settings": _SETTINGS},
+    EventSinkSpec: {
+        **_COMMON,
+        "factory": _CODE,
+        "kinds": maybe(TEXTS),
+        "maxsize": COUNT,
+        "overflow": one_of("drop_oldest", "drop_newest"),
+        "settings": _SETTINGS,
+        "unseen": maybe(TEXT),
+        "reads_labels": TEXTS,
+    },
+    FrontendSpec: {
+        **_COMMON,
+        "interactive": FLAG,
+        "priority": WHOLE,
+        "factory": _CODE,
+        "settings": _SETTINGS,
+        "stays": FLAG,
+        "scope": one_of(*SCOPES),
+        "section": maybe(TEXT),
+    },
+    ToolContribution: {
+        **_COMMON,
+        "spec": instance(ToolSpec),
+        "handler": _CODE,
+        "when": _CODE,
+        "settings": _SETTINGS,
+        "section": maybe(TEXT),
+        "programs": FLAG,
+        "labels": TEXT,
+        "sends_messages": FLAG,
+        "takes_messages": FLAG,
+        "acts_outside": FLAG,
+        "is_repeatable": FLAG,
+        "reads_labels": TEXTS,
+    },
+}
+
+
+def check_fields(spec: Spec) -> None:
+    """Raise TypeError for a field that is not what it must be."""
+    problem = first_problem(spec, RECORDS)
+    if problem is not None:
+        raise TypeError(problem)
+
+
+CHECKS = "prsm_permission_checks"
+
+
+def brings_checks(plugin: object) -> bool | None:
+    """Return whether what was imported means to contribute permission checks.
+
+    None where it has a hook that this core does not know, and that looks like no other.
+    """
+    if callable(getattr(plugin, CHECKS, None)):
+        return True
+    marks = pluggy.PluginManager(hookspecs.hookspec.project_name)
+    hooks = [
+        options.get("specname") or name
+        for name in dir(plugin)
+        if (options := marks.parse_hookimpl_opts(plugin, name)) is not None
+    ]
+    # Without the prefix, which makes all of them look alike.
+    known = {hook.removeprefix("prsm_"): hook for hook in HOOKS}
+    meant = {known.get(nearest(hook.removeprefix("prsm_"), list(known)) or "") for hook in hooks}
+    if CHECKS in meant:
+        return True
+    return None if None in meant else False
+
+
+def implementations(plugin: object, name: str) -> list[tuple[str, Callable[..., Any]]]:
+    """Return the plugin's (hook, function) pairs after pluggy has checked their signatures."""
+    # A manager of its own: what pluggy left of a plugin it refused cannot touch another.
+    manager = pluggy.PluginManager(hookspecs.hookspec.project_name)
+    manager.add_hookspecs(hookspecs)
+    manager.register(plugin, name)
+    found = []
+    for caller in manager.get_hookcallers(plugin) or ():
+        for impl in caller.get_hookimpls():
+            if caller.name not in HOOKS:
+                if impl.optionalhook:
+                    continue
+                raise IncompatibleError(unknown("hook", caller.name, list(HOOKS)).message)
+            if impl.wrapper or impl.hookwrapper:
+                raise IncompatibleError(f"{caller.name} is a wrapper, which hooks cannot be")
+            found.append((caller.name, impl.function))
+    implemented = {hook for hook, _ in found}
+    for hook in HOOKS:
+        if hook not in implemented and callable(getattr(plugin, hook, None)):
+            raise PluginError(f"{hook} is not marked with @hookimpl")
+    return found

@@ -2,10 +2,9 @@
 
 sqlite      SqliteStore, the public face      apply       a step, whole or not at all
 connection  lock and pragmas of the file      migrations  versions of the schema
-writer      at once, or by its thread         reader      the reading thread
+writer      at once, or by its thread
 group       one transaction of some steps     known       what the writer need not ask again
-doorbell    from the thread to the loop
-tail        followers of the event log        limits      bounds of queue, waits, log
+limits      bounds of queue, waits, log
 codec       JSON                              inspection  a look that changes nothing
 tables      rows as SQL                       event_log   the log, and what each step told
 picture     a session as of one event           state       a session with all that a resume needs

@@ -1,9 +1,17 @@
-"""SqliteStore: the Store that every run uses, one SQLite file for any number of engines."""
+"""SqliteStore: the Store that every run uses, one SQLite file for any number of engines.
+
+The reader thread: one read-only connection, so that no query ever blocks the event loop.
+
+Waiting for new events: own commits wake at once, those of other processes are polled for.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -13,18 +21,21 @@ from prsm_core.errors import StoreError
 from prsm_core.interfaces.store import AgentRow, Picture, SessionInfo, Store, TakenNames
 from prsm_core.store import agent_rows, event_log, inbox, requests, runs
 from prsm_core.store.apply import Applied, apply_step, prepare
-from prsm_core.store.connection import has_begun
+from prsm_core.store.connection import (
+    STRANGE,
+    LedgerLock,
+    has_begun,
+    open_reader,
+    require_file,
+    strange_rows,
+    to_store_error,
+)
 from prsm_core.store.limits import StoreLimits
 from prsm_core.store.picture import Pictures
-from prsm_core.store.reader import Reader
-from prsm_core.store.tail import NEVER, Tail, data_version
 from prsm_core.store.writer import Writer, closed_error
 
-_log = logging.getLogger("prsm.store")
-
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -33,6 +44,86 @@ if TYPE_CHECKING:
     from prsm_core.domain.messages import RoutedMessage
     from prsm_core.domain.sessions import RunNow, SessionState
     from prsm_core.domain.steps import Committed, HumanRequest, Step
+
+
+class Reader:
+    """Runs queries, each in one snapshot of the ledger."""
+
+    def __init__(self, path: Path, limits: StoreLimits) -> None:
+        self._path = path
+        self._limits = limits
+        self._conn: sqlite3.Connection | None = None
+        self._lock: LedgerLock | None = None
+        self._abandoned = threading.Event()
+        self._closed = False
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="prsm-ledger-read")
+
+    async def start(self) -> None:
+        """Open the connection; raises StoreError."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._open)
+        except asyncio.CancelledError:
+            self._abandoned.set()
+            raise
+
+    async def run(
+        self,
+        query: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Return `query(connection, *args)`, run in the thread."""
+        if self._closed:
+            raise closed_error()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._executor, lambda: self._query(lambda conn: query(conn, *args, **kwargs))
+        )
+
+    async def aclose(self) -> None:
+        """Close the connection after the queries that were asked before."""
+        if self._closed:
+            return
+        self._closed = True
+        closing = asyncio.get_running_loop().run_in_executor(self._executor, self._close)
+        self._executor.shutdown(wait=False)
+        await asyncio.shield(closing)
+
+    def _open(self) -> None:
+        try:
+            require_file(self._path)
+            self._lock = LedgerLock(self._path, self._abandoned, self._limits.lock_timeout_s)
+            self._conn = open_reader(self._path, self._lock)
+        except (sqlite3.Error, OSError) as exc:
+            raise to_store_error(exc, f"cannot read the ledger {self._path}") from exc
+
+    def _query(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        conn = self._conn
+        if conn is None:
+            raise closed_error()
+        try:
+            conn.execute("BEGIN")
+            try:
+                return query(conn)
+            finally:
+                conn.execute("ROLLBACK")
+        except sqlite3.Error as exc:
+            raise to_store_error(exc, f"cannot read the ledger {self._path}") from exc
+        except STRANGE as exc:
+            raise strange_rows(exc, f"cannot read the ledger {self._path}") from exc
+
+    def _close(self) -> None:
+        if self._lock is None:
+            return
+        self._abandoned.clear()  # opening was, if at all; closing takes its time
+        with self._lock as lock:
+            if self._conn is not None:
+                with lock.held():
+                    self._conn.close()
+
+
+_log = logging.getLogger("prsm.store")
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -328,3 +419,60 @@ class SqliteStore(Store):
 
     async def _data_version(self) -> int:
         return NEVER if self._threads is None else await self._threads.reader.run(data_version)
+
+
+NEVER = -1  # no reading connection has such a version
+
+
+class Tail:
+    """Counts changes of the ledger. A follower remembers the count, reads, then waits for more."""
+
+    def __init__(self, version: Callable[[], Awaitable[int]], poll_s: float) -> None:
+        self._version = version
+        self._poll_s = poll_s
+        self._changed: asyncio.Event | None = None  # what followers wait for, once one does
+        self._seen = NEVER  # version of the ledger; the first poll of one always differs
+        self._polling = False
+        self.count = 0
+        self.closed = False
+
+    def bump(self) -> None:
+        """Wake all followers."""
+        self.count += 1
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    def close(self) -> None:
+        """Wake all followers for the last time."""
+        self.closed = True
+        self.bump()
+
+    async def wait(self, count: int) -> None:
+        """Return once there have been more than `count` changes, or the store closes."""
+        while self.count == count and not self.closed:
+            try:
+                if self._changed is None:
+                    self._changed = asyncio.Event()
+                async with asyncio.timeout(self._poll_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                await self._poll()
+
+    async def _poll(self) -> None:
+        if self._polling or self.closed:
+            return  # another follower asks already, and wakes this one too
+        self._polling = True
+        try:
+            version = await self._version()
+        finally:
+            self._polling = False
+        if version != self._seen:
+            self._seen = version
+            self.bump()
+
+
+def data_version(conn: sqlite3.Connection) -> int:
+    """Return a number that differs once another connection has changed the ledger."""
+    (version,) = conn.execute("PRAGMA data_version").fetchone()
+    return int(version)

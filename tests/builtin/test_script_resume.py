@@ -10,7 +10,7 @@ import pytest
 from prsm_core.builtin.script_provider import build
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AssistantMessage
-from prsm_core.engine.context.rebuild import rebuilt_history
+from prsm_core.engine.context.remembered import rebuilt_history
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import Carried
 from prsm_core.testing.crashing import Crashes

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.config import Settings
-from prsm_core.config.overrides import parse_key
+from prsm_core.config.loader import parse_key
 from prsm_core.errors import ConfigError
 
 SAMPLES: dict[str, dict[str, object]] = {

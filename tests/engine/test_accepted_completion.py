@@ -8,7 +8,7 @@ import pytest
 
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason, TurnEnded, UsageReported
 from prsm_core.domain.usage import Provenance, TokenUsage
-from prsm_core.engine.guarded.given import EVENTS
+from prsm_core.engine.guarded.provider import EVENTS
 from prsm_core.plugins.values import first_problem
 
 pytestmark = pytest.mark.requirement("U28")

@@ -15,12 +15,11 @@ import msgspec
 import pytest
 
 from prsm_core.domain.notes import Notes
-from prsm_core.engine.agents.between import BetweenTurns
 from prsm_core.engine.agents.failover import Failover
 from prsm_core.engine.agents.holds import Holds
 from prsm_core.engine.agents.life import AgentLife
 from prsm_core.engine.agents.opening import ContextKeeper
-from prsm_core.engine.agents.session import AgentSession
+from prsm_core.engine.agents.session import AgentSession, BetweenTurns
 from prsm_core.engine.assembly import Assembly
 from prsm_core.engine.current_run import CurrentRun
 from prsm_core.engine.engine import OrchestrationEngine

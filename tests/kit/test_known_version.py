@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.kit.known_version import program_stamp
-from prsm_core.kit.version import VersionRange, printed_version
+from prsm_core.kit.version import VersionRange, printed_version, program_stamp
 from prsm_core.testing.fake_clock import FakeClock
 
 if TYPE_CHECKING:

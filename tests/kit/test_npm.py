@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from prsm_core.kit.npm import packaged_version
+from prsm_core.kit.version import packaged_version
 
 PACKAGE = "@vendor/cli"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from prsm_core.domain.events import Event
 from prsm_core.kit import Reasoning, Token
-from prsm_core.kit.stream_fold import StreamFold
+from prsm_core.kit.streams import StreamFold
 
 KINDS = {"text_delta": ("text", Token), "thinking_delta": ("thinking", Reasoning)}
 

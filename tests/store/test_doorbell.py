@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from prsm_core.store.doorbell import Doorbell
+from prsm_core.store.writer import Doorbell
 
 MANY = 100_000  # more rings than a pipe holds
 

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from prsm_core.domain.events import Event
-from prsm_core.engine.door.played import Played
+from prsm_core.engine.door.replay import Played
 from prsm_core.interfaces.store import Store
 from prsm_core.store import SqliteStore
 from prsm_core.store.picture import TAIL, Pictures

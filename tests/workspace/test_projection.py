@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from prsm_core.kit.filenames import exact, fold_of, folded, normalised
-from prsm_core.workspace.worktrees.projection import OUTSIDE, Projection
-from prsm_core.workspace.worktrees.worktrees import Whose
+from prsm_core.workspace.worktrees.worktrees import OUTSIDE, Projection, Whose
 from tests.workspace.shadow_scene import every_byte
 from tests.workspace.test_hostile_changes import kinds
 from tests.workspace.trees_scene import Grove, inside, text

@@ -1,10 +1,15 @@
-"""The agents PRSM knows, by name."""
+"""The agents PRSM knows, by name.
+
+Tokens that an agent keeps in files of its own: the answer to a cancelled prompt tells none.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
+from typing import TYPE_CHECKING, Any
 
-from prsm_acp import kept_tokens, settings
+from prsm_acp import settings
 from prsm_acp.manifest import (
     NPM,
     Manifest,
@@ -18,6 +23,44 @@ from prsm_core import (
     ConfigError,
     PermissionMode,
 )
+from prsm_core.kit import as_object, token_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_GEMINI = {"input_tokens": "input", "output_tokens": "output"}
+
+
+def read_gemini(home: Path, session_id: str) -> Mapping[str, int]:
+    """Return what a session of Gemini CLI has used; empty where that cannot be read.
+
+    A response is written down before its calls are made, and once more with each of their answers.
+    """
+    if not session_id.replace("-", "").isalnum():
+        return {}
+    used: dict[str, Mapping[str, Any]] = {}
+    for path in home.glob(f".gemini/tmp/*/chats/session-*-{session_id[:8]}.jsonl"):
+        for message in _messages(path):
+            if tokens := as_object(message.get("tokens")):
+                used[str(message.get("id"))] = tokens
+    return {
+        name: sum(token_count(tokens.get(key)) or 0 for tokens in used.values())
+        for name, key in _GEMINI.items()
+        if used
+    }
+
+
+def _messages(path: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            yield as_object(json.loads(line))
+        except (ValueError, RecursionError):
+            continue  # it is being written
 
 
 def _always(mode: str) -> dict[PermissionMode, str]:
@@ -42,7 +85,7 @@ GEMINI = Manifest(
     model=ModelChoice.ARGUMENT,
     model_argument="-m",
     usage=UsageFrom.QUOTA,
-    kept_tokens=kept_tokens.read_gemini,
+    kept_tokens=read_gemini,
     asks_edits=True,
     skills=frozenset({".agents/skills", ".gemini/skills"}),
     user_skills=frozenset({"~/.agents/skills", "~/.gemini/skills"}),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_acp.kept_tokens import read_gemini
+from prsm_acp.events import UsageMeter
 from prsm_acp.manifest import UsageFrom
-from prsm_acp.usage import UsageMeter
+from prsm_acp.manifests import read_gemini
 
 from plugins.prsm_acp.tests.test_tools import JSON
 from prsm_core.domain.usage import Provenance, TokenUsage

@@ -1,4 +1,7 @@
-"""A provider session: the turns of one agent's conversation."""
+"""A provider session: the turns of one agent's conversation.
+
+The text of a turn: what the conversation does not hold, then the message; pure.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from prsm_claude.events import Translator
 from prsm_claude.gate import DEFER, Gate
 from prsm_claude.link import RESUME_FAILED
 from prsm_claude.messages import TurnResult
-from prsm_claude.prompt import GO_ON, turn_text
 from prsm_claude.tools import ToolServer
 from prsm_claude.turn import ClaudeTurn
 from prsm_claude.usage import UsageMeter
@@ -24,6 +26,7 @@ from prsm_core import (
     StopReason,
     TurnEnded,
     deadline,
+    quote_conversation,
 )
 from prsm_core.kit import TurnSession
 
@@ -34,13 +37,7 @@ if TYPE_CHECKING:
     from prsm_claude.config import ClaudeConfig
     from prsm_claude.link import Link
     from prsm_claude.transport import CliEndedError
-    from prsm_core import (
-        AgentHost,
-        AssembledContext,
-        Image,
-        ProviderServices,
-        SessionRequest,
-    )
+    from prsm_core import AgentHost, AssembledContext, Image, ProviderServices, SessionRequest
 
 _PARK_SECONDS = 5.0
 _STOPPED = "it was stopped"
@@ -264,3 +261,15 @@ class ClaudeSession(TurnSession[ClaudeTurn]):
             word=self._translator.word,
             retry_after_s=wait,
         )
+
+
+GO_ON = "Continue where the conversation stopped."
+
+
+def turn_text(context: AssembledContext) -> str | None:
+    """Return the prompt of a turn, or None when the conversation only goes on."""
+    message = context.current_message.content if context.current_message else None
+    if not context.history:
+        return message
+    told = quote_conversation((m.role, m.content) for m in context.history)
+    return f"{told}\n\n{message or GO_ON}"

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prsm_claude.models import scanned
-from prsm_claude.provider import build
+from prsm_claude.provider import build, scanned
 
 from plugins.prsm_claude.tests.stage import KEY, call
 from prsm_core.domain.agents import PermissionMode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prsm_claude.models import current, is_known, listed, scanned
+from prsm_claude.provider import current, is_known, listed, scanned
 
 from prsm_core.domain.models import ModelInfo
 

@@ -1,19 +1,25 @@
-"""Codex's tool hook: how it is set and trusted, and what a call of it asks for; pure."""
+"""Codex's tool hook: how it is set and trusted, and what a call of it asks for; pure.
+
+A pattern that is found in every text but some, without looking ahead: Codex's has no way to.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prsm_codex import patches
-from prsm_codex.matching import all_but
 from prsm_core import (
     HOOK_COMMAND,
     ORCHESTRATION_TOOLS,
     PermissionRequest,
 )
 from prsm_core.kit import as_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _CODEX_SECONDS = 7 * 24 * 3600  # later than the client: Codex lets a call run, it refuses
 _EVENT = "preToolUse"
@@ -115,3 +121,28 @@ def tool_request(payload: Mapping[str, Any], agent_id: str, cwd: str) -> Permiss
     return PermissionRequest(
         agent_id=agent_id, tool=name, arguments=arguments, cwd=place, command=command
     )
+
+
+_ANYTHING = r"[\s\S]"
+
+
+def all_but(names: Iterable[str]) -> str:
+    """Return a regular expression that is found in every text that is none of these names.
+
+    It means the same to Python and to Codex, since no name has a line break. Each way to leave the
+    names is one of its branches: the text ends too soon, goes on with another character, or goes on
+    behind a whole name.
+    """
+    return f"^{_leaving(sorted(set(names)))}"
+
+
+def _leaving(rests: list[str]) -> str:
+    """Return a pattern of what follows where only these, which are in order, would be names."""
+    ends = [] if "" in rests else ["$"]
+    first = sorted({rest[0] for rest in rests if rest})
+    other = f"[^{''.join(map(re.escape, first))}]" if first else _ANYTHING
+    longer = [
+        re.escape(char) + _leaving([rest[1:] for rest in rests if rest[:1] == char])
+        for char in first
+    ]
+    return f"(?:{'|'.join([*ends, other, *longer])})"

@@ -1,4 +1,7 @@
-"""The provider: one app-server for all agents of a configuration, or one process for each turn."""
+"""The provider: one app-server for all agents of a configuration, or one process for each turn.
+
+Which versions of Codex this plugin works with.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ from prsm_codex.config import CodexConfig
 from prsm_codex.features import Features
 from prsm_codex.first_home import make_home
 from prsm_codex.hooks import denial
-from prsm_codex.probe import VERSIONS
 from prsm_core import (
     HookGate,
     Provider,
@@ -22,6 +24,7 @@ from prsm_core import (
     ProviderNotAvailableError,
     ProviderSession,
     ProviderStatus,
+    VersionRange,
     require_folder,
     runnable,
 )
@@ -30,12 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from prsm_codex.exec_session import ExecSession
-    from prsm_core import (
-        AgentHost,
-        ModelInfo,
-        ProviderServices,
-        SessionRequest,
-    )
+    from prsm_core import AgentHost, ModelInfo, ProviderServices, SessionRequest
 
 _LOGIN = "Run `codex login`, or set `api_key_env`."
 _TRUSTS = (
@@ -267,3 +265,12 @@ def _capabilities(config: CodexConfig, features: Features) -> ProviderCapabiliti
         skills=SKILLS,
         compacts=keeps,  # its thread, at nine tenths of the window that it knows of
     )
+
+
+VERSIONS = VersionRange(
+    program="codex",
+    oldest=(0, 160, 0),
+    tested_from=(0, 160, 0),
+    below=(0, 175, 0),
+    install="npm install -g @openai/codex",
+)

@@ -6,7 +6,7 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_codex.matching import all_but
+from prsm_codex.hooks import all_but
 
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS
 

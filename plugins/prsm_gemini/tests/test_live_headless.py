@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from prsm_gemini.models import known_models
+from prsm_gemini.provider import known_models
 
 from plugins.prsm_gemini.tests.real_gemini import open_real
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, StopReason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prsm_gemini.models import is_known, known_models
+from prsm_gemini.provider import is_known, known_models
 
 MODULE = """\
 var PREVIEW = "gemini-3-pro-preview";

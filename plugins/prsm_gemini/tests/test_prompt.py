@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prsm_gemini.prompt import GO_ON, escaped, turn_text
+from prsm_gemini.headless import GO_ON, escaped, turn_text
 
 from prsm_core.testing.doubles import turn_context
 

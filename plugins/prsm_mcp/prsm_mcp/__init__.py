@@ -4,10 +4,8 @@ server      the tools of one agent as MCP, over any pair of streams
 bridge      the engine's end of a socket: which connection speaks for which agent
 proxy       the program that such a command line starts: it pumps bytes, and imports no MCP
 wire        what goes over the bridge's socket; `listening` the socket
-stdio       the server on this process's own stdin and stdout
 elicitation what waits for a person, put to a client's user
 command     `prsm mcp`, by which a client leads a tree; `leading` serves that client
-eliciting   what waits for a person, as forms
 plugin      by which the package is listed
 
 `mcp` costs a second of CPU, so every module here imports it where it is used, not before.

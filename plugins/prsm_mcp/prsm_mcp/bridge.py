@@ -2,6 +2,8 @@
 
 A connection of this user proves by a token which agent it speaks for, and speaks MCP from then on.
 Several may carry one token. A token is good for as long as its endpoint is open.
+
+The socket that the bridge listens on: only this user may connect to it.
 """
 
 from __future__ import annotations
@@ -10,15 +12,22 @@ import asyncio
 import hmac
 import logging
 import secrets
+import socket
 import sys
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from prsm_core import ControlError, LineTooLongError, McpEndpoint
-from prsm_core.kit import Background, first_of, peer_credentials, shown_to_clients
-from prsm_mcp.listening import HAS_UNIX_SOCKETS, listen_tcp, listen_unix
+from prsm_core import ConfigError, ControlError, LineTooLongError, McpEndpoint
+from prsm_core.kit import (
+    Background,
+    bind_private,
+    first_of,
+    make_private,
+    peer_credentials,
+    shown_to_clients,
+)
 from prsm_mcp.server import load_mcp, patience_in_force, serve
 from prsm_mcp.streams import open_streams
 from prsm_mcp.wire import (
@@ -26,6 +35,7 @@ from prsm_mcp.wire import (
     BEAT_SECONDS,
     HELLO_LIMIT,
     SILENCE_SECONDS,
+    TCP_PREFIX,
     LineReader,
     credentials,
     decode_hello,
@@ -42,6 +52,35 @@ if TYPE_CHECKING:
     from prsm_mcp.wire import Hello
 
     OpenEndpoint = Callable[..., AbstractAsyncContextManager[McpEndpoint]]
+
+HAS_UNIX_SOCKETS = hasattr(socket, "AF_UNIX")
+
+
+def listen_unix(path: Path) -> tuple[socket.socket, str]:
+    """Return a socket of mode 0600 in a folder of mode 0700, and its address.
+
+    One that a dead engine left in its place is removed. The path may be longer than the 107 bytes
+    that an address holds: proxies know the same way around.
+
+    Raises:
+        ConfigError: nothing can be listened on there.
+    """
+    try:
+        make_private(path.parent).chmod(0o700)
+        return bind_private(path), str(path)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be listened on: {error.strerror}",
+            hint="PRSM_HOME names another folder for all state",
+        ) from error
+
+
+def listen_tcp() -> tuple[socket.socket, str]:
+    """Return a socket on the loopback interface and its address; the token alone protects it."""
+    bound = socket.create_server(("127.0.0.1", 0))
+    bound.setblocking(False)
+    return bound, f"{TCP_PREFIX}127.0.0.1:{bound.getsockname()[1]}"
+
 
 _log = logging.getLogger("prsm.toolserver")
 

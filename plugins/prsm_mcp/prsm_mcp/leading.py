@@ -1,4 +1,14 @@
-"""Serves the MCP client that has started `prsm mcp` and leads the run."""
+"""Serves the MCP client that has started `prsm mcp` and leads the run.
+
+The tool server on this process's own stdin and stdout: a client started it and leads the run.
+
+Only MCP's frames go to stdout; see `prsm_core.kit.take_stdio`.
+
+What waits for a person, as forms for the user of the client that leads.
+
+A form offers what ends with the run. Rules that outlive it are made in a terminal of the person's
+own: how people are told from agents there is not what a client can vouch for.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +16,30 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prsm_core import ConfigError
+from prsm_core import Answer, ConfigError
 from prsm_core.commands import lead
-from prsm_core.kit import whole_number, with_notice
-from prsm_mcp.eliciting import ClientAsker
-from prsm_mcp.stdio import serve_stdio
+from prsm_core.kit import (
+    command_lines,
+    escape_command,
+    escape_exact,
+    escape_prose,
+    open_wire,
+    whole_number,
+    with_notice,
+)
+from prsm_mcp.elicitation import Form
+from prsm_mcp.server import load_mcp, serve
+from prsm_mcp.streams import open_streams
+from prsm_mcp.wire import LineReader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_core import AgentHost, AppHandle, ToolOutcome, ToolSpec
     from prsm_core.commands import Launch
     from prsm_core.kit import Wire
+    from prsm_mcp.elicitation import Asker
+    from prsm_mcp.server import ToolHost
 
 PATIENCE_SECONDS = 300.0
 _LIMIT = "MCP_TOOL_TIMEOUT"  # ms: how Claude Code is told to cut calls off
@@ -120,3 +142,151 @@ def _subject(request: Mapping[str, Any]) -> str:
         return f"{request['name']} asks: {request['question']}"
     what = request["command"] or ", ".join(request["paths"]) or request["reason"]
     return f"{request['name']} asks permission for {request['tool']}: {what}"
+
+
+async def serve_stdio(
+    host: ToolHost,
+    wire: Wire,
+    *,
+    patience_s: float | None = None,
+    instructions: str | None = None,
+    asker: Asker | None = None,
+) -> None:
+    """Serve the tools of an agent until the client closes its side; see `serve`."""
+    await load_mcp()
+    async with (
+        open_wire(wire) as (reader, writer),
+        open_streams(LineReader(reader), writer) as pair,
+    ):
+        await serve(host, *pair, patience_s=patience_s, instructions=instructions, asker=asker)
+
+
+BEAT_SECONDS = 1.0  # between two signs that somebody is asked
+_BEGINNINGS = frozenset({"permission_requested", "question_asked"})
+_ENDS = frozenset({"permission_resolved", "question_answered"})
+_WORDS = {"once": "allow once", "always": "always allow, in this run", "deny": "deny"}
+_VERDICTS = {words: verdict for verdict, words in _WORDS.items()}
+_LONGEST_VIA = 80
+
+
+class ClientAsker:
+    """Owns what was put to the client's user, and takes what they say.
+
+    A form that is declined is a refusal. One that is cancelled, or filled in with nothing, is no
+    answer: the request stays open for `prsm attach` and `prsm answer`, and is not put again.
+    """
+
+    def __init__(self, app: AppHandle) -> None:
+        self._app = app
+        self._put: dict[str, Mapping[str, Any]] = {}
+        self._shown: set[str] = set()  # forms without an end so far
+        self._changed = asyncio.Event()
+
+    async def follow(self) -> None:
+        """Hear of requests until cancelled; while a form is shown somebody is there."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._attend(), name="attend")
+            async for event in self._app.events():
+                if event.type in _ENDS:
+                    self._shown.discard(event.data["request"])
+                if event.type in _ENDS | _BEGINNINGS:
+                    self._changed.set()
+                    self._changed = asyncio.Event()
+
+    async def waiting(self) -> Sequence[Form]:
+        """Return what waits and has not been put to the user; see Asker."""
+        rows = [row for row in await self._app.requests() if row["request"] not in self._put]
+        return [_form(row) for row in rows]
+
+    async def until_waiting(self) -> None:
+        """Return once something waits that has not been put to the user."""
+        while True:
+            changed = self._changed
+            if await self.waiting():
+                return
+            await changed.wait()
+
+    def put(self, forms: Sequence[Form]) -> None:
+        """Note that these are put to the user now."""
+        for form in forms:
+            self._put[form.request] = form.fields
+            self._shown.add(form.request)
+
+    async def take(self, request: str, action: str, content: Mapping[str, Any], via: str) -> None:
+        """Take the end of a form that was put; see Asker."""
+        fields = self._put.get(request)
+        self._shown.discard(request)
+        if fields is None or action not in {"accept", "decline"}:
+            return
+        via = escape_exact(via[:_LONGEST_VIA])
+        if "permission" in fields:
+            await self._take_verdict(request, action, content, via)
+        elif action == "decline":
+            await self._app.answer(request, Answer(), via=via)
+        elif (answer := _answer(fields, content)) is not None:
+            await self._app.answer(request, answer, via=via)
+
+    async def _take_verdict(
+        self, request: str, action: str, content: Mapping[str, Any], via: str
+    ) -> None:
+        offered = self._put[request]["permission"]["enum"]
+        told = "deny" if action == "decline" else content.get("permission")
+        if told in offered or action == "decline":
+            await self._app.resolve_permission(request, _VERDICTS[str(told)], via=via)
+
+    async def _attend(self) -> None:
+        while True:
+            if self._shown:
+                await self._app.attend()
+            await asyncio.sleep(BEAT_SECONDS)
+
+
+def _answer(fields: Mapping[str, Any], content: Mapping[str, Any]) -> Answer | None:
+    """Return what a filled form says; None if that is nothing, or none of what was offered."""
+    choice, text = content.get("choice"), content.get("text")
+    offered = fields.get("choice", {}).get("enum", ())
+    choices = (choice,) if isinstance(choice, str) and choice in offered else ()
+    words = text.strip() if isinstance(text, str) else ""
+    return Answer(choices=choices, text=words) if choices or words else None
+
+
+def _form(row: Mapping[str, Any]) -> Form:
+    make = _permission if row["kind"] == "permission" else _question
+    return make(row)
+
+
+def _permission(row: Mapping[str, Any]) -> Form:
+    offered = [words for verdict, words in _WORDS.items() if verdict in row["options"]]
+    field = {"type": "string", "title": "May it?", "enum": offered}
+    return Form(
+        request=row["request"],
+        message="\n".join(_asks(row)),
+        fields={"permission": field},
+        required=("permission",),
+    )
+
+
+def _asks(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that say all about what is asked; what an agent writes is behind a bar."""
+    yield f"{escape_exact(row['name'])} asks permission for {escape_exact(row['tool'])}:"
+    yield from (f"  | {line}" for line in command_lines(row.get("command") or "") if line)
+    yield from (f"  | {escape_exact(path)}" for path in row.get("paths") or ())
+    if row.get("check"):
+        yield f"asked by the check {escape_exact(row['check'])}"
+    if row.get("reason"):
+        yield f"why you are asked: {escape_command(row['reason'])}"
+
+
+def _question(row: Mapping[str, Any]) -> Form:
+    options = [str(option) for option in row.get("options") or ()]
+    text = {"type": "string", "title": "Or in your own words" if options else "Your answer"}
+    fields: dict[str, Any] = {"text": text}
+    if options:
+        fields = {"choice": {"type": "string", "title": "Choice", "enum": options}, **fields}
+    lines = escape_prose(row["question"]).split("\n")
+    return Form(
+        request=row["request"],
+        message="\n".join((f"{escape_exact(row['name'])} asks:", *(f"  | {x}" for x in lines))),
+        fields=fields,
+        required=() if options else ("text",),
+    )

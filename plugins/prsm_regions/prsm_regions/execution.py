@@ -1,4 +1,9 @@
-"""Carrying a plan out: who is at work where, what they ask, and how each subtask ended."""
+"""Carrying a plan out: who is at work where, what they ask, and how each subtask ended.
+
+The ready queue: which subtasks can begin, once others are completed.
+
+What agents ask for from beside their regions, as they say it in their own words.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +17,7 @@ from prsm_regions.config import Richness
 from prsm_regions.drafts import Draft
 from prsm_regions.lifecycle import TO_RETRY, SubtaskState, subtask_lifecycle
 from prsm_regions.reads import ForeignRead, Regions, foreign_reads, labels_of
-from prsm_regions.ready import ReadyQueue
 from prsm_regions.report import plan_event
-from prsm_regions.requests import find_requests
 from prsm_regions.signatures import ProgressEval, PromptBuild
 from prsm_regions.team import data_of
 
@@ -329,3 +332,89 @@ def chosen(text: str, among: Sequence[int]) -> tuple[int, ...]:
     """Return the subtasks, numbered from 1, that a person's answer names; all, where none."""
     named = {int(number) - 1 for number in re.findall(r"\d{1,3}", text)}
     return tuple(n for n in among if n in named) or tuple(among)
+
+
+class ReadyQueue:
+    """Owns what is still to be begun of a plan, in its order.
+
+    A subtask is ready once all that it depends on is completed, and can never be once something
+    of that has ended otherwise.
+    """
+
+    def __init__(self, plan: Plan, *, only: Iterable[int] = (), done: Iterable[int] = ()) -> None:
+        """Begin with `only` these subtasks, or else with all; those `done` are completed."""
+        wanted = set(only) or {one.index for one in plan.subtasks}
+        self._done = set(done)
+        self._lost: set[int] = set()
+        self._left = [one for one in plan.subtasks if one.index in wanted - self._done]
+
+    def pop(self) -> Subtask | None:
+        """Take the first subtask that is ready; None: none is."""
+        for place, one in enumerate(self._left):
+            if self._done.issuperset(one.depends_on):
+                return self._left.pop(place)
+        return None
+
+    def completed(self, index: int) -> None:
+        """Note that a subtask is completed."""
+        self._done.add(index)
+
+    def lost(self, index: int) -> Sequence[Subtask]:
+        """Note that a subtask ended otherwise; return those that can never be ready now."""
+        self._lost.add(index)
+        gone: list[Subtask] = []
+        while True:
+            found = [one for one in self._left if not self._lost.isdisjoint(one.depends_on)]
+            if not found:
+                return gone
+            self._left = [one for one in self._left if one not in found]
+            self._lost.update(one.index for one in found)
+            gone += found
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left to begin."""
+        return not self._left
+
+
+# "I need the type signature of AuthValidator from /core/src/auth", and its kin.
+_WHAT = (
+    r"(?:type signature|signature|type|definition|interface|field|member|parameter|declaration)s?"
+)
+_NAME = r"[`'\"]?(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*)(?:\(\))?[`'\"]?"
+_FROM = (
+    r"(?:\s*,?\s*\(?(?:from|in|of|at|defined in|which is in)\s+"
+    r"[`'\"]?(?P<where>[\w./@~-]*[/.][\w./@~-]*)[`'\"]?\)?)?"
+)
+_ASKED = re.compile(rf"\b{_WHAT}\s+(?:of|for)\s+(?:the\s+)?(?:{_WHAT}\s+)?{_NAME}{_FROM}")
+_IS_NEED = re.compile(
+    r"\b(?:need|needs|want|require|describe|tell me|give me|what (?:is|are)|which (?:is|are))\b",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.?!])\s+|\n+")
+_PLAIN = frozenset({"the", "a", "an", "this", "that", "it", "its", "my", "your", "each", "all"})
+MOST = 10  # of one text
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRequest:
+    """A symbol that is asked for, and what was said about where it is."""
+
+    name: str
+    context: str = ""
+
+
+def find_requests(text: str) -> tuple[SymbolRequest, ...]:
+    """Return the symbols that a text asks for, each once, at most ten.
+
+    Only a sentence that says that something is needed asks for anything.
+    """
+    found: dict[str, SymbolRequest] = {}
+    for sentence in _SENTENCE.split(text):
+        if not _IS_NEED.search(sentence):
+            continue
+        for asked in _ASKED.finditer(sentence):
+            name, where = asked["name"], asked["where"] or ""
+            if name.lower() not in _PLAIN:
+                found.setdefault(name, SymbolRequest(name, where.rstrip(".") or sentence.strip()))
+    return tuple(found.values())[:MOST]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from prsm_regions.notes import Notes
-from prsm_regions.owners import Owners
+from prsm_regions.provider import Owners
 from prsm_regions.team import Team
 
 from plugins.prsm_regions.tests.conftest import asks, done, lane, of_type, planner, spawned

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prsm_regions.requests import MOST, find_requests
+from prsm_regions.execution import MOST, find_requests
 
 
 @pytest.mark.requirement("R15", "R29")

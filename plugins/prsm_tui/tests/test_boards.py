@@ -17,7 +17,7 @@ from prsm_tui.model.boards import (
     providers_board,
 )
 from prsm_tui.model.session import Session
-from prsm_tui.screen.addressing import fitting
+from prsm_tui.screen.app import fitting
 from prsm_tui.screen.palette import found, needs_words
 from rich.cells import cell_len
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prsm_tui.model.patches import ABOUT, ADDED, HUNK, REMOVED, SAME, beside, differing, read_patch
 from prsm_tui.model.spoken import MOST
-from prsm_tui.screen.patch_rows import SIDE_BY_SIDE, draw_item, height_of, items_of
+from prsm_tui.screen.diff import SIDE_BY_SIDE, draw_item, height_of, items_of
 
 from prsm_core.kit import escape_prose
 

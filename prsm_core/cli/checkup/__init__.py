@@ -3,7 +3,6 @@
 finding       what a check says                setup      configuration, trust, plugins
 system        Python, packages, terminal       providers  the vendors' programs
 folders       who may enter, what room is left engines    ledger, sessions, processes
-skills        what agents are told of skills   values     settings that name what is not there
-surroundings  variables that do not reach them
+values     settings that name what is not there
 examination   all of them, in order
 """

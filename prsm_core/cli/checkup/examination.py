@@ -1,9 +1,15 @@
-"""Makes every check, one after the other; a check that cannot be made is a finding itself."""
+"""Makes every check, one after the other; a check that cannot be made is a finding itself.
+
+Checks of skills: which agents are told of, and what is wrong with the others.
+
+Checks of the person's environment: which variables reach no program of an agent.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +19,10 @@ from prsm_core.cli.checkup.engines import (
     check_processes,
     check_sessions,
 )
-from prsm_core.cli.checkup.finding import broken, warning
+from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.cli.checkup.folders import check_disk, check_folders
 from prsm_core.cli.checkup.providers import check_names, check_providers
 from prsm_core.cli.checkup.setup import check_setup
-from prsm_core.cli.checkup.skills import check_skills
-from prsm_core.cli.checkup.surroundings import check_environment
 from prsm_core.cli.checkup.system import (
     check_answers,
     check_boxes,
@@ -29,13 +33,19 @@ from prsm_core.cli.checkup.system import (
 )
 from prsm_core.cli.checkup.values import check_values
 from prsm_core.config import ledger_path, resolve_paths
+from prsm_core.config.paths import SkillPlaces, user_home
+from prsm_core.engine.context.skills import section, skills_in
 from prsm_core.errors import PrsmError
+from prsm_core.kit.environment import must_be_named, not_passed
+from prsm_core.permissions.skills import find_skills
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prsm_core.cli.checkup.finding import Finding
+    from prsm_core.cli.checkup.setup import CheckedSetup
+    from prsm_core.config import Paths
 
 
 def examine(workspace: str, *, load_plugins: bool) -> Iterator[Finding]:
@@ -78,3 +88,40 @@ def _made(name: str, check: Callable[..., Iterable[Finding]], *args: object) -> 
         yield broken(name, error.message, error.hint or "see what the message names")
     except OSError as error:
         yield broken(name, f"cannot be checked: {error}", "see what the message names")
+
+
+_MOST = 10  # mistakes that are told one by one
+
+
+def check_skills(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
+    """Yield which skills agents are told of, and a line for each that does not count."""
+    if not setup.settings.context.skills:
+        yield ok("skills", "agents are told of none: context.skills is false")
+        return
+    places = SkillPlaces(workspace=str(paths.workspace), home=user_home(), trusted=setup.trusted)
+    found = find_skills(places)
+    for mistake in islice(found.mistakes, _MOST):
+        yield warning("skills", mistake, "mend it or move it away; agents are not told of it")
+    if (more := len(found.mistakes) - _MOST) > 0:
+        yield warning("skills", f"{more} more do not count", "mend those above first")
+    names = [skill.name for skill in skills_in(section(found.skills))]
+    if (left_out := len(found.skills) - len(names)) > 0:
+        text = f"there is no room to tell agents of {left_out} of {len(found.skills)} skills"
+        yield warning("skills", text, "move away what nobody uses, or shorten descriptions")
+    of = "" if setup.trusted else "; those of the workspace count once it is trusted"
+    yield ok("skills", f"{', '.join(names) or 'there are none'}{of}")
+
+
+def check_environment(pass_env: Sequence[str], environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Name what is set and not passed on; values are told to nobody."""
+    names = not_passed(environ, pass_env)
+    if not names:
+        yield ok("environment", "all that is set reaches shells, MCP servers and gates of agents")
+        return
+    text = (
+        f"set, and not passed to shells, MCP servers and gates of agents: {', '.join(names)}; "
+        "`pass_env` in the configuration passes on what it names"
+    )
+    if whole := [name for name in names if must_be_named(name, environ[name])]:
+        text += f"; no pattern of it takes {', '.join(whole)}: name them in full"
+    yield ok("environment", text)

@@ -8,7 +8,6 @@ comparing     what differs between two     diffing       that, for a person
 forking       another one, from a point    deleting      its removal, which a kill does not tear
 compacting    the disk space of deleted ones
 leftovers     what others keep of one         unfinished    deletions that were cut off
-transcripts   what vendors keep            retelling     that, as a session
+transcripts   what vendors keep
 trees         worktrees that go with one
-aligning      which entries of two are the same
 """

@@ -7,7 +7,6 @@ lives      the session of each one's newest life, and its task
 session    one incarnation: its provider's session, its turns one after another
 session_parts what the sessions of all agents use
 left_turn  a turn without a session, until one is opened for it
-between    what an agent waits for between two turns
 life       one incarnation: is it over, its slot, what it waits for
 opening    a provider's session is opened, a lost thread is told again, as far as it fits
 aside      a model is asked for a text beside the agents' own work

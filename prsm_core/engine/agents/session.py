@@ -2,6 +2,10 @@
 
 The loop: take a slot, open the provider's session, run turns. After each turn the agent ends,
 goes on after an error, repeats a question it left unanswered, or waits for messages.
+
+Between two turns: an agent waits for a message, or for the end of its last child.
+
+Its session stays open meanwhile, unless others need the process.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.record import Record
 from prsm_core.domain.turns import AgentError, ErrorKind, StopReason
 from prsm_core.domain.writes import ThreadKept, Told
 from prsm_core.engine.agents.failover import Failover
@@ -26,6 +31,7 @@ from prsm_core.engine.turns.host import SessionHost
 from prsm_core.engine.turns.parts import TurnSubject
 from prsm_core.engine.turns.run import TurnRun
 from prsm_core.engine.turns.stuck_watch import StuckWatch
+from prsm_core.engine.turns.waits import WaitOf
 from prsm_core.errors import (
     AgentSpawnError,
     BudgetExceededError,
@@ -41,8 +47,9 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.sessions import AgentNow, TurnState
     from prsm_core.domain.turns import TurnResult
-    from prsm_core.engine.agents.between import BetweenTurns
+    from prsm_core.engine.agents.inbox import Inbox
     from prsm_core.engine.agents.session_parts import SessionParts
+    from prsm_core.engine.ports import Wait
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.going_on import GoingOn
     from prsm_core.interfaces.provider import Carried, ProviderSession
@@ -114,7 +121,7 @@ class AgentSession:
 
     @property
     def _between(self) -> BetweenTurns:
-        from prsm_core.engine.agents.between import BetweenTurns  # once an agent has no turn
+        from prsm_core.engine.agents.session import BetweenTurns  # once an agent has no turn
 
         return BetweenTurns(self.life, self._parts.inbox)
 
@@ -588,3 +595,63 @@ class AgentSession:
             return
         readable = keepable(message, parts.journal.redact)
         await parts.ends.fail_agent(record, readable, kind)
+
+
+_CHILDREN_ENDED = "All your children have ended. Finish with task_complete."
+
+
+class BetweenTurns(Record, frozen=True, eq=False):
+    """Waits for one life while it has no turn; made whenever that is."""
+
+    _life: AgentLife
+    _inbox: Inbox
+
+    def leave(self) -> None:
+        """Let no wait go on within this session."""
+        self._life.is_leaving = True
+        self._inbox.wake(self._life.record)
+
+    async def prompt(self) -> Prompt | None:
+        """Wait for a message or the last child's end, without a slot.
+
+        None: the session is to be left, and there is no prompt yet.
+        """
+        record, inbox, prompt = self._life.record, self._inbox, None
+        self._life.blocked([inbox.wait(record)])
+        try:
+            while prompt is None:
+                prompt = inbox.take_reminder(record) or inbox.take_unread(record)
+                if prompt is None and not record.live_children:
+                    prompt = Prompt(text=_CHILDREN_ENDED)
+                if prompt is None:
+                    if self._life.is_leaving:
+                        return None
+                    await inbox.changed(record)
+        finally:
+            self._life.moved()
+        await self._life.take_slot()
+        return prompt
+
+    async def outlive_children(self) -> bool:
+        """Wait, without a slot, until the last child has ended.
+
+        Returns whether it has: else the session is to be left, or the engine closes.
+        """
+        record = self._life.record
+        if record.live_children:
+            self._life.blocked([_end_of(child) for child in record.live_children.values()])
+            # Whose engine closed before it came here would hear of no end any more.
+            while record.live_children and not (self._life.is_leaving or self._life.is_left_behind):
+                await self._inbox.changed(record)
+        self._life.moved()
+        return not record.live_children
+
+
+def _end_of(child: AgentRecord) -> Wait:
+    """Return the wait for the end of a child."""
+    return WaitOf(
+        state=AgentState.WAITING_FOR_CHILD,
+        on="finishing",
+        targets=lambda: (child.agent_id,),
+        ready=lambda: child.has_ended,
+    )

@@ -3,7 +3,6 @@
 tokens      how many tokens a text counts as, and how many a model has room for
 layers      what of a rebuilt conversation fits, and what is left out
 remembered  a conversation as the log has it, since it was last compacted
-rebuild     a conversation as messages, for a vendor that does not hold it
 skills      what of skills stands in a system prompt, and what of that is told
 summary     which part of one is summarised, what is asked for, what stands for it afterwards
 

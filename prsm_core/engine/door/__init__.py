@@ -5,6 +5,6 @@ history     an agent's conversation in pages     completion  what a person's wor
 offers      providers, models, sessions          refusals    what none of them takes
 files       what a session knows of files        undoing     files kept, and taken back
 deciding    changes of files, and about them     naming      what a session is called
-replay      ReplayApp: the same over a log       played      a picture of what was played
+replay      ReplayApp: the same over a log
 modelling   the model of an agent's next turns
 """

@@ -4,6 +4,5 @@ evidence     looks into what it claims
 witness      what files were before, and who changed them, by the changes of the session
 baseline     what git had of them before, where nobody watches
 command_log  the commands that were run, and the edits
-checks       what the end of a command says of the checks in it
 gates        commands of the configuration that must pass
 """

@@ -1,6 +1,5 @@
 """Code of others, guarded: what it does wrong is its own failure, and stops nobody else.
 
 provider  every call into a provider and its sessions, within its limits
-given     what crosses over, checked field by field
 failing   what a failure is called, whatever stands in the way of telling it
 """

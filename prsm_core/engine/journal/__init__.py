@@ -2,8 +2,6 @@
 
 unit       the order of steps and facts; the only path to the store
 staging    what an agent has done and is not written yet, and how it is joined
-lanes      keeps the order of an agent's steps while one is taken apart
-writer     writes them to the store, as long as that is sound
 redaction  takes the secrets out of them before anybody has them
 spoken     what turns that run have said and no event has yet, told in its place
 feed       tells in-process readers what was committed

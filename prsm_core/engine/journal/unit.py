@@ -3,6 +3,13 @@
 What a provider merely says is a fact. An act that has no effect outside the engine is staged. Both
 are written within 20 ms, and always before or inside the next step of their agent, in the order in
 which they came; what acts outside, or depends on them, has them written first.
+
+Lanes: an agent's steps, one after the other where one may have to be written in pieces.
+
+Writes steps and facts to the store: without secrets, and nothing more once that has failed.
+
+It knows no order: the journal says what comes before what. That a write is being made is known to
+who must not read the ledger meanwhile, and to who waits for its end.
 """
 
 from __future__ import annotations
@@ -18,27 +25,109 @@ from msgspec.structs import replace
 from prsm_core.domain.events import Event
 from prsm_core.domain.projection import event_of
 from prsm_core.domain.writes import Told
-from prsm_core.engine.guarded.failing import breaks_ledger
-from prsm_core.engine.journal.lanes import Lanes
+from prsm_core.engine.guarded.failing import Soundness, breaks_ledger, is_unfit
 from prsm_core.engine.journal.redaction import without_secrets
 from prsm_core.engine.journal.spoken import LiveText, Spoken
 from prsm_core.engine.journal.staging import Pending, can_join, joined, last_act, last_seqs, settle
-from prsm_core.engine.journal.writer import LedgerWriter
 from prsm_core.engine.state import Staged
 from prsm_core.errors import FencedError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Coroutine,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
 
     from prsm_core.domain.steps import Committed, Step
-    from prsm_core.engine.journal.lanes import Place
+    from prsm_core.engine.journal.spoken import Writing
     from prsm_core.engine.journal.staging import Batch, OnLive, Unwritten
-    from prsm_core.engine.journal.writer import OnBroken, OnEvents
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
     from prsm_core.permissions import Redactor
+
+    OnEvents = Callable[[tuple[Event, ...]], None]
+    OnBroken = Callable[[StoreError], None]
+
+
+class LedgerWriter:
+    """Owns the store's writes, and whether the ledger is still sound.
+
+    Args:
+        store: Where steps and facts go.
+        redactor: Takes the secrets out of them.
+        writing: Is told which writes are being made.
+        on_events: Is given facts that are committed, once they are durable.
+        on_broken: Is told, once, why the ledger cannot be written any more.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        redactor: Redactor,
+        writing: Writing,
+        *,
+        on_events: OnEvents,
+        on_broken: OnBroken,
+    ) -> None:
+        self._store = store
+        self._redactor = redactor
+        self._writing = writing
+        self._on_events = on_events
+        self.soundness = Soundness(on_broken)
+
+    async def commit(self, step: Step) -> Committed:
+        """Write a step; who asked for it tells its events. Raises what the store raises."""
+        writes = without_secrets(step.writes, self._redactor)
+        if writes is not step.writes:
+            step = replace(step, writes=writes)
+        self.soundness.check()
+        number = self._writing.begin()
+        try:
+            return await self._store.commit(step)
+        except Exception as error:
+            self.soundness.failed(error)
+            raise
+        finally:
+            self._writing.end(number)
+
+    async def append(self, facts: Sequence[Event]) -> Sequence[int | None]:
+        """Write facts without secrets; return the number of each, None of those that are unfit."""
+        number = self._writing.begin()  # of all, also when they are written one by one
+        try:
+            return await self._append_all(facts)
+        except StoreError as error:
+            if not is_unfit(error) or len(facts) == 1:
+                raise
+            return [await self._append_alone(fact) for fact in facts]
+        finally:
+            self._writing.end(number)
+
+    async def _append_all(self, facts: Sequence[Event]) -> Sequence[int | None]:
+        self.soundness.check()
+        try:
+            events = await self._store.append(facts)
+        except Exception as error:
+            self.soundness.failed(error)
+            raise
+        self._on_events(events)
+        return [event.seq for event in events]
+
+    async def _append_alone(self, fact: Event) -> int | None:
+        try:
+            return (await self._append_all([fact]))[0]
+        except StoreError as error:
+            if not is_unfit(error):
+                raise
+            _log.warning("an event %s cannot be written", fact.type, exc_info=error)
+            return None
+
 
 _log = logging.getLogger("prsm.engine")
 
@@ -435,3 +524,61 @@ class Journal:
         finally:
             self._flushing = None
         await self.flush()
+
+
+class Place:
+    """A place in a line. What waits for it is made once somebody does: mostly nobody does."""
+
+    __slots__ = ("_is_left", "_next", "agent_id", "before")
+
+    def __init__(self, agent_id: str | None, before: Place | None) -> None:
+        self.agent_id = agent_id  # whose line it is in
+        self.before = before  # the place that is left first; None if there is none
+        self._is_left = False
+        self._next: asyncio.Future[None] | None = None  # what the one behind it waits for
+
+    def leave(self) -> None:
+        """Let the next one in."""
+        self._is_left = True
+        self.before = None
+        if self._next is not None:
+            self._next.set_result(None)
+
+    async def over(self) -> None:
+        """Return once it was left; one alone, who comes next, may wait for that."""
+        if not self._is_left:
+            self._next = asyncio.get_running_loop().create_future()
+            await self._next
+
+
+class Lanes:
+    """Owns the order of an agent's steps while one is written that may have to be taken apart.
+
+    Steps of an agent are handed to the store in the order in which they were made, and written so.
+    One that carries others is written again, in pieces, when the ledger refuses it as a whole;
+    what its agent does meanwhile must come after all of them. A place in the line is taken at
+    once, before anything waits.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str | None, Place] = {}
+
+    @property
+    def taken(self) -> Iterable[str | None]:
+        """The agents of which something must be written before all else of them."""
+        return self._last.keys()
+
+    def is_taken(self, agent_id: str | None) -> bool:
+        """Whether something of this agent must be written before all else of it."""
+        return agent_id in self._last
+
+    def enter(self, agent_id: str | None) -> Place:
+        """Take the next place in an agent's line."""
+        place = self._last[agent_id] = Place(agent_id, self._last.get(agent_id))
+        return place
+
+    def leave(self, place: Place) -> None:
+        """Let the next one in."""
+        place.leave()
+        if self._last[place.agent_id] is place:
+            del self._last[place.agent_id]

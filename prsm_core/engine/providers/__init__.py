@@ -4,7 +4,6 @@ registry          the installed ones, opened when they are needed
 owned             what there is of a session before its engine, which they can begin in
 profiles          the logins of one
 residents         who holds a process of its own, and who makes room for another
-starts            how many processes start at one time
 mcp_trials        whether MCP servers begin, before a vendor has them
 breaker, retry    pauses after failures
 enforcement       what is told of what one does not enforce; `levels` which it needs, `survey` asks

@@ -5,10 +5,8 @@ Nothing here knows agents' lives or the ledger: calls are values, and moments ar
 records      what is at a path, a change of it, a call that may have made it
 tracker      what changed between two looks, over all roots of a folder
 looking      one look at a root, by an index of its own
-storing      contents of changes kept, and their lines counted
 attribution  whose a change is, from the calls that could have made it
 splitting    what became of a text: what a call says it did, and the rest
-explaining   … of the changes of a look, whose parts are stored
 acting       an act carried out: what it overwrites is kept, and its intent is written, first
 rejecting    changes taken back, each alone, and acts
 sparing      the person's part of what a restore would take back

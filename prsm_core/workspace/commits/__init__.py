@@ -2,8 +2,6 @@
 
 records     what is asked for, what becomes of it
 repository  the person's git: settings, identity, HEAD, entries
-converting  contents as the repository stores them
-planning    what each commit holds, and what does not merge
 lock        the person's index, replaced under git's own lock
 carrying    commits made, all or none of a repository; an intent first
 """

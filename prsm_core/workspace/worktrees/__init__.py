@@ -8,8 +8,5 @@ records      what is known of one: a file that is replaced whole, so that it is 
 worktrees    the worktrees made from one folder: make, settle, finish, sweep
 making       the branch, and the folder with its files
 results      what an agent has changed in its worktree
-committing   that, on its branch, without what the person has in no commit
-projection   what of that is in its region, and so may be merged
-merging      that, in the folder that it was made from: all of it or nothing
 removing     a worktree, its branch, and what was kept for it
 """

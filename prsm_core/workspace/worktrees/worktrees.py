@@ -2,27 +2,58 @@
 
 One lock for each repository: whoever has it finds nothing half made, or half merged, that is being
 worked on. So what is found so was left by a process that has died, and is removed, or finished.
+
+Commits what an agent has changed on its branch, and nothing that was in no commit before.
+
+A branch is pushed one day. So what the person has in no commit must not be in one by accident: the
+agent's own changes are applied to the commit that the branch began at. Where they cannot be told
+from what the person has changed beside, or are of a file that is in no commit, they are left out
+of the commit, which is said; they are in the worktree still. Commits that the agent made by itself
+are taken off the branch for the same reason: their subjects are kept in the message.
+
+Merges what an agent has changed in its region into the folder its worktree was made from.
+
+All of that, or nothing. Each file is merged three ways: what it was in the worktree at first is the
+base, what it is in the folder now is one side, what the agent made of it the other. HEAD, the
+staging area and the stash of the person stay as they are. What does not merge keeps all the rest
+from being written, for half of an agent's work is none. What is to be written is on the disk before
+the first file changes.
+
+What of an agent's changes may reach the folder its worktree was made from: those in its region.
+
+Agents whose regions are disjoint can then be merged in any order: what is written for one of them
+is at paths at which nothing is ever written for another. A path is judged by its name alone, as the
+folder's file system compares names; so of a file that is moved across the border of a region one
+half is inside.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections import defaultdict
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
+from prsm_core.kit.filenames import fold_of
 from prsm_core.workspace.changes.acting import forget, keep, wrote_of
+from prsm_core.workspace.changes.merging import find_side, merged_lines
+from prsm_core.workspace.changes.records import LINK, Entry
+from prsm_core.workspace.changes.writing import Operation, planned, write
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow.acts import MERGE
+from prsm_core.workspace.shadow.git import GitFailedError, listed
+from prsm_core.workspace.shadow.hindrances import HinderedError
 from prsm_core.workspace.shadow.lock import folder_lock
+from prsm_core.workspace.shadow.records import joined
 from prsm_core.workspace.shadow.whereabouts import LOCK_SECONDS
-from prsm_core.workspace.worktrees import making, merging, records, removing, results
-from prsm_core.workspace.worktrees.committing import commit
-from prsm_core.workspace.worktrees.projection import Projection, part
+from prsm_core.workspace.worktrees import making, records, removing, results
+from prsm_core.workspace.worktrees.making import own_index
 from prsm_core.workspace.worktrees.records import (
     BACKING,
     CONFLICT,
@@ -40,15 +71,19 @@ from prsm_core.workspace.worktrees.records import (
     Part,
     Tree,
 )
+from prsm_core.workspace.worktrees.results import fresh, put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from prsm_core.kit.filenames import Fold
+    from prsm_core.workspace.changes.merging import Side
     from prsm_core.workspace.shadow.acts import Act
     from prsm_core.workspace.shadow.root import Root
     from prsm_core.workspace.shadow.whereabouts import Where
     from prsm_core.workspace.shadow.worktree import Shadow
+    from prsm_core.workspace.worktrees.making import RootOf
     from prsm_core.workspace.worktrees.results import Changed, Result
 
 _SESSION_LETTERS = 6  # of its id, in names
@@ -214,7 +249,7 @@ class Worktrees:
             return self._write(replace(tree, outcome=outcome))
         if not is_wanted:
             return self._write(replace(tree, outcome=outcome))
-        operations, conflicts = merging.plan(self._shadow.root, parted.changes)
+        operations, conflicts = plan(self._shadow.root, parted.changes)
         if conflicts or parted.strange:
             all_ = (*conflicts, *parted.strange)
             outcome = replace(outcome, result=CONFLICT, conflicts=all_)
@@ -254,14 +289,14 @@ class Worktrees:
         writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
     ) -> Tree:
         """Write what was planned; if a file was changed, or cannot be written, take all back."""
-        with writing(list(map(merging.name_of, tree.operations))):
+        with writing(list(map(name_of, tree.operations))):
             return self._write_all(tree)
 
     def _write_all(self, tree: Tree) -> Tree:
         root_of = self._shadow.root
         if tree.state == MERGING:
             region = Projection.of(tree)
-            lost = merging.carry_out(root_of, tree.id, tree.operations, top_of=region.top_of)
+            lost = carry_out(root_of, tree.id, tree.operations, top_of=region.top_of)
             if not lost:
                 for one in tree.parts:
                     if one.result != one.base:
@@ -277,10 +312,10 @@ class Worktrees:
                 conflict = replace(known, result=CONFLICT, conflicts=tuple(lost))
             if tree.act is not None:
                 forget(self._shadow, _with_files(tree.act, tree))
-            back = merging.turned(tree.operations)
+            back = turned(tree.operations)
             tree = replace(tree, state=BACKING, operations=back, outcome=conflict)
             records.write(self._where, tree)
-        merging.carry_out(root_of, tree.id, tree.operations, is_back=True)  # who wrote one keeps it
+        carry_out(root_of, tree.id, tree.operations, is_back=True)  # who wrote one keeps it
         return self._over(tree)
 
     def _over(self, tree: Tree) -> Tree:
@@ -369,3 +404,331 @@ class Worktrees:
 
     def _place(self, tree: Tree) -> Path:
         return self._where.place(tree.key, tree.id)
+
+
+_FEW = 200  # paths that are given to a command as words
+_UNSET = frozenset({b"unspecified", b"unset"})
+_SUBJECTS = 20  # of commits that the agent made
+
+UNCOMMITTED = "it is in no commit"
+AMONG_OTHERS = "its changes are among others that are in no commit"
+FILTERED = "a program converts it, which is not run here"
+IN_SUBMODULE = "it is in a submodule, which has commits of its own"
+
+
+class Committed(NamedTuple):
+    """What is on the branch: a commit, None if it is the one it began at; and what is not."""
+
+    commit: str | None
+    left_out: tuple[Left, ...]
+
+
+def commit(
+    root: Root, tree: Tree, changes: Sequence[Changed], index: Path, message: str
+) -> Committed:
+    """Let the branch be one commit of what the agent has changed. Raises GitFailedError."""
+    links = _submodules(root, tree.commit)
+    head = _in_commit(root, tree.commit, [one.path for one in changes])
+    filtered = _filtered(root, [one.path for one in changes])
+    wanted: dict[str, Entry | None] = {}
+    left_out = []
+    for one in changes:
+        if one.root or one.path.startswith(links):
+            left_out.append(Left(one.name, IN_SUBMODULE))
+            continue
+        if one.path in filtered:
+            left_out.append(Left(one.path, FILTERED))
+            continue
+        side = _own(root, tree, one, head.get(one.path))
+        if isinstance(side, Left):
+            left_out.append(side)
+        else:
+            wanted[one.path] = None if side is None else _in_repository(root, one.path, side)
+    made = _committed(root, tree, wanted, index, message)
+    _move(root, tree, made)
+    own_index(root, tree, made or tree.commit)
+    return Committed(made, tuple(left_out))
+
+
+def _own(root: Root, tree: Tree, change: Changed, head: Entry | None) -> Entry | Left | None:
+    """Return what a file of the commit is with the agent's change, in the shadow; None: nothing."""
+    if change.before is None or change.after is None:
+        is_persons = change.before is not None and head is None
+        return Left(change.path, UNCOMMITTED) if is_persons else change.after
+    if head is None:
+        return Left(change.path, UNCOMMITTED)
+    if (plain := _as_file(root, tree, change.path, head)) == change.before:
+        return change.after
+    if LINK in {plain.mode, change.before.mode, change.after.mode}:
+        return Left(change.path, AMONG_OTHERS)
+    has_own_mode = change.before.mode == change.after.mode
+    mode = plain.mode if has_own_mode else change.after.mode
+    side = merged_lines(root, plain, change.after, change.before, mode)
+    return Left(change.path, AMONG_OTHERS) if side.why else side.entry
+
+
+def _as_file(root: Root, tree: Tree, path: str, head: Entry) -> Entry:
+    """Return a committed file as it would be in a working tree, stored in the shadow."""
+    if head.mode == LINK:
+        data = root.person.run("cat-file", "blob", head.blob)
+    else:
+        data = root.person.run("cat-file", "--filters", f"{tree.commit}:{path}")
+    return Entry(head.mode, root.shadow.word("hash-object", "-w", "--stdin", stdin=data))
+
+
+def _in_repository(root: Root, path: str, entry: Entry) -> Entry:
+    """Return a file as the person's repository has it, stored there: with its ends of lines."""
+    data = root.shadow.run("cat-file", "blob", entry.blob)
+    how = ("--no-filters",) if entry.mode == LINK else ("--path", path)
+    return Entry(entry.mode, root.person.word("hash-object", "-w", "--stdin", *how, stdin=data))
+
+
+def _in_commit(root: Root, commit: str, paths: Sequence[str]) -> dict[str, Entry]:
+    if not paths:
+        return {}
+    few = tuple(paths) if len(paths) <= _FEW else ()
+    said = root.person.run("ls-tree", "-r", "-z", "--full-tree", commit, "--", *few)
+    wanted, found = set(paths), {}
+    for line in filter(None, said.split(b"\0")):
+        head, _, name = line.partition(b"\t")
+        mode, _, blob = head.decode("ascii").split(" ")
+        if (path := os.fsdecode(name)) in wanted:
+            found[path] = Entry(mode, blob)
+    return found
+
+
+def _submodules(root: Root, commit: str) -> tuple[str, ...]:
+    """Return the submodules of a commit, each with a slash behind."""
+    said = root.person.run("ls-tree", "-r", "-z", "--full-tree", commit)
+    rows = (row.partition(b"\t") for row in said.split(b"\0"))
+    return tuple(f"{os.fsdecode(name)}/" for head, _, name in rows if head.startswith(b"160000 "))
+
+
+def _filtered(root: Root, paths: Sequence[str]) -> set[str]:
+    """Return the paths for which attributes name a filter by now."""
+    if not paths:
+        return set()
+    said = root.person.run("check-attr", "-z", "--stdin", "filter", stdin=listed(paths))
+    fields = said.split(b"\0")[:-1]
+    triples = zip(fields[::3], fields[2::3], strict=True)
+    return {os.fsdecode(name) for name, value in triples if value not in _UNSET}
+
+
+def _committed(
+    root: Root, tree: Tree, wanted: dict[str, Entry | None], index: Path, message: str
+) -> str | None:
+    copy = fresh(index.with_name("commit.index"))
+    root.person.run("read-tree", tree.commit, index=copy)
+    put(root.person, wanted, copy)
+    made = root.person.word("write-tree", index=copy)
+    if made == root.person.word("rev-parse", "--verify", f"{tree.commit}^{{tree}}"):
+        return None
+    text = "\n\n".join(filter(None, (message.strip(), _subjects(root, tree))))
+    said = (text + "\n").encode("utf-8", "surrogateescape")
+    return root.person.word("commit-tree", made, "-p", tree.commit, stdin=said)
+
+
+def _subjects(root: Root, tree: Tree) -> str:
+    """Return what the agent said of commits of its own on the branch."""
+    args = ("log", f"-{_SUBJECTS}", "--format=%s", "--no-show-signature")
+    known = (tree.outcome.commit if tree.outcome is not None else None) or tree.commit
+    said = root.person.ask(*args, f"{known}..refs/heads/{tree.branch}")
+    lines = said.out.decode("utf-8", "replace").splitlines() if not said.code else []
+    return "\n".join(f"- {line}" for line in reversed(lines))
+
+
+def _move(root: Root, tree: Tree, made: str | None) -> None:
+    ref = f"refs/heads/{tree.branch}"
+    root.person.run("update-ref", "--no-deref", ref, made or tree.commit)
+
+
+MEANWHILE = "it was changed while the merge was written"
+
+
+def plan(root_of: RootOf, changes: Sequence[Changed]) -> tuple[list[Operation], list[Left]]:
+    """Return what a merge would write, and what does not merge. Raises OSError, GitFailedError.
+
+    What is deleted comes first: it makes room, where a file has become a folder, or a folder one.
+    """
+    operations, conflicts = [], []
+    going: defaultdict[str, set[str]] = defaultdict(set)
+    for one in sorted(changes, key=lambda one: one.after is not None):
+        root = root_of(one.root)
+        side = find_side(root, one.path, going[one.root])
+        new = _merged(root, side, one)
+        if isinstance(new, Left):
+            conflicts.append(new)
+        elif new.entry != side.entry:
+            operations.append(planned(root, one.path, side.entry, new.entry))
+            if new.entry is None:
+                going[one.root].add(one.path)
+    return operations, conflicts
+
+
+def _merged(root: Root, side: Side, change: Changed) -> Side | Left:
+    """Return what a path is to be, or why it does not merge."""
+    now, before, after = side.entry, change.before, change.after
+    if side.why:
+        return Left(change.name, side.why)
+    if now == after:  # as if it were merged already
+        return side
+    if now == before:
+        return side._replace(entry=after)
+    if now is None:
+        return Left(change.name, "it was deleted meanwhile")
+    if before is None:
+        return Left(change.name, "another file of this name was made meanwhile")
+    if after is None:
+        return Left(change.name, "the agent deleted it, and it was changed meanwhile")
+    if LINK in {now.mode, before.mode, after.mode}:
+        return Left(change.name, "it is, or was, a link, and was changed meanwhile")
+    mode = after.mode if now.mode == before.mode else now.mode
+    new = merged_lines(root, now, after, before, mode)
+    return Left(change.name, _why(new.why)) if new.why else new
+
+
+def _why(why: str) -> str:
+    same = "later edits touched the same lines"
+    return "the same lines were changed meanwhile" if why == same else why
+
+
+def _whole(_: str) -> str:
+    return ""
+
+
+def carry_out(
+    root_of: RootOf,
+    tree_id: str,
+    operations: Sequence[Operation],
+    *,
+    is_back: bool = False,
+    top_of: Callable[[str], str] = _whole,
+) -> list[Left]:
+    """Write what is not written yet; return what somebody has changed meanwhile.
+
+    Folders that are empty then go, up to that which `top_of` tells of a path: what is above it is
+    others', who may be about to write there.
+
+    Where a file cannot be written, as on a full disk, that is what is returned, and no more is
+    written. What goes back cannot stay: then it raises OSError, or GitFailedError.
+    """
+    lost = []
+    for number, one in enumerate(operations):
+        try:
+            keeps = _folder_above(top_of(name_of(one)), one.root)
+            is_done = write(root_of(one.root), one, f"{tree_id}-{number}", keeps=keeps)
+        except (OSError, GitFailedError, HinderedError) as error:
+            if is_back:
+                raise
+            return [Left(name_of(one), f"it cannot be written: {_said(error)}")]
+        if not is_done:
+            lost.append(Left(name_of(one), MEANWHILE))
+    return lost
+
+
+def name_of(one: Operation) -> str:
+    """Return the path of an operation from the top of the worktree."""
+    return joined(one.root, one.path)
+
+
+def _folder_above(path: str, root: str) -> str:
+    """Return the folder that a path is in, from the top of its root; that itself at most."""
+    above = os.path.dirname(path)  # noqa: PTH120 - a name, from the top
+    if not root:
+        return above
+    return above.removeprefix(f"{root}/") if above.startswith(f"{root}/") else ""
+
+
+def _said(error: OSError | GitFailedError | HinderedError) -> str:
+    if isinstance(error, OSError):
+        return str(error.strerror)
+    return error.said if isinstance(error, GitFailedError) else str(error)
+
+
+def turned(operations: Sequence[Operation]) -> tuple[Operation, ...]:
+    """Return what takes operations back, the last one first."""
+    return tuple(
+        Operation(
+            one.root,
+            one.path,
+            one.new,
+            one.old,
+            new_bits=None if one.old is None else one.old_bits,
+            folders=one.folders,
+        )
+        for one in reversed(operations)
+    )
+
+
+OUTSIDE = "it is outside of the agent's region"
+ALL = "."
+
+
+class Projection:
+    """Tells what is in a region; None is all there is.
+
+    Args:
+        region: Files and folders from the top.
+        fold: How the file system of the working tree that is merged into compares names.
+    """
+
+    def __init__(self, region: Iterable[str] | None, fold: Fold) -> None:
+        self._fold = fold
+        whole = region is None or ALL in region
+        self._region = None if whole or region is None else tuple(map(fold, region))
+
+    @classmethod
+    def of(cls, tree: Tree) -> Self:
+        """Return what is in the region of a worktree."""
+        return cls(tree.region, fold_of(tree.parent))
+
+    def holds(self, path: str) -> bool:
+        """Return whether a path, from the top, is in the region."""
+        return self._region is None or any(
+            _is_in(self._fold(path), folder) for folder in self._region
+        )
+
+    def top_of(self, path: str) -> str:
+        """Return the file or folder of the region that a path is in, as the path spells it."""
+        parts, own = path.split("/"), self._region or ()
+        tops = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return next((top for top in tops if self._fold(top) in own), "")
+
+    def touches(self, path: str) -> bool:
+        """Return whether a folder is in the region, or has some of it inside."""
+        name = self._fold(path)
+        return self.holds(path) or any(_is_in(own, name) for own in self._region or ())
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+class Parted(NamedTuple):
+    """What is to be merged, what cannot be, and what is not to be."""
+
+    changes: Sequence[Changed]
+    strange: Sequence[Left]
+    outside: tuple[Left, ...]
+
+
+def part(
+    projection: Projection,
+    result: Result,
+    *,
+    new: Sequence[Changed],
+    whole: Sequence[Changed],
+) -> Parted:
+    """Part what an agent has changed; `new` is what no merge has seen, `whole` all that it did.
+
+    What is outside is told as long as it is there: it is merged never.
+    """
+    outside = [Left(one.name, OUTSIDE) for one in whole if not projection.holds(one.name)]
+    strange = []
+    for one in result.strange:
+        if projection.touches(one.path):
+            strange.append(one)
+        else:
+            outside.append(Left(one.path, f"{OUTSIDE}, and {one.why}"))
+    inside = [one for one in new if projection.holds(one.name)]
+    return Parted(inside, strange, tuple(outside))

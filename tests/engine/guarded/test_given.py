@@ -9,9 +9,9 @@ import pytest
 
 from prsm_core.domain.models import ModelInfo
 from prsm_core.domain.turns import ProviderEvent, ToolCallFinished
-from prsm_core.engine.guarded.given import CAPABILITIES, EVENTS, MODELS, STATUS
+from prsm_core.engine.guarded.provider import CAPABILITIES, EVENTS, MODELS, STATUS
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.plugins.fields import RECORDS
+from prsm_core.plugins.candidate import RECORDS
 from prsm_core.plugins.values import first_problem
 
 TABLES = (CAPABILITIES, EVENTS, MODELS, RECORDS, STATUS)

@@ -4,6 +4,8 @@ A request is a call of the agent's tools with its own id. Made again while it ru
 same answer, and later it is given that one. Whose turn has gone on in another engine is answered
 from the ledger, where the call's answer is. Every start of the program has a token of its own, so
 that nothing of an earlier start moves the one that runs now.
+
+How many requests an agent may make: a bucket of so many, filled again at a steady rate.
 """
 
 from __future__ import annotations
@@ -16,13 +18,35 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from prsm_core import OrchestrationError, StepEnded, ToolInputError
 from prsm_protocols.aism import HELP
-from prsm_protocols.bridge.limits import A_SECOND, Bucket
 from prsm_protocols.bridge.wire import Answer, Request, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from prsm_core import AgentHost, ProviderServices, ToolOutcome
+    from prsm_core import AgentHost, Clock, ProviderServices, ToolOutcome
+
+A_SECOND = 20
+
+
+class Bucket:
+    """Owns what is left of an agent's allowance, by the engine's clock."""
+
+    def __init__(self, clock: Clock, rate: int = A_SECOND) -> None:
+        self._clock = clock
+        self._rate = rate
+        self._left = float(rate)
+        self._seen = clock.now()
+
+    def take(self) -> float:
+        """Take one; return 0, or the seconds until there is one to take."""
+        now = self._clock.now()
+        passed = max(now - self._seen, 0.0)
+        self._left, self._seen = min(self._rate, self._left + passed * self._rate), now
+        if self._left >= 1.0:
+            self._left -= 1.0
+            return 0.0
+        return (1.0 - self._left) / self._rate
+
 
 MAX_OPEN = 32  # requests of one agent that are being answered
 KEPT = 1000  # answers of one agent that are kept for requests made again

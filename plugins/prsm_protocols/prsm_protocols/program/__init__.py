@@ -2,6 +2,6 @@
 
 provider  sessions and their turns               program  one turn: starts, prompts, watches
 home      an agent's own folder, and its notes   start    what a start is given: argv, environment
-words     what is said to it                     usage    what Claude's own logs say of tokens
+words     what is said to it
 config    its section of the configuration, read  section … and shown
 """

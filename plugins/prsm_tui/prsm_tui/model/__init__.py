@@ -4,7 +4,6 @@ Nothing here knows a screen, a clock or an engine. Every text that somebody else
 already: it can be drawn as it is.
 
 session     the root: takes events, knows the agents, the run and what waits
-lives       what events say of an agent as a whole
 talk        what events say of what an agent says and does
 transcript  the blocks of one agent, and what it is saying right now
 blocks      the kinds of blocks

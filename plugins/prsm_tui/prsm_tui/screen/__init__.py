@@ -6,27 +6,21 @@ driver      the terminal that Textual draws on
 panes       the panes of one session
 lines       a list of lines with a cursor, of which only those that are seen are made
 tree        the agents
-head        the chosen agent in two lines
 transcript  the blocks of the chosen agent
-reading     how somebody reads one of them: where they are, what is open, what they look for
 filtering   a filter while it is typed
 drawing     blocks as lines
 wrapping    text as lines of a width
 pasting     what a terminal pastes, as text
 prompt      where a person types, and to whom and how that goes
 needs_you   what waits for a person, and where it is answered
-addressing  to whom what is typed goes: the line above the prompt
 status      the line at the bottom
 place       a screen beside the panes; places  which there are
 changes     what was changed; change_rows  … as rows; commenting  where a comment is typed
 diff        the lines of one change; patch_rows  … as rows
 snapshots   snapshots of the files, and what a restore changes
 board       a page to be read; palette  all commands
-lending     the terminal, for another program
-asking      a question of the screen's own, with yes or no
 sessions    the list of sessions, and a peek at the chosen one
 new_session where another session begins
-line_asked  the same, answered by a line
 help        the keys of a place
 attention   how a terminal tells something while its window is not in front
 themes      how the screen is coloured

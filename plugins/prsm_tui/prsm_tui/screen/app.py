@@ -2,31 +2,42 @@
 
 The focus moves by what a person does and by nothing else. Whatever comes is drawn at most fifteen
 times a second.
+
+To whom what is typed goes, how, and by which model: the line above the prompt.
+
+A question of the screen's own, about what a person has just begun: yes or no.
+
+Leaves the terminal to another program for a while: nothing is read or drawn meanwhile.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import App
+from textual.containers import Vertical
 from textual.driver import Driver
+from textual.markup import escape
 from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Static
 
+from prsm_core.kit import escape_exact
 from prsm_tui.acts import DELIVERIES
 from prsm_tui.commands import Typed, completed, read_command
-from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, TRANSCRIPT, TREE, Keymap
+from prsm_tui.editor import Ends
+from prsm_tui.keys import EVERYWHERE, NEEDS_YOU, PROMPT, SURE, TRANSCRIPT, TREE, Keymap
 from prsm_tui.leaving import what_follows
-from prsm_tui.screen.addressing import fitting, to_whom
-from prsm_tui.screen.asking import Sure
 from prsm_tui.screen.attention import Attention
 from prsm_tui.screen.commanding import Commanding
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.screen.file_messages import ActWanted
 from prsm_tui.screen.help import Help
 from prsm_tui.screen.keys import binding, bindings
-from prsm_tui.screen.lending import lent
 from prsm_tui.screen.messages import (
     AgentChosen,
     DeliveryTurned,
@@ -51,15 +62,16 @@ from prsm_tui.screen.themes import HIGH_CONTRAST, ON_DARK, ON_LIGHT, UNCOLOURED,
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from textual import events
+    from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.filter import LineFilter
     from textual.screen import Screen
 
     from prsm_tui.acts import Acts
-    from prsm_tui.editor import Ends
     from prsm_tui.hub_acts import HubActs
     from prsm_tui.model.session import Session
     from prsm_tui.screen.palette import CommandPicked
@@ -498,3 +510,117 @@ class Tui(App[None]):
     def _fatal_error(self) -> None:
         """Close the screen; whoever runs it raises what went wrong, without anybody's values."""
         self._close_messages_no_wait()
+
+
+_BETWEEN = " · "
+
+
+def to_whom(
+    session: Session, chosen: str | None, delivery: str, keymap: Keymap, *, is_one_of_many: bool
+) -> Sequence[str]:
+    """Return it in words, the most important first.
+
+    `is_one_of_many`: whole sessions can be gone on with.
+    """
+    return list(_parts(session, chosen, delivery, keymap, is_one_of_many=is_one_of_many))
+
+
+def fitting(parts: Sequence[str], width: int) -> str:
+    """Return as many parts as fit into a row of so many cells; the first at any rate."""
+    line = parts[0]
+    for part in parts[1:]:
+        if cell_len(line) + len(_BETWEEN) + cell_len(part) > width:
+            break
+        line = f"{line}{_BETWEEN}{part}"
+    return line
+
+
+def _parts(
+    session: Session, chosen: str | None, delivery: str, keymap: Keymap, *, is_one_of_many: bool
+) -> Iterator[str]:
+    agent, run, master = session.agents.get(chosen or ""), session.run, session.master()
+    if run is not None and run.status == "interrupted" and is_one_of_many:
+        yield "the run was cut off or ended: /resume goes on with the run"
+        return
+    if agent is not None and agent.is_live:
+        yield f"to {agent.name} ({agent.models})"
+        yield f"{delivery} ({keymap.shown('prompt.delivery')})"
+    elif agent is not None and agent is not master:
+        yield f"{agent.name} has ended: /restart TEXT starts it again"
+        return
+    elif run is not None and run.is_open:
+        yield "a run is open: choose an agent to talk to"
+        return
+    elif master is not None:
+        yield f"to {'the master' if agent is None else agent.name} ({master.models})"
+        yield "as a further task"
+    elif session.next_model:
+        yield f"a task for a master of {escape_exact(session.next_model)}"
+        yield "/model default takes that back"
+    else:
+        yield "a task, with which a run begins"
+        yield f"model: {session.asked_model or 'as configured'} (/model)"
+    if session.images:
+        yield f"images: {len(session.images)} (/attach)"
+    yield f"{keymap.shown('prompt.send')} sends"
+    yield f"{keymap.first('prompt.new_line') or 'none'}: a new line"
+
+
+class Sure(ModalScreen[bool]):
+    """Asks; one key is yes, any other is no."""
+
+    DEFAULT_CSS = """
+    Sure { align: center middle; background: $background 0%; }
+    Sure > Vertical { width: 70%; height: auto; border: solid $warning; padding: 0 1; }
+    Sure Static { width: 100%; height: auto; }
+    """
+
+    def __init__(self, question: str, keymap: Keymap) -> None:
+        super().__init__()
+        self._keymap = keymap
+        self._question = question
+        self._is_clicked = False  # on yes, once
+
+    def compose(self) -> ComposeResult:
+        """Show the question."""
+        self._answers = Static(self._links(f"{self._keymap.shown('sure.yes')} yes"))
+        with Vertical():
+            yield Static(self._question, markup=False)
+            yield self._answers
+
+    def on_key(self, event: events.Key) -> None:
+        """Take the answer."""
+        event.stop()
+        _ = self.dismiss(self._keymap.means(SURE, event.key) == "sure.yes")
+
+    def action_yes(self) -> None:
+        """Take the second click for a yes: the first may be one that brought the window back."""
+        if self._is_clicked:
+            _ = self.dismiss(True)
+            return
+        self._is_clicked = True
+        self._answers.update(self._links("click once more: yes"))
+
+    def action_no(self) -> None:
+        """Take a click for a no."""
+        _ = self.dismiss(False)
+
+    @staticmethod
+    def _links(yes: str) -> str:
+        return f"[@click=screen.yes]{escape(yes)}[/] · [@click=screen.no]any other key: no[/]"
+
+
+@contextmanager
+def lent(tui: Tui) -> Iterator[Ends]:
+    """Lend the terminal, where there is one; yield what the other program reads and draws on."""
+    if tui.is_headless or tui.terminal is None:
+        yield Ends()
+        return
+    tui.is_lent = True
+    try:
+        with tui.batch_update(), tui.suspend():
+            yield Ends(tui.keyboard, tui.terminal.fileno())
+    finally:
+        tui.is_lent = False
+        tui.refresh(layout=True)
+        tui.changed()

@@ -1,6 +1,8 @@
 """The application of many sessions: the list, and above it the session that is visited.
 
 It is the application of one session, which shows another one each time; blank while none is.
+
+A question of the screen's own that is answered by one line: a name, a file.
 """
 
 from __future__ import annotations
@@ -8,14 +10,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO
 
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
 from prsm_core.kit import first_line
-from prsm_tui.keys import NEW, SESSIONS
+from prsm_tui.keys import NEEDS_YOU, NEW, SESSIONS, Keymap
 from prsm_tui.model.session import Session
 from prsm_tui.screen.app import Tui
 from prsm_tui.screen.help import Help
 from prsm_tui.screen.keys import binding
-from prsm_tui.screen.line_asked import LineAsked
-from prsm_tui.screen.needs_you import NeedsYou
+from prsm_tui.screen.needs_you import AnswerLine, NeedsYou
 from prsm_tui.screen.new_session import NewSession
 from prsm_tui.screen.panes import Panes
 from prsm_tui.screen.sessions import SessionsScreen
@@ -23,12 +28,13 @@ from prsm_tui.screen.sessions import SessionsScreen
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from textual import events
+    from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.screen import Screen
 
     from prsm_tui.acts import Acts
     from prsm_tui.hub_acts import HubActs
-    from prsm_tui.keys import Keymap
     from prsm_tui.model.comments import Comment
     from prsm_tui.model.sessions import Listed, Sessions
     from prsm_tui.rounds import Rounds
@@ -423,3 +429,45 @@ class HubTui(Tui):
             return "nothing runs"
         names = first_line(", ".join(one.name for one in runs), 60)
         return f"what runs goes on ({len(runs)}: {names})"
+
+
+class LineAsked(ModalScreen[str | None]):
+    """Asks for a line; None where the person goes back."""
+
+    DEFAULT_CSS = """
+    LineAsked { align: center middle; background: $background 0%; }
+    LineAsked > Vertical { width: 70%; height: auto; border: solid $foreground; padding: 0 1; }
+    LineAsked Static { width: 100%; height: auto; }
+    LineAsked #line, LineAsked #line:focus { border: none; height: 1; padding: 0; }
+    """
+
+    def __init__(self, question: str, value: str, keymap: Keymap) -> None:
+        super().__init__()
+        self._question = question
+        self._keymap = keymap
+        self._line = AnswerLine(keymap, value=value, id="line", select_on_focus=False)
+
+    def compose(self) -> ComposeResult:
+        """Show the question and the line."""
+        shown = self._keymap.shown
+        with Vertical():
+            yield Static(self._question, markup=False)
+            yield self._line
+            how = f"{shown('requests.send')}: take it, {shown('requests.back')}: leave it as it is"
+            yield Static(how, markup=False)
+
+    def on_mount(self) -> None:
+        """Take letters at once."""
+        self._line.cursor_blink = False
+        self._line.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Give the line."""
+        event.stop()
+        _ = self.dismiss(event.value)
+
+    def on_key(self, event: events.Key) -> None:
+        """Go back."""
+        if self._keymap.means(NEEDS_YOU, event.key) == "requests.back":
+            event.stop()
+            _ = self.dismiss(None)

@@ -24,8 +24,7 @@ async def test_what_was_spawned_before_a_death_counts(opened):
         await agent.spawn(name="b")
         refused = await agent.refused("spawn_child", prompt="work", name="c")
         assert refused == "budget_exceeded"
-        await agent.collect()
-        await agent.collect()
+        await agent.collect(2)
         await agent.complete()
 
     async with opened(check=False, **budgets(spawns=2)) as team:

@@ -134,8 +134,7 @@ async def test_who_is_restarted_goes_on_with_it_and_who_is_used_again_knows_noth
             await agent.call("restart_child", child_id="w1", prompt="busy")
             answer = await agent.call("spawn_child", prompt="three")
             assert (answer["name"], answer["reused"]) == ("w2", True)
-            await agent.collect()
-        await agent.collect()
+            await agent.collect(2)
         await agent.complete()
 
     async with opened(is_program=True) as team:

@@ -50,7 +50,7 @@ def test_its_help_imports_nothing_heavy():
     assert not loaded(main, "mcp", "--help") & HEAVY
 
 
-@pytest.mark.parametrize("module", ["bridge", "proxy", "server", "stdio", "plugin"])
+@pytest.mark.parametrize("module", ["bridge", "proxy", "server", "leading", "plugin"])
 def test_mcp_is_loaded_when_something_speaks_it_and_not_before(module):
     assert not loaded(f"import prsm_mcp.{module}") & {"anyio", "mcp", "mcp_types"}
 

@@ -17,15 +17,13 @@ from prsm_core.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-GROUP = "prsm"  # of the entry points that name plugins
-COMMANDS, TOOL_SERVERS = "prsm.commands", "prsm.tool_servers"
-PARTS = frozenset({COMMANDS, TOOL_SERVERS})  # groups of what is found without a hook
-CORE = "prsm-core"
-CORE_ROOT = "prsm_core"
+# Groups of entry points: of plugins, and of what is found without a hook.
+GROUP, COMMANDS, TOOL_SERVERS = "prsm", "prsm.commands", "prsm.tool_servers"
+PARTS = frozenset({COMMANDS, TOOL_SERVERS})
+CORE, CORE_ROOT = "prsm-core", "prsm_core"
 
 # The folder of a distribution's metadata, and the file in it that has the headers.
 _HEADERS = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
-_SUFFIXES = tuple(_HEADERS)
 _PLACE = re.compile(r"(?P<module>\w+(?:\.\w+)*)\s*(?::\s*(?P<attribute>\w+(?:\.\w+)*))?")
 
 
@@ -109,10 +107,9 @@ def distribution_of(module: str) -> str | None:
     root = root_of(module)
     if root == CORE_ROOT:
         return f"{CORE} {__version__}"
-    for point in entry_points(GROUP):
-        if root and root_of(point.module) == root:
-            return f"{point.distribution.name} {point.distribution.version}"
-    return None
+    owners = (each.distribution for each in entry_points(GROUP) if root_of(each.module) == root)
+    owner = next(owners, None) if root else None
+    return f"{owner.name} {owner.version}" if owner is not None else None
 
 
 def root_of(module: str) -> str:
@@ -125,7 +122,9 @@ def _infos(folders: Iterable[str]) -> Iterator[str]:
     for folder in dict.fromkeys(folders):
         try:
             with os.scandir(folder or ".") as entries:
-                names = sorted(entry.name for entry in entries if entry.name.endswith(_SUFFIXES))
+                names = sorted(
+                    entry.name for entry in entries if entry.name.endswith(tuple(_HEADERS))
+                )
         except OSError:  # a zip file, or a folder that is not there
             continue
         yield from (os.path.join(folder, name) for name in names)  # noqa: PTH118 - a text

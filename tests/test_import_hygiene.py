@@ -71,8 +71,8 @@ NOT_BEFORE_THE_FIRST_TURN = {
 }
 
 
-# A class made by @dataclass compiles its methods, which takes ten times as long as a record. What
-# is left is what a record tells to whoever takes it for a dataclass.
+# A class made by @dataclass compiles its methods, which takes ten times as long as a record. Only
+# Record itself stays here: functions of `dataclasses` work on it.
 DATACLASSES = ["prsm_core.domain.record.Record"]
 MOST_MODULES = 338
 

@@ -345,7 +345,7 @@ class Many(Unedited):
             return
         self._sure = do
         if self.keyboard is not None:
-            # Before the choices are shown: whoever answers them at once is heard.
+            # Before the choices are shown: an answer may come at once.
             self.keyboard.forget()
         self._page.say([f"sure: {what}?", "sure: choice 1: yes", "sure: choice 2: no"])
 

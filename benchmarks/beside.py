@@ -15,17 +15,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsm_testing.doubles import RecordingHost, open_services, run_turn, session_request
+
 from benchmarks.harness import Finding, compare, compared, cpu_seconds
 from prsm_core.domain.turns import AssistantMessage, StopReason, TurnEnded
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.testing.doubles import RecordingHost, open_services, run_turn, session_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from prsm_testing.doubles import LocalServices
+
     from benchmarks.harness import Plan
     from prsm_core.interfaces.provider import Provider
-    from prsm_core.testing.doubles import LocalServices
 
 GOAL_MS = 5.0
 GOAL_RATIO = 1.25
@@ -220,7 +222,7 @@ def _model(folder: Path, turns: int) -> Iterator[dict[str, str]]:
     scenario = folder / "scenario.json"
     lane = {"marker": "", "steps": [{"say": ANSWER}] * turns}
     scenario.write_text(json.dumps({"lanes": {"agent": lane}}), encoding="utf-8")
-    argv = [sys.executable, "-m", "prsm_core.testing.model_server", str(scenario)]
+    argv = [sys.executable, "-m", "prsm_testing.model_server", str(scenario)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as server:
         try:
             if server.stdout is None:

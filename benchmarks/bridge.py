@@ -19,6 +19,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from prsm_testing import open_services
+
 from benchmarks.harness import Absent, Finding
 from benchmarks.team import DONE, open_team
 from prsm_core import (
@@ -36,7 +38,6 @@ from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.store import SqliteStore
-from prsm_core.testing import open_services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

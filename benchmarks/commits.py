@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from prsm_testing.fake_clock import FakeClock
+from prsm_testing.memory_store import MemoryStore
+
 from benchmarks.harness import Finding
 from benchmarks.team import open_team
-from prsm_core.testing.fake_clock import FakeClock
-from prsm_core.testing.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, cast
 
+from prsm_testing.steps import Steps
+
 from benchmarks.harness import Finding, compared, cpu_seconds
 from benchmarks.team import DONE, open_team
 from prsm_core.domain.events import Event
@@ -24,7 +26,6 @@ from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.store import SqliteStore
-from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

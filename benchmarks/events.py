@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_testing.steps import Steps
+
 from benchmarks.harness import compared
 from benchmarks.raw_ledger import RawLedger
 from prsm_core.domain.events import Event
 from prsm_core.store import SqliteStore
-from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
     from benchmarks.harness import Finding, Plan

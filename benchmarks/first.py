@@ -219,7 +219,7 @@ def _model(path: Path, step: Mapping[str, Any], turns: int) -> Iterator[str]:
     """Serve a model in a process of its own, so that its CPU time is not counted."""
     lane = {"marker": "", "steps": [step] * turns}
     path.write_text(json.dumps({"lanes": {"agent": lane}}), encoding="utf-8")
-    argv = [sys.executable, "-m", "prsm_core.testing.model_server", str(path)]
+    argv = [sys.executable, "-m", "prsm_testing.model_server", str(path)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as server:
         try:
             if server.stdout is None:

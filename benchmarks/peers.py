@@ -25,6 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from prsm_testing.scenario import Step
+
 from benchmarks.first import ANSWER, KEY, PROMPT, PRSM, make_places, open_folder
 from benchmarks.first_turn import environment
 from benchmarks.harness import Absent, Finding
@@ -36,7 +38,6 @@ from benchmarks.scripted import (
     serve,
 )
 from benchmarks.side import CannotRunError, Side
-from prsm_core.testing.scenario import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

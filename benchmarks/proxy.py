@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_mcp.bridge import Bridge
 from prsm_mcp.server import load_mcp
+from prsm_testing.doubles import RecordingHost
 
 from benchmarks.harness import Finding, compared
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.testing.doubles import RecordingHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,12 +11,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_testing.steps import Steps
+
 from benchmarks.harness import Finding, compared
 from prsm_core.domain.events import Event
 from prsm_core.engine.door.replay import ReplayApp
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.store import SqliteStore
-from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
     from benchmarks.harness import Plan

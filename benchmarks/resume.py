@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from prsm_testing.steps import Steps
+
 from benchmarks import adopting
 from benchmarks.harness import Finding, compared, cpu_seconds
 from prsm_core.domain.events import Event
@@ -19,7 +21,6 @@ from prsm_core.domain.turns import Effect
 from prsm_core.domain.writes import CallOpened, EffectNoted, Told
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.store import SqliteStore
-from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

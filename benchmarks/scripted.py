@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from prsm_testing.model_server import ModelServer
+from prsm_testing.playback import Reply
+from prsm_testing.scenario import Call, Step
+
 from benchmarks.first import ANSWER
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.playback import Reply
-from prsm_core.testing.scenario import Call, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from prsm_core.testing.playback import Conversation
+    from prsm_testing.playback import Conversation
 
     Respond = Callable[["Request"], Step]
 

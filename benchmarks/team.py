@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsm_testing.memory_store import MemoryStore
+
 from prsm_core.config import Settings
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.turns import StepEnded, StopReason, TurnEnded
@@ -25,7 +27,6 @@ from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import build_broker
-from prsm_core.testing.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Mapping

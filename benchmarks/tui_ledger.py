@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prsm_testing.steps import Steps
+
 from prsm_core.domain.events import Event
 from prsm_core.engine.door.history import read_history
 from prsm_core.store import SqliteStore
-from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_testing.steps import Steps
+
 from benchmarks.harness import compared
 from benchmarks.raw_ledger import RawLedger
 from prsm_core.domain.turns import AgentMessage
 from prsm_core.domain.writes import TurnOpened
 from prsm_core.store import SqliteStore
-from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

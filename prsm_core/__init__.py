@@ -3,8 +3,7 @@
 This module is the public surface: everything a plugin needs is importable from here, lazily
 (PEP 562), so that `import prsm_core` costs nothing.
 
-cli         the `prsm` command                sim          whole runs from a seed
-testing     for plugin authors                app          puts it together
+cli         the `prsm` command                app          puts it together
 builtin     console, json, JSONL sink         commands     what packages make commands with
 engine      agents, turns, tools, processes   store        the SQLite ledger
 messaging   mailboxes and waits               permissions  who may do what

@@ -14,8 +14,10 @@ import typing
 from pathlib import Path
 from typing import Any
 
+import prsm_testing
+
 import prsm_core
-from prsm_core import PrsmError, hookspecs, kit, shell, testing
+from prsm_core import PrsmError, hookspecs, kit, shell
 from prsm_core.domain.events import EVENT_FIELDS
 
 GOLDEN = Path(__file__).parent / "data" / "contract.json"
@@ -95,7 +97,7 @@ def describe() -> dict[str, Any]:
         "names": {name: _shape(getattr(prsm_core, name)) for name in dir(prsm_core)},
         "kit": {name: _shape(getattr(kit, name)) for name in dir(kit)},
         "shell": {name: _shape(getattr(shell, name)) for name in dir(shell)},
-        "testing": {name: _shape(getattr(testing, name)) for name in dir(testing)},
+        "testing": {name: _shape(getattr(prsm_testing, name)) for name in dir(prsm_testing)},
         "events": {name: ", ".join(fields) for name, fields in sorted(EVENT_FIELDS.items())},
     }
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 _NUMBER = 4  # bytes of a number: how long an order is, a pid, a status
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "MALLOC", "LD_")  # how their names begin
-_OF_NO_COMMAND = ("prsm_core.testing", "prsm_core.__main__")
+_OF_NO_COMMAND = ("prsm_testing", "prsm_core.__main__")
 _RIGHTS = ("Umask", "Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp")  # … of the lines
 _LIMITS = 16  # of Linux
 _STREAMS = 3

@@ -1,11 +1,11 @@
-"""Which file of the core imports which, the imports for type checkers included."""
+"""Which file of a package imports which, the imports for type checkers included."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
-from tests.sources import CORE, ROOT, parsed
+from tests.sources import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 Graph = dict[str, set[str]]
 
 
-def module_name(path: Path) -> str:
-    """Return the dotted name of a file of the core; a room's own file has the room's name."""
-    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+def module_name(path: Path, package: Path) -> str:
+    """Return the dotted name of a file of a package; a room's own file has the room's name."""
+    parts = list(path.relative_to(package.parent).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def core_graph() -> Graph:
-    """Return what each file of the core imports of the core."""
+def graph_of(package: Path) -> Graph:
+    """Return what each file of a package imports of the package."""
     # A folder without a file of its own is data, such as the project that the demo works on.
     files = {
-        module_name(path): path
-        for path in CORE.rglob("*.py")
-        if all((folder / "__init__.py").exists() for folder in _rooms_of(path))
+        module_name(path, package): path
+        for path in package.rglob("*.py")
+        if all((folder / "__init__.py").exists() for folder in _rooms_of(path, package))
     }
     return {name: imports(parsed(path), files) - {name} for name, path in files.items()}
 
 
-def _rooms_of(path: Path) -> Iterator[Path]:
+def _rooms_of(path: Path, package: Path) -> Iterator[Path]:
     folder = path.parent
-    while folder != ROOT:
+    while folder != package.parent:
         yield folder
         folder = folder.parent
 
@@ -75,11 +75,11 @@ def _reached(graph: Mapping[str, Collection[str]], start: str) -> set[str]:
     return found
 
 
-def imports_of_the_core(path: Path) -> Iterator[tuple[ast.stmt, str, str]]:
-    """Yield each import of the core: where it stands, of which module, and the name."""
+def imports_of(path: Path, *packages: str) -> Iterator[tuple[ast.stmt, str, str]]:
+    """Yield each import of some packages: where it stands, of which module, and the name."""
     for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "prsm_core":
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in packages:
             yield from ((node, str(node.module), alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-            yield from ((node, name, "") for name in names if name.split(".")[0] == "prsm_core")
+            yield from ((node, name, "") for name in names if name.split(".")[0] in packages)

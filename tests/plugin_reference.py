@@ -12,15 +12,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import prsm_testing
+from prsm_testing import faults, misbehaviour, sample_events
+
 import prsm_core
 import prsm_core.kit
 import prsm_core.shell
-import prsm_core.testing
 from prsm_core.domain import events
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.tools.table import TOOLS
 from prsm_core.plugins.records import HOOKS, WORDS
-from prsm_core.testing import faults, misbehaviour, sample_events
 from tests.public_names import homes_of
 from tests.sources import parsed
 
@@ -97,7 +98,7 @@ def plugin_parts() -> dict[str, str]:
         "tool-call": _tool_call(),
         "kit-names": _names(prsm_core.kit),
         "shell-names": _names(prsm_core.shell),
-        "testing-names": _names(prsm_core.testing),
+        "testing-names": _names(prsm_testing),
     }
 
 

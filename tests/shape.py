@@ -14,7 +14,7 @@ import prsm_core
 import prsm_core.commands
 import prsm_core.kit
 import prsm_core.shell
-from tests.import_graph import imports_of_the_core
+from tests.import_graph import imports_of
 from tests.sources import CORE, PLUGINS, ROOT, parsed, where
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def private_imports(package: Path) -> list[str]:
     return [
         f"{where(path, node)} {module}:{name}"
         for path in sorted(package.rglob("*.py"))
-        for node, module, name in imports_of_the_core(path)
+        for node, module, name in imports_of(path, "prsm_core")
         if name not in _PUBLIC.get(module, ())
     ]
 

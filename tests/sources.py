@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "prsm_core"
 PLUGINS = tuple(sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")))
+# The package that proves the others: it alone may look inside the core.
+TESTING = ROOT / "plugins" / "prsm_testing"
 
 
 def _python_files(*folders: Path) -> list[Path]:

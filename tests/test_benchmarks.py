@@ -9,6 +9,7 @@ from shutil import which
 
 import pytest
 from click.testing import CliRunner
+from prsm_testing.playback import Conversation
 
 from benchmarks import peers
 from benchmarks.__main__ import NAMED, NAMES, main, run_benchmark
@@ -16,7 +17,6 @@ from benchmarks.first import open_folder
 from benchmarks.harness import Absent, Finding, Plan, compare
 from benchmarks.scripted import DONE, LEAD, PART, Scripted
 from benchmarks.walks import walk_all
-from prsm_core.testing.playback import Conversation
 from tests.engine.boxes import WHY_NO_RUNC
 from tests.sources import ROOT
 

@@ -11,7 +11,7 @@ import pytest
 
 from prsm_core.builtin import plugin as builtin_plugin
 from prsm_core.distributions import PARTS
-from tests.sources import CORE, PLUGINS, ROOT, dotted, parsed
+from tests.sources import CORE, PLUGINS, ROOT, TESTING, dotted, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,12 +81,11 @@ def classes(paths: Iterable[Path]) -> dict[str, list[str]]:
 
 def conforming(tests: Path) -> Counter[str]:
     """Count the test classes of a folder by the contract they subclass, directly or not."""
-    # Those in `testing` test the contracts themselves.
-    own = [p for p in tests.rglob("test_*.py") if p.relative_to(tests).parts[0] != "testing"]
+    own = list(tests.rglob("test_*.py"))
     found = (path for plugin in PLUGINS for path in plugin.glob("tests/*_contract.py"))
     shared = [path for path in found if not path.name.startswith("test_")]
     named = classes(own)
-    kit = (CORE / "testing").glob("*_contract.py")
+    kit = (TESTING / TESTING.name).glob("*_contract.py")
     bases = classes(kit) | classes(shared) | named
 
     def ancestors(name: str) -> set[str]:

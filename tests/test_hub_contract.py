@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
-pytest.register_assert_rewrite("prsm_core.testing.hub_rules")
+pytest.register_assert_rewrite("prsm_testing.hub_rules")
+
+from prsm_testing import HubContract, HubScene, ScriptedHub  # noqa: E402
 
 from prsm_core.cli.errands import CommandErrands  # noqa: E402
 from prsm_core.cli.launch import Launch  # noqa: E402
@@ -18,7 +20,6 @@ from prsm_core.engine.processes.launcher import install_child_watcher  # noqa: E
 from prsm_core.errors import ControlError  # noqa: E402
 from prsm_core.hub import open_hub  # noqa: E402
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions  # noqa: E402
-from prsm_core.testing import HubContract, HubScene, ScriptedHub  # noqa: E402
 
 
 def asks(id_):

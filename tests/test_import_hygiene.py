@@ -129,9 +129,9 @@ def test_building_records_imports_nothing_heavy():
 
 
 def test_the_pytest_plugin_loads_nothing_of_the_core():
-    loaded = modules_after("import prsm_core.testing.pytest_plugin")
+    loaded = modules_after("import prsm_testing.pytest_plugin")
     ours = {name for name in loaded if name.startswith("prsm_")}
-    assert ours == {"prsm_core", "prsm_core.testing", "prsm_core.testing.pytest_plugin"}
+    assert ours == {"prsm_core", "prsm_testing", "prsm_testing.pytest_plugin"}
 
 
 def test_the_kit_loads_what_is_named():
@@ -141,14 +141,14 @@ def test_the_kit_loads_what_is_named():
 
 
 def test_a_contract_is_loaded_when_it_is_named():
-    loaded = modules_after("import prsm_core.testing")
+    loaded = modules_after("import prsm_testing")
     assert {name for name in loaded if name.startswith("prsm_")} == {
         "prsm_core",
-        "prsm_core.testing",
+        "prsm_testing",
     }
-    loaded = modules_after("from prsm_core.testing import ModelScorerContract")
-    assert "prsm_core.testing.scorer_contract" in loaded
-    assert not {"prsm_core.testing.model_server", "prsm_core.store"} & loaded
+    loaded = modules_after("from prsm_testing import ModelScorerContract")
+    assert "prsm_testing.scorer_contract" in loaded
+    assert not {"prsm_testing.model_server", "prsm_core.store"} & loaded
 
 
 def test_help_loads_no_plugin_and_nothing_heavy():

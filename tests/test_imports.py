@@ -1,4 +1,4 @@
-"""The files of the core import in one direction, also those that only a type checker imports."""
+"""The files of a package import in one direction, also those that only a type checker imports."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import tomllib
 
 import pytest
 
-from tests.import_graph import circles, core_graph, imports
-from tests.sources import ROOT
+from tests.import_graph import circles, graph_of, imports
+from tests.sources import CORE, ROOT, TESTING
 
-GRAPH = core_graph()
+GRAPH = graph_of(CORE)
 
 
 def room(module: str) -> str:
@@ -33,9 +33,12 @@ def ranks(contract: str) -> dict[str, int]:
     }
 
 
-def test_no_file_of_the_core_stands_in_a_circle(report):
-    found = circles(GRAPH)
-    report(f"imports: {len(GRAPH)} files, {sum(map(len, found))} in {len(found)} circles")
+@pytest.mark.parametrize("package", [CORE, TESTING / TESTING.name], ids=lambda path: path.name)
+def test_no_file_of_a_package_stands_in_a_circle(package, report):
+    graph = graph_of(package)
+    found = circles(graph)
+    files, inside = len(graph), sum(map(len, found))
+    report(f"imports: {package.name}: {files} files, {inside} in {len(found)} circles")
     assert found == []
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.sources import CORE, calls, dotted, package_files, parsed, suite_files, where
+from tests.sources import CORE, TESTING, calls, dotted, package_files, parsed, suite_files, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,7 +104,8 @@ def test_only_the_engines_process_room_starts_processes():
 
 # Whoever else runs a loop has no code of a plugin on it: the simulator plays scripts in time of
 # its own, and the model server of tests is a program for itself.
-RUNNERS = {CORE / place for place in ("loop/run.py", "sim/world.py", "testing/model_server.py")}
+_KIT = TESTING / TESTING.name
+RUNNERS = {CORE / "loop" / "run.py", _KIT / "sim" / "world.py", _KIT / "model_server.py"}
 _RUNS = ("asyncio.run", "asyncio.Runner", "asyncio.new_event_loop", "anyio.run")
 
 

@@ -1,4 +1,4 @@
-"""What prsm_core, its kit, shell and testing export: complete, sorted, seen by type checkers."""
+"""What our packages export to others: complete, sorted, seen by type checkers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import prsm_testing
 import pytest
 
 import prsm_core
 import prsm_core.commands
 import prsm_core.kit
 import prsm_core.shell
-import prsm_core.testing
-from tests.import_graph import imports_of_the_core
+from tests.import_graph import imports_of
 from tests.public_names import PACKAGES, homes_of, stub_of, stub_path
 from tests.shape import private_imports
-from tests.sources import CORE, PLUGINS, package_files, parsed, where
+from tests.sources import CORE, PLUGINS, TESTING, package_files, parsed, where
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 each_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+each_plugin = pytest.mark.parametrize(
+    "plugin", [path for path in PLUGINS if path != TESTING], ids=lambda path: path.name
+)
 
 # Where the classes of a public room are to be had.
 PUBLIC_ROOMS = {
@@ -88,15 +91,15 @@ def test_the_core_and_its_kit_mean_the_same_by_a_name():
     assert not [name for name in both if getattr(prsm_core, name) != getattr(prsm_core.kit, name)]
 
 
-def test_every_contract_is_a_public_name_of_the_testing_room():
+def test_every_contract_is_a_public_name_of_the_package_for_tests():
     contracts = {
         node.name
-        for path in (CORE / "testing").glob("*_contract.py")
+        for path in (TESTING / TESTING.name).glob("*_contract.py")
         for node in parsed(path).body
         if isinstance(node, ast.ClassDef) and node.name.endswith("Contract")
     }
     assert len(contracts) >= 6
-    assert contracts <= set(dir(prsm_core.testing))
+    assert contracts <= set(dir(prsm_testing))
 
 
 def test_every_public_class_of_the_contract_is_a_public_name():
@@ -113,14 +116,14 @@ def test_every_public_class_of_the_contract_is_a_public_name():
 
 
 @pytest.mark.requirement("C5")
-@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
+@each_plugin
 def test_a_plugin_takes_nothing_but_the_public_names_of_the_core(plugin):
     """Also for type checkers: what ours need, those of others get, wherever it lives."""
     assert not private_imports(plugin / plugin.name)
 
 
 # What a fake program takes: a module that it imports itself, as docs/plugins.md says.
-FAKES = "prsm_core.testing.faults"
+FAKES = "prsm_testing.faults"
 # What tests of ours look at besides: the whole application, or what another party would see.
 INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
@@ -143,7 +146,7 @@ UNNAMED = {"ANSWER_SECONDS", "COMMAND", "Conversation"}
 
 
 @pytest.mark.requirement("C5")
-@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
+@each_plugin
 def test_the_tests_of_a_plugin_need_nothing_that_others_lack(plugin):
     """Wherever they take a name from, it is one of the public ones."""
     inside = {f"prsm_core.{module}" for module in INSIDE.get(plugin.name, ())}
@@ -151,7 +154,7 @@ def test_the_tests_of_a_plugin_need_nothing_that_others_lack(plugin):
     strange = [
         f"{where(path, node)} {module}:{name}"
         for path in sorted((plugin / "tests").rglob("*.py"))
-        for node, module, name in imports_of_the_core(path)
+        for node, module, name in imports_of(path, "prsm_core", "prsm_testing")
         if module != FAKES and module not in inside and name not in public
     ]
     assert not strange

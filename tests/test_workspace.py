@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prsm_core.version import __version__
-from tests.sources import CORE, PLUGINS, ROOT, parsed
+from tests.sources import CORE, PLUGINS, ROOT, TESTING, parsed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,11 +110,13 @@ def test_what_is_built_upon_is_required_where_it_is_used_and_used_where_it_is_re
     assert names_of([tox("tox", "requires")]) == {"tox"}
 
 
-def test_the_extra_for_testing_is_what_our_own_tests_run_on():
-    """The oldest versions that the extra takes are those that this repository asks for."""
-    extra = CONFIG["project"]["optional-dependencies"]["testing"]
-    assert len(extra) >= 2
-    assert set(extra) <= set(CONFIG["dependency-groups"]["test"])
+def test_contracts_run_on_what_our_own_tests_run_on():
+    """The oldest versions that the package takes are those that this repository asks for."""
+    shared = {"pytest", "pytest-asyncio", "pyte"}
+    needed = load(TESTING)["project"]["dependencies"]
+    asked = [requirement for requirement in needed if names_of([requirement]) <= shared]
+    assert names_of(asked) == shared
+    assert set(asked) <= set(CONFIG["dependency-groups"]["test"])
 
 
 @each_plugin
@@ -130,8 +132,9 @@ def test_import_linter_knows_every_plugin():
     names = [path.name for path in PLUGINS]
     assert IMPORTLINTER["root_packages"] == ["prsm_core", *names]
     assert set(names) <= set(CONTRACTS["core-alone"]["forbidden_modules"])
-    assert CONTRACTS["public-surface"]["source_modules"] == names
-    assert CONTRACTS["independent-plugins"]["modules"] == names
+    others = [name for name in names if name != TESTING.name]
+    assert CONTRACTS["public-surface"]["source_modules"] == others
+    assert CONTRACTS["independent-plugins"]["modules"] == others
     assert CONTRACTS["processes"]["source_modules"] == ["prsm_core", *names]
 
 

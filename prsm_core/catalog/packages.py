@@ -90,6 +90,11 @@ OWN_PACKAGES = {
         ),
         OwnPackage(name="regions", login="it needs a provider whose models plan and work"),
         OwnPackage(
+            name="testing",
+            is_provider=False,
+            login="prsm sim, or the contracts in a plugin's tests",
+        ),
+        OwnPackage(
             name="tui", is_provider=False, login='prsm run --ui tui "…", or `prsm demo --ui tui`'
         ),
     )

@@ -78,13 +78,14 @@ COMMANDS = {
     "plugins": ("prsm_core.cli.plugins:plugins", "List the plugins, or write a new one."),
     "providers": ("prsm_core.cli.providers:providers", "Look which providers can be used."),
     "models": ("prsm_core.cli.models:models", "List, discover, rank and recommend models."),
-    "sim": ("prsm_core.cli.sim:sim", "Simulate agent trees, faults included, from a seed."),
+    "sim": ("", "Simulate agent trees, faults included, from a seed."),
     "doctor": ("prsm_core.cli.doctor:doctor", "Check what PRSM needs, and say how to mend it."),
     "policy": ("prsm_core.cli.policy:policy", "Check commands, and edit the rules on them."),
     "config": ("prsm_core.cli.config:config", "Show the configuration and where it lives."),
     "trust": ("prsm_core.cli.trust:trust", "Trust the .prism folder of a workspace."),
 }
-BROUGHT = {"mcp": "mcp"}  # commands of the table that a package of ours brings, by its name
+# The commands of the table that packages of ours bring, and which.
+BROUGHT = {"mcp": "mcp", "sim": "testing"}
 
 
 class LazyGroup(click.Group):

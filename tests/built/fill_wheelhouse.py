@@ -24,12 +24,11 @@ _UNREACHABLE = re.compile(
 
 
 def requirements() -> list[str]:
-    """Return what the core with its extra, and every plugin, ask for, but for each other."""
+    """Return what the core and every plugin ask for, but for each other."""
     found: set[str] = set()
     for path in (ROOT / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")):
         project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
-        extra = project.get("optional-dependencies", {}).get("testing", [])
-        found.update(project["dependencies"], extra)
+        found.update(project["dependencies"])
     return sorted(name for name in found if not name.startswith("prsm-"))
 
 

@@ -7,9 +7,9 @@ import os
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing.app_double import ScriptedApp, settle
 
 from prsm_core.builtin.console import ConsoleFrontend
-from prsm_core.testing.app_double import ScriptedApp, settle
 
 DEADLINE = 10.0
 

@@ -6,6 +6,7 @@ import os
 import pty
 
 import pytest
+from prsm_testing.memory_store import MemoryStore
 
 from prsm_core.builtin.console import ConsoleFrontend
 from prsm_core.builtin.worktree import Changed, WorkTree
@@ -13,7 +14,6 @@ from prsm_core.domain.permissions import Answer
 from prsm_core.domain.usage import Spent, TokenUsage, total
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
-from prsm_core.testing.memory_store import MemoryStore
 from tests.builtin.conftest import look_away
 from tests.builtin.vt import Vt
 

@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from prsm_testing.frontend_contract import FrontendContract
+from prsm_testing.sink_contract import EventSinkContract
 
 from prsm_core.builtin.console import ConsoleFrontend
 from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.builtin.jsonl_sink import JsonlSink
-from prsm_core.testing.frontend_contract import FrontendContract
-from prsm_core.testing.sink_contract import EventSinkContract
 
 pytestmark = pytest.mark.requirement("F12")
 

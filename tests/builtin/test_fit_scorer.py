@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from prsm_testing import ModelScorerContract
 
 from prsm_core.builtin.fit_scorer import score
 from prsm_core.builtin.plugin import prsm_model_scorers
 from prsm_core.catalog.categories import CATEGORIES
 from prsm_core.domain.models import ModelCapability, ModelTier, TaskProfile
-from prsm_core.testing import ModelScorerContract
 
 
 class TestFitScorer(ModelScorerContract):

@@ -6,15 +6,8 @@ import json
 from contextlib import aclosing, asynccontextmanager
 
 import pytest
-
-from prsm_core.builtin.script_provider import build
-from prsm_core.domain.tools import ToolOutcome
-from prsm_core.domain.turns import AssistantMessage
-from prsm_core.engine.context.remembered import rebuilt_history
-from prsm_core.errors import ConfigError, ProviderNotAvailableError
-from prsm_core.interfaces.provider import Carried
-from prsm_core.testing.crashing import Crashes
-from prsm_core.testing.doubles import (
+from prsm_testing.crashing import Crashes
+from prsm_testing.doubles import (
     RecordingHost,
     answers,
     only,
@@ -23,8 +16,15 @@ from prsm_core.testing.doubles import (
     session_request,
     turn_context,
 )
-from prsm_core.testing.provider_scene import call
-from prsm_core.testing.resume_contract import Kill
+from prsm_testing.provider_scene import call
+from prsm_testing.resume_contract import Kill
+
+from prsm_core.builtin.script_provider import build
+from prsm_core.domain.tools import ToolOutcome
+from prsm_core.domain.turns import AssistantMessage
+from prsm_core.engine.context.remembered import rebuilt_history
+from prsm_core.errors import ConfigError, ProviderNotAvailableError
+from prsm_core.interfaces.provider import Carried
 
 NOTE = {"call": call("note", "n", text="x")}
 

@@ -6,6 +6,17 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing.doubles import (
+    RecordingHost,
+    answers,
+    completes,
+    only,
+    open_services,
+    run_turn,
+    session_request,
+    until,
+)
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.builtin.script.session import ScriptCrashError
 from prsm_core.builtin.script_provider import build
@@ -23,17 +34,6 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
-from prsm_core.testing.doubles import (
-    RecordingHost,
-    answers,
-    completes,
-    only,
-    open_services,
-    run_turn,
-    session_request,
-    until,
-)
-from prsm_core.testing.fake_clock import FakeClock
 
 
 def deny(_):

@@ -12,7 +12,7 @@ from tests.sources import CORE, parsed, where
 
 # A word of its own: what begins with a dot is a folder of a person's, which the engine protects.
 # Some are called by a word that the engine has use for: of those, its package's name counts.
-_WORDS = ("mcp", "protocols", "regions")  # that mean other things, too
+_WORDS = ("mcp", "protocols", "regions", "testing")  # that mean other things, too
 _NAMES = "|".join(name for name in OWN_PACKAGES if name not in _WORDS)
 _OWN = rf"(?:prsm[-_])?(?:{_NAMES})|prsm[-_](?:{'|'.join(_WORDS)})"
 NAMED = re.compile(rf"(?<![\w./-])(?:{_OWN})\b", re.IGNORECASE)

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prsm_testing.store_contract import Steps
 
 from prsm_core.cli import main
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.events import Event
 from prsm_core.store import SqliteStore
-from prsm_core.testing.store_contract import Steps
 from prsm_core.workspace.identity import repo_identity
 from tests.forking import Forked, fork_server
 

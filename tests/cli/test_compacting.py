@@ -5,11 +5,11 @@ import json
 import time
 
 import pytest
+from prsm_testing.steps import Steps
 
 from prsm_core.cli.places import workspace_paths
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.store import SqliteStore
-from prsm_core.testing.steps import Steps
 from tests.cli.sessions_scene import play
 
 EVENTS = 100  # of 64 KiB

@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from prsm_testing.samples import sample_events
 
 from prsm_core.config import ledger_path, resolve_paths
-from prsm_core.testing.samples import sample_events
 from prsm_core.workspace.identity import repo_identity
 from tests.cli.sessions_scene import play, problems
 

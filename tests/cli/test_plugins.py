@@ -10,11 +10,11 @@ import shutil
 import tomllib
 from pathlib import Path
 
+import prsm_testing
 import pytest
 
 import prsm_core
 import prsm_core.kit
-import prsm_core.testing
 from prsm_core.cli import plugins as command
 from prsm_core.cli import scaffold
 from prsm_core.errors import PluginError
@@ -156,7 +156,7 @@ def test_new_writes_a_package_for_public_names_and_tells_three_commands(
     major, minor, _ = __version__.split(".")
     assert f"prsm-core>={major}.{minor},<{major}.{int(minor) + 1}" in project["dependencies"]
     assert project["entry-points"]["prsm"] == {"acme-audit": "prsm_acme_audit.plugin"}
-    assert project["optional-dependencies"]["test"] == ["prsm-core[testing]"]
+    assert project["optional-dependencies"]["test"] == ["prsm-testing"]
     written = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     assert written == {
         "README.md",
@@ -180,7 +180,7 @@ def test_new_writes_a_package_for_public_names_and_tells_three_commands(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_package_takes_nothing_but_public_names(kind, tmp_path):
     folder = scaffold.write_skeleton(kind, "acme", tmp_path)
-    rooms = (prsm_core, prsm_core.kit, prsm_core.testing)
+    rooms = (prsm_core, prsm_core.kit, prsm_testing)
     public = {room.__name__: room for room in rooms}
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -6,12 +6,12 @@ import asyncio
 import json
 
 import pytest
+from prsm_testing.store_contract import Steps
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
 from prsm_core.domain.writes import RunStarted
 from prsm_core.store import SqliteStore
-from prsm_core.testing.store_contract import Steps
 
 
 class Told:

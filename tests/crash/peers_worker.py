@@ -6,9 +6,10 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+from prsm_testing.sim.letters import PeerTools
+
 import prsm_core.app
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.sim.letters import PeerTools
 
 tools, begin = PeerTools(), OrchestrationEngine.__init__
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import open_team
 from tests.engine.residents import open_residents
 

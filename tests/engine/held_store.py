@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
+from prsm_testing.fake_clock import FakeClock
+
 from prsm_core.store import SqliteStore
-from prsm_core.testing.fake_clock import FakeClock
 
 if TYPE_CHECKING:
     from pathlib import Path

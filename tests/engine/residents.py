@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from prsm_testing.fake_clock import FakeClock
+
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import ScriptedProvider, ScriptedSession, open_team
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from prsm_testing.doubles import until
 
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.errors import ConfigError, RunAbortedError
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing.doubles import until
 from tests.engine.door.scenes import remote_scene
 from tests.engine.harness import SESSION
 

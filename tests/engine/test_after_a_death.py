@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.agents import UNCHECKED, AgentState
 from prsm_core.domain.turns import ErrorKind, StopReason
 from prsm_core.domain.writes import AgentEnded, AgentsResumed, ModelSwitched, TurnOpened
 from prsm_core.errors import ProviderNotAvailableError, StoreError
 from prsm_core.store.codec import decode
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import DIED, die, dies_after, dies_at, go_on, run_to_death
 from tests.engine.harness import Actor, failed
 from tests.engine.mcp_programs import server_program

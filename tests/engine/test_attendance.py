@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from prsm_testing import ScriptedApp
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest, Question
 from prsm_core.engine.control.client import open_control
-from prsm_core.testing import ScriptedApp
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.control_peers import SESSION, serving
 
 MINUTE = 60.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.harness import Actor, failed
 

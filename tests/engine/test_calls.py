@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Deny, PermissionRequest
 from prsm_core.domain.writes import CallClosed
 from prsm_core.errors import ProviderNotAvailableError, StoreError
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import Actor, failed
 
 

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.builtin.client_provider import Seat
 from prsm_core.config.schema import PermissionSettings
@@ -14,7 +15,6 @@ from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.permissions import build_broker
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE
 
 MODES = list(PermissionMode)

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.turns import StopReason
 from prsm_core.engine.turns.clock import TurnClock
 from prsm_core.kit.clocks import SystemClock, first_of
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE
 
 POLL = 6.0  # seconds; the watch looks at least every five

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.turns import ErrorKind, StopReason, UsageReported
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.context.summary import SYSTEM_PROMPT
 from prsm_core.engine.context.tokens import count_tokens
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import failed
 
 WINDOW = 10_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.doubles import until
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.engine.providers.configured_names import SHOWN
 from prsm_core.interfaces.provider import ProviderStatus
-from prsm_core.testing.doubles import until
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import complete
 from tests.engine.test_team import Vendor, specs
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.config import Settings
 from prsm_core.domain.turns import ErrorKind, UsageReported
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.context.tokens import count_tokens, history_tokens, tool_tokens
 from prsm_core.engine.turns.context import room_of, session_request
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import failed
 
 WINDOW = 10_000

@@ -10,11 +10,11 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from benchmarks.ask import dialogue
 from benchmarks.spawn import at_once, one_by_one
 from benchmarks.team import open_team
-from prsm_core.testing.fake_clock import FakeClock
 
 FEW, MANY = 20, 60
 # The stub runs each call in a task of its own: so many a child, or a question.

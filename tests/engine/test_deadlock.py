@@ -7,9 +7,9 @@ import logging
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Allow, PermissionRequest
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import failed
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.errors import ConfigError, MessageRoutingError
-from prsm_core.testing.fake_clock import FakeClock
 
 CONSUMED = "SELECT count(*) FROM inbox WHERE type = 'user_prompt' AND consumed_by IS NOT NULL"
 

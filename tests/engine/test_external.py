@@ -6,10 +6,10 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.builtin.client_provider import NAME, Seat
 from prsm_core.domain.turns import ErrorKind
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE, SESSION, failed
 
 DAY = 86_400.0

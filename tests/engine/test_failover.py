@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.turns import ErrorKind
 from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError
 from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import ScriptedProvider, failed
 
 LOGINS = {

@@ -6,6 +6,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.turns import ErrorKind
@@ -13,7 +14,6 @@ from prsm_core.domain.writes import AgentHeld
 from prsm_core.engine.agents.holds import END_RUN, TRY_AGAIN, WAIT_ON
 from prsm_core.engine.door.modelling import set_model
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import dies_after, go_on, run_to_death
 from tests.engine.harness import SESSION, failed
 

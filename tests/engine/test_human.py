@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Allow, Answer, Ask, Deny, PermissionRequest, Question
 from prsm_core.errors import ConfigError
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import RuleBroker, failed
 
 

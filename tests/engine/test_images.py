@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.engine.context.tokens import IMAGE_TOKENS
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.errors import ConfigError, MessageRoutingError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.workspace.images import (
     LARGEST,
     MOST,

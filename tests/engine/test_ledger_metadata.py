@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from prsm_testing.steps import Steps
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.turns.context import ledger_role
-from prsm_core.testing.steps import Steps
 
 COLUMNS = (
     *("session_label", "parent_turn_id", "role", "toolset_name"),

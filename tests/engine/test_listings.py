@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.config.schema import Settings
 from prsm_core.domain.models import ModelInfo
 from prsm_core.engine.providers.listings import KEPT_SECONDS, Listings
 from prsm_core.plugins.absent import PRESENT
-from prsm_core.testing.fake_clock import FakeClock
 
 FULL = ModelInfo(
     model_id="m",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import failed
 
 PATIENCE = 50.0  # seconds after which the client would cut a call off

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from prsm_core.testing.fake_clock import FakeClock
+from prsm_testing.fake_clock import FakeClock
 
 
 @pytest.mark.requirement("N8", "N9")

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest, Question
@@ -14,7 +15,6 @@ from prsm_core.domain.writes import AgentEnded, ResultClaimed, ThreadKept
 from prsm_core.engine.turns.permits import ENDED
 from prsm_core.errors import AgentSpawnError, FencedError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import ScriptedProvider
 
 

@@ -6,12 +6,12 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
+from prsm_testing.sim.letters import PeerTools
 
 from prsm_core.domain.messages import MessageType
 from prsm_core.engine.agents import peers
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.sim.letters import PeerTools
-from prsm_core.testing.fake_clock import FakeClock
 
 STEERS = ProviderCapabilities(enforcement="pre_tool", steer=True)
 WORKERS = frozenset({"worker"})

@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 import pytest
+from prsm_testing.doubles import until
 
 from prsm_core.config import Settings, resolve_paths
 from prsm_core.engine.providers.owned import open_owned
@@ -17,7 +18,6 @@ from prsm_core.interfaces.provider import (
     ProviderStatus,
 )
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.testing.doubles import until
 
 
 class Prepared(Provider):

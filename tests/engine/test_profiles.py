@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.turns import AgentError, ErrorKind
 from prsm_core.engine.providers.profiles import (
@@ -15,7 +16,6 @@ from prsm_core.engine.providers.profiles import (
     with_profile,
 )
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.fake_clock import FakeClock
 
 LIMITED = AgentError(kind=ErrorKind.RATE_LIMIT, message="slow down", retryable=True)
 REFUSED = AgentError(kind=ErrorKind.AUTH_FAILURE, message="who are you?")

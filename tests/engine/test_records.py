@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.steps import Steps
 
 from prsm_core.engine.state import AgentRecord
-from prsm_core.testing.steps import Steps
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.writes import AgentRestarted
 from prsm_core.errors import FencedError, ProviderNotAvailableError
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import dies_after, go_on, run_to_death
 from tests.engine.harness import NOT_ENDED, complete, failed
 

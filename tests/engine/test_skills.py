@@ -7,13 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.config.paths import SkillPlaces
 from prsm_core.engine.context.skills import HEAD, skills_in
 from prsm_core.interfaces.provider import ProviderCapabilities
 from prsm_core.permissions import Redactor
 from prsm_core.permissions.skills import Skill
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import SESSION, failed
 from tests.engine.test_failover import Other
 

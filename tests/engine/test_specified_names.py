@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.sim.letters import PeerTools
 
 from prsm_core.domain.messages import MessageType
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.sim.letters import PeerTools
 
 EXPERTS = {"experts": {"sql": {"name": "SQL", "system_prompt": "You know SQL."}}}
 MAILED = {"question", "answer", "task_result", "user_prompt", "peer"}

@@ -6,8 +6,9 @@ import asyncio
 import os
 from contextlib import asynccontextmanager
 
+from prsm_testing.fake_clock import FakeClock
+
 from prsm_core.engine.providers.residents import LONGEST_SECONDS, Starts
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import open_team
 from tests.engine.residents import OWN, ResidentProvider
 

@@ -6,9 +6,10 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from prsm_testing.sim.letters import PeerTools
+
 from prsm_core.domain.writes import CallClosed, MessagesConsumed
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.sim.letters import PeerTools
 from tests.engine.deaths import dies_at, go_on, run_to_death
 from tests.engine.harness import ScriptedProvider, ScriptedSession
 

@@ -6,11 +6,11 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.errors import AgentSpawnError
 from prsm_core.interfaces.provider import ProviderSpec
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import ScriptedProvider, ScriptedSession, failed
 
 

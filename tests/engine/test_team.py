@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.config import Settings
 from prsm_core.domain.models import ModelInfo
@@ -15,7 +16,6 @@ from prsm_core.engine.providers.model_names import Listing, ModelNames
 from prsm_core.engine.providers.team import TEAM_BYTES, Member, WorkforceNow, describe_members
 from prsm_core.errors import ConfigError, ModelNotAvailableError, StoreError
 from prsm_core.interfaces.provider import ProviderSpec, ProviderStatus
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import DIED, die, go_on
 from tests.engine.harness import ScriptedProvider, complete
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.engine.turns.watch import TurnWatch
 from prsm_core.kit.background import Background
-from prsm_core.testing.fake_clock import FakeClock
 
 
 class Turn:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.doubles import open_services
+from prsm_testing.fake_clock import FakeClock
+from prsm_testing.rush_clock import RushClock
 
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.deadlines import deadline
-from prsm_core.testing.doubles import open_services
-from prsm_core.testing.fake_clock import FakeClock
-from prsm_core.testing.rush_clock import RushClock
 
 
 def rushing() -> RushClock:

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.kit.background import Background
-from prsm_core.testing.fake_clock import FakeClock
 
 DEADLINE = 10.0
 

@@ -6,9 +6,9 @@ import re
 import sys
 
 import pytest
+from prsm_testing import RushClock, open_services
 
 from prsm_core.kit import Ending, ended_how, wait_for_exit, was_killed
-from prsm_core.testing import RushClock, open_services
 
 NOISE = re.compile("nothing to see")
 

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from prsm_testing.doubles import open_services, until
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.kit.hook_gate import HOOK_COMMAND, MAX_ASKED, MAX_READ, HookGate
 from prsm_core.kit.local_socket import short_name
-from prsm_core.testing.doubles import open_services, until
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.hostile import sockets_of, state_of
 from tests.foreign_user import needs_root, said_to_nobody
 

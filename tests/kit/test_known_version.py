@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.version import VersionRange, printed_version, program_stamp
-from prsm_core.testing.fake_clock import FakeClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

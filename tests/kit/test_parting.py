@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.kit.clocks import TOTAL_SECONDS, WAITS_SECONDS, Parting
 from prsm_core.loop import leaving
-from prsm_core.testing.fake_clock import FakeClock
 
 
 class Hand(FakeClock):

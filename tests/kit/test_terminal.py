@@ -9,11 +9,11 @@ import unicodedata
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from prsm_testing.harmless_contract import acting_characters
 
 from prsm_core.kit import one_line, readable_tail
 from prsm_core.kit.terminal import LONGEST_LINE, acts_on_terminal
 from prsm_core.kit.text import escape_exact, escape_prose
-from prsm_core.testing.harmless_contract import acting_characters
 
 EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
 ACTING = {*acting_characters(), *(char for char in EVERY if unicodedata.category(char) == "Cs")}

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing import RushClock, open_services, reason, run_turn, streaming, until
 
 from prsm_core import (
     ErrorKind,
@@ -17,7 +18,6 @@ from prsm_core import (
 )
 from prsm_core.kit import Turn, TurnSession
 from prsm_core.kit.turns import MAX_EVENTS
-from prsm_core.testing import RushClock, open_services, reason, run_turn, streaming, until
 
 END = TurnEnded(StopReason.END_TURN)
 

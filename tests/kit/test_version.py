@@ -7,10 +7,10 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_testing.doubles import open_services
 
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.version import VersionRange, numbers_of, printed_version, version_in
-from prsm_core.testing.doubles import open_services
 
 RANGE = VersionRange(
     program="tool",

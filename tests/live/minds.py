@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from prsm_testing.playback import Reply
+from prsm_testing.scenario import Call, HttpError, Step
+
 from prsm_core.kit.quotation import unquote
-from prsm_core.testing.playback import Reply
-from prsm_core.testing.scenario import Call, HttpError, Step
 
 if TYPE_CHECKING:
-    from prsm_core.testing.playback import Conversation
+    from prsm_testing.playback import Conversation
 
 _QUOTED = r"(?P<text>>[^\n]*(?:\n>[^\n]*)*)"
 _TOLD = re.compile(

@@ -14,7 +14,7 @@ import pytest
 from tests.live.install_cli import CLIS
 
 if TYPE_CHECKING:
-    from prsm_core.testing.model_server import ModelServer
+    from prsm_testing.model_server import ModelServer
 
 Clis = Mapping[str, str]  # paths by name
 

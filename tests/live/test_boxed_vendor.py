@@ -8,8 +8,8 @@ import signal
 from pathlib import Path
 
 import pytest
+from prsm_testing import until
 
-from prsm_core.testing import until
 from tests.engine.boxes import needs_runc
 from tests.live.real_clis import KEY
 from tests.live.test_tree import play

@@ -12,8 +12,7 @@ import os
 from pathlib import Path
 
 import pytest
-
-from prsm_core.testing.model_server import ModelServer
+from prsm_testing.model_server import ModelServer
 
 pytestmark = [pytest.mark.live, pytest.mark.requirement("U14")]
 

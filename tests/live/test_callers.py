@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_same_verdict import CALL_DONE, SECTIONS, WORKER, master_of, program
 
 pytestmark = [pytest.mark.live, pytest.mark.requirement("D9")]

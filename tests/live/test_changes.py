@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_same_verdict import CALL_DONE, SECTIONS, play, program, workspace
 
 pytestmark = [

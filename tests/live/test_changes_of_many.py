@@ -12,10 +12,10 @@ import shutil
 import signal
 
 import pytest
+from prsm_testing.doubles import until
+from prsm_testing.model_server import ModelServer
+from prsm_testing.scenario import Call
 
-from prsm_core.testing.doubles import until
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.scenario import Call
 from tests.live.following import call, detached
 from tests.live.minds import Minds
 

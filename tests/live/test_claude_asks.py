@@ -8,8 +8,8 @@ import shlex
 import shutil
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_claude_master import TASK, call, claude, ended, master, place, server_entry
 
 __all__ = ["claude", "place"]  # fixtures

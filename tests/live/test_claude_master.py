@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.place import MAIN, Place
 from tests.sources import ROOT
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.site_folder import Site
 
 pytestmark = pytest.mark.live

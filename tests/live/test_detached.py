@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-
-from prsm_core.testing.model_server import ModelServer
+from prsm_testing.model_server import ModelServer
 
 pytestmark = pytest.mark.live
 

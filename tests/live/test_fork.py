@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from prsm_core.testing.model_server import ModelServer
+from prsm_testing.model_server import ModelServer
 
 pytestmark = pytest.mark.live
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_same_verdict import CALL_DONE, PERSON, play, workspace
 
 pytestmark = [pytest.mark.live, pytest.mark.requirement("D10", "E17")]

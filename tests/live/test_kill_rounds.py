@@ -19,14 +19,14 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
+from prsm_testing.doubles import until
 
-from prsm_core.testing.doubles import until
 from tests.live.family import Family, command_line, family_of, runs
 from tests.live.real_clis import PRESETS, PROVIDERS, Clis, configuration, find_clis
 from tests.live.test_tree import lone_agent, play
 
 if TYPE_CHECKING:
-    from prsm_core.testing.model_server import ModelServer
+    from prsm_testing.model_server import ModelServer
 
 BUSY_S = (
     600  # the last way out: two CLIs start in seconds, and in minutes on a machine full of work

@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.engine.hostile import state_of, until
 from tests.live.test_images import asked, configured
 from tests.live.test_resume import detached

@@ -6,9 +6,9 @@ import sys
 from typing import Any
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_same_verdict import CALL_DONE, play, workspace
 from tests.live.test_surroundings import SERVER, VENDORS, section_of
 

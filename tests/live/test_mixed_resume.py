@@ -15,10 +15,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from prsm_testing.model_server import ModelServer
+from prsm_testing.scenario import Call
 
 from prsm_core.engine.turns.going_on import CUT_OFF
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.scenario import Call
 from tests.live.following import Moment, Seen, call, detached, follow
 from tests.live.minds import Minds, answers_in
 

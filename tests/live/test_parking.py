@@ -11,9 +11,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from prsm_testing.model_server import ModelServer
+from prsm_testing.scenario import Call
 
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.scenario import Call
 from tests.live.family import command_line
 from tests.live.minds import Known, Minds, answers_in
 

@@ -7,8 +7,7 @@ import json
 
 import pytest
 import yaml
-
-from prsm_core.testing.model_server import ModelServer
+from prsm_testing.model_server import ModelServer
 
 pytestmark = pytest.mark.live
 

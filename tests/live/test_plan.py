@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_same_verdict import DONE, SECTIONS, play, program, workspace
 
 pytestmark = pytest.mark.live

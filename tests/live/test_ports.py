@@ -6,9 +6,9 @@ import shutil
 import subprocess
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_same_verdict import DONE, WORKER, play, workspace
 from tests.live.test_surroundings import VENDORS, section_of, steps_of
 

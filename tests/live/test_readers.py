@@ -6,9 +6,9 @@ import subprocess
 from typing import Any
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_modes import GEMINI, VENDORS, write
 from tests.live.test_same_verdict import CALL_DONE, SECTIONS, WORKER, play, program, workspace
 

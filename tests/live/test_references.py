@@ -8,8 +8,8 @@ import os
 import signal
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_images import ASK, COMPLETE, PIXELS, WAIT, asked, configured, lane
 from tests.live.test_resume import detached
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_same_verdict import CALL_DONE, SECTIONS, play, program, workspace
 
 pytestmark = [pytest.mark.live, pytest.mark.requirement("E16")]

@@ -9,8 +9,7 @@ import signal
 from collections import Counter
 
 import pytest
-
-from prsm_core.testing.model_server import ModelServer
+from prsm_testing.model_server import ModelServer
 
 pytestmark = pytest.mark.live
 

@@ -6,9 +6,9 @@ import re
 from itertools import takewhile
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
 from prsm_core.domain.agents import OWN_PART
-from prsm_core.testing.model_server import ModelServer
 from tests.live.real_clis import PRESETS, PROVIDERS, configuration, find_clis
 
 pytestmark = pytest.mark.live

@@ -7,8 +7,8 @@ import json
 import os
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.live.real_clis import configuration, find_clis
 from tests.live.test_modes import GEMINI, NEW, write
 

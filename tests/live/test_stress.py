@@ -178,7 +178,7 @@ async def test_the_death_of_the_model_server_fails_the_run_as_a_model_error(prsm
     models = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "prsm_core.testing.model_server",
+        "prsm_testing.model_server",
         str(script),
         stdout=asyncio.subprocess.PIPE,
     )

@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.testing.model_server import ModelServer
 from tests.live.test_same_verdict import CALL_DONE, SECTIONS, play, program, workspace
 
 pytestmark = [pytest.mark.live, pytest.mark.requirement("U30")]

@@ -7,8 +7,7 @@ import json
 import re
 
 import pytest
-
-from prsm_core.testing.model_server import ModelServer
+from prsm_testing.model_server import ModelServer
 
 pytestmark = pytest.mark.live
 

@@ -6,8 +6,8 @@ import shutil
 from typing import Any
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.live.persons_git import git
 
 pytestmark = [

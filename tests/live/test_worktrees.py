@@ -11,9 +11,9 @@ import shutil
 import signal
 
 import pytest
+from prsm_testing.model_server import ModelServer
+from prsm_testing.scenario import Call
 
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.scenario import Call
 from tests.live.following import Moment, call, detached, follow
 from tests.live.minds import Known, Minds
 from tests.live.persons_git import git

@@ -6,9 +6,9 @@ Codex does each as it would by itself: by a patch, or in its shell. A person is 
 from __future__ import annotations
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.testing.model_server import ModelServer
 from tests.engine.files.region_writes import ALLOWING, COMMANDS, HELD, prepare, region_of
 from tests.live.test_same_verdict import CALL_DONE, DONE, SECTIONS, play, program, workspace
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core import (
     AssistantMessage,
@@ -33,7 +34,6 @@ from prsm_core.engine.providers.survey import survey
 from prsm_core.errors import ProviderNotAvailableError, PrsmError
 from prsm_core.loop.interrupts import noting_interrupts, raise_interrupt
 from prsm_core.plugins.guard import Guest
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE, open_team
 from tests.permissions.brokers import broker, make_context, uses
 from tests.sabotage.cases import TABLE, Case, Stubborn, cases

@@ -8,11 +8,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from prsm_testing.store_contract import Steps
+
     from prsm_core.store import SqliteStore
-    from prsm_core.testing.store_contract import Steps
 
 # Before the contract is imported: a failing assert there shall show its values too.
-pytest.register_assert_rewrite("prsm_core.testing.store_contract", "prsm_core.testing.state_rules")
+pytest.register_assert_rewrite("prsm_testing.store_contract", "prsm_testing.state_rules")
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
 @pytest.fixture
 async def team(store: SqliteStore) -> Steps:
     """A run with a master and two workers; nothing else."""
-    from prsm_core.testing.store_contract import Steps
+    from prsm_testing.store_contract import Steps
 
     steps = Steps()
     await store.commit(steps.run_started())

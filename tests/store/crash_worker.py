@@ -12,9 +12,10 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_testing.store_contract import Steps
+
 from prsm_core.domain.writes import AgentSpawned, MessagesConsumed
 from prsm_core.store import SqliteStore
-from prsm_core.testing.store_contract import Steps
 
 if TYPE_CHECKING:
     from prsm_core.domain.steps import Step, Write

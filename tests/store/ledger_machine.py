@@ -16,6 +16,8 @@ from hypothesis.stateful import (
     rule,
 )
 from msgspec.structs import replace
+from prsm_testing.memory_store import MemoryStore
+from prsm_testing.steps import Steps
 
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.changes import Decision
@@ -45,8 +47,6 @@ from prsm_core.domain.writes import (
 )
 from prsm_core.errors import PrsmError
 from prsm_core.store import SqliteStore
-from prsm_core.testing.memory_store import MemoryStore
-from prsm_core.testing.steps import Steps
 from tests.store.ledger_model import LedgerModel
 from tests.store.ledger_seen import look, seen, seen_event
 

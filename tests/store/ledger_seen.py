@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from prsm_testing.store_contract import read_events
+
 from prsm_core.domain.notes import Notes
-from prsm_core.testing.store_contract import read_events
 
 if TYPE_CHECKING:
     from prsm_core.domain.snapshots import SessionSnapshot

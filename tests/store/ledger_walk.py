@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
+from prsm_testing.steps import Steps
 
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.changes import Decision
@@ -35,7 +36,6 @@ from prsm_core.domain.writes import (
     ThreadKept,
     TurnMetered,
 )
-from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

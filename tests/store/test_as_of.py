@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
+from prsm_testing.memory_store import MemoryStore
+from prsm_testing.steps import Steps
 
 from prsm_core.domain.events import Event
 from prsm_core.store import SqliteStore
-from prsm_core.testing.memory_store import MemoryStore
-from prsm_core.testing.steps import Steps
 from tests.store.ledger_machine import Ledgers
 from tests.store.ledger_seen import seen_event
 from tests.store.ledger_walk import Walk

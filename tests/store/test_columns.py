@@ -17,9 +17,10 @@ from prsm_core.domain.usage import Provenance, TokenUsage
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prsm_testing.store_contract import Steps
+
     from prsm_core.domain.writes import TurnOpened
     from prsm_core.store import SqliteStore
-    from prsm_core.testing.store_contract import Steps
 
 
 def rows(path: Path, table: str) -> list[dict[str, Any]]:

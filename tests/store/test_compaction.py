@@ -7,12 +7,12 @@ import sys
 from contextlib import closing
 
 import pytest
+from prsm_testing.steps import Steps
 
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore
 from prsm_core.store.compaction import compact, measure
 from prsm_core.store.removal import remove_session
-from prsm_core.testing.steps import Steps
 from tests.store.dumps import dump, query, size
 
 MUCH = 40  # events of 64 KiB

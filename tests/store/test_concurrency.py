@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from prsm_testing.store_contract import Steps, notices, read_events
 
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore, StoreLimits, event_log
-from prsm_core.testing.store_contract import Steps, notices, read_events
 from tests.store.dumps import query, size
 
 if TYPE_CHECKING:

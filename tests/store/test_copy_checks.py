@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from prsm_testing.samples import sample_events
 
 from prsm_core.builtin.render import Ink, Renderer
 from prsm_core.cli.sessions.comparing import items_of
@@ -15,7 +16,6 @@ from prsm_core.kit.streams import StreamFold
 from prsm_core.store.copy_checks import check_told
 from prsm_core.store.open_turn import ToldTurn
 from prsm_core.store.told_values import KINDS
-from prsm_core.testing.samples import sample_events
 
 EVENTS = [event for event in sample_events() if event.type not in LIVE_TYPES]
 ODD: tuple[Any, ...] = (

@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from prsm_testing.steps import Steps
 
 from prsm_core.domain.turns import AgentMessage
 from prsm_core.domain.writes import AgentsResumed
 from prsm_core.errors import FencedError
 from prsm_core.store.apply import apply_step, prepare
 from prsm_core.store.connection import LedgerLock, open_writer
-from prsm_core.testing.steps import Steps
 from tests.counting import calls_of
 
 if TYPE_CHECKING:

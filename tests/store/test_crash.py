@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from prsm_testing.store_contract import read_events
 
 from prsm_core.store import SqliteStore
-from prsm_core.testing.store_contract import read_events
 from tests.store.dumps import query
 from tests.store.killed import run_until_killed
 

@@ -7,10 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from prsm_testing.steps import Steps
 
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore
-from prsm_core.testing.steps import Steps
 
 if TYPE_CHECKING:
     from pathlib import Path

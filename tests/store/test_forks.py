@@ -13,14 +13,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from prsm_testing.memory_store import MemoryStore
+from prsm_testing.steps import Steps
 
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.forking import ForkRequest, fork_session
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore
 from prsm_core.store.removal import remove_session
-from prsm_core.testing.memory_store import MemoryStore
-from prsm_core.testing.steps import Steps
 from tests.store.dumps import dump
 from tests.store.ledger_walk import Walk
 from tests.store.rewriting import rewritten

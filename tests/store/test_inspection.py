@@ -5,11 +5,11 @@ import shutil
 import sqlite3
 
 import pytest
+from prsm_testing.store_contract import Steps
 
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore
 from prsm_core.store.inspection import inspect_ledger
-from prsm_core.testing.store_contract import Steps
 
 
 def files(folder):

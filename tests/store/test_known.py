@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from prsm_testing.store_contract import Steps, read_events
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.messages import MessageType
 from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError, StoreError
 from prsm_core.store import SqliteStore
 from prsm_core.store.known import Known
-from prsm_core.testing.store_contract import Steps, read_events
 
 if TYPE_CHECKING:
     from pathlib import Path

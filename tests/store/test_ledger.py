@@ -21,9 +21,10 @@ from tests.store.dumps import dump, query
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prsm_testing.store_contract import Steps
+
     from prsm_core.domain.writes import TurnOpened
     from prsm_core.store import SqliteStore
-    from prsm_core.testing.store_contract import Steps
 
 LEDGER = [
     "turns",

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from prsm_testing.steps import Steps
 
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore
@@ -17,7 +18,6 @@ from prsm_core.store.migrations import (
     require_current,
 )
 from prsm_core.store.removal import remove_session
-from prsm_core.testing.steps import Steps
 from tests.store.dumps import dump, query
 
 # The header of ledgers from before version 1 of the schema.

@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from prsm_testing.steps import Steps
+from prsm_testing.store_contract import StoreContract
 
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.store import SqliteStore
-from prsm_core.testing.steps import Steps
-from prsm_core.testing.store_contract import StoreContract
 
 if TYPE_CHECKING:
     from pathlib import Path

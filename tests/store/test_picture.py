@@ -6,14 +6,14 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from prsm_testing.memory_store import MemoryStore
+from prsm_testing.store_contract import Steps
 
 from prsm_core.domain.events import Event
 from prsm_core.engine.door.replay import Played
 from prsm_core.interfaces.store import Store
 from prsm_core.store import SqliteStore
 from prsm_core.store.picture import TAIL, Pictures
-from prsm_core.testing.memory_store import MemoryStore
-from prsm_core.testing.store_contract import Steps
 
 AGENTS = ("master", "w1", "w2")
 ROW_IDS = ("a", "x", 'say "x", \\ and é', "b", "y", "\\", "z", '"', "c")  # some as others' calls

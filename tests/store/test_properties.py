@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from prsm_testing.store_contract import Steps, read_events
 
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.writes import MessagesConsumed
 from prsm_core.errors import FencedError, MessageRoutingError, StoreError
 from prsm_core.store import SqliteStore
-from prsm_core.testing.store_contract import Steps, read_events
 from tests.store.dumps import query
 
 if TYPE_CHECKING:

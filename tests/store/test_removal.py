@@ -4,12 +4,12 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from prsm_testing.steps import Steps
 
 from prsm_core.errors import StoreError
 from prsm_core.store import SqliteStore
 from prsm_core.store.removal import remove_session
 from prsm_core.store.session_rows import SHARED, TABLES
-from prsm_core.testing.steps import Steps
 from tests.store.dumps import dump, query
 
 

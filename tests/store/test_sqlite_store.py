@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prsm_testing.store_contract import StoreContract
+
 from prsm_core.store import SqliteStore, StoreLimits
-from prsm_core.testing.store_contract import StoreContract
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -45,10 +45,11 @@ from tests.store.dumps import dump
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prsm_testing.store_contract import Steps
+
     from prsm_core.domain.steps import Step, Write
     from prsm_core.domain.writes import TurnOpened
     from prsm_core.store import SqliteStore
-    from prsm_core.testing.store_contract import Steps
 
 KINDS = [kind.__name__ for kind in vars(writes).values() if isinstance(kind, type)]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from prsm_acp.config import AcpConfig
+from prsm_testing.doubles import open_services
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_scene import Scene, Stage
 
 from plugins.prsm_acp.tests.fake_manifest import FAKE, MANIFEST, FakeProvider
-from prsm_core.testing.doubles import open_services
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_scene import Scene, Stage
 from tests.person import empty_home  # noqa: F401 - of every live test
 
 

@@ -12,7 +12,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.testing.faults import KEY, begun, fine, shared_faults, stay, stay_away, times
+from prsm_testing.faults import KEY, begun, fine, shared_faults, stay, stay_away, times
 
 if TYPE_CHECKING:
     import threading

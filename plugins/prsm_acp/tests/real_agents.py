@@ -13,10 +13,10 @@ import pytest
 from prsm_acp.config import AcpConfig
 from prsm_acp.manifests import find_manifest
 from prsm_acp.provider import AcpProvider, manifest_of
+from prsm_testing.doubles import open_services
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_scene import Scene, Stage, call
 
-from prsm_core.testing.doubles import open_services
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_scene import Scene, Stage, call
 from tests.person import room
 
 BASE_URL = "(the model server's)"

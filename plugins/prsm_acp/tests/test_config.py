@@ -12,13 +12,13 @@ from prsm_acp.manifest import McpPlace
 from prsm_acp.manifests import MANIFESTS, find_manifest
 from prsm_acp.plugin import prsm_providers
 from prsm_acp.provider import AcpProvider, build, manifest_of
+from prsm_testing.doubles import RecordingHost, open_services, session_request
 
 from plugins.prsm_acp.tests.fake_manifest import build_fake
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.models import ModelInfo
 from prsm_core.domain.tools import McpServer
 from prsm_core.errors import ConfigError, ModelNotAvailableError, ProviderNotAvailableError
-from prsm_core.testing.doubles import RecordingHost, open_services, session_request
 
 
 def test_every_key_is_understood():

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing.doubles import RecordingHost, answers, only, run_turn
+from prsm_testing.harmless_contract import HarmlessContract
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_contract import Stage
+from prsm_testing.provider_scene import call, reason
 
 from plugins.prsm_acp.tests.fake_manifest import FAKE, build_fake
 from prsm_core.domain.turns import StopReason, ToolCallStarted
-from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn
-from prsm_core.testing.harmless_contract import HarmlessContract
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_contract import Stage
-from prsm_core.testing.provider_scene import call, reason
 
 
 class AcpContract(HarmlessContract):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prsm_acp.events import Translator
 from prsm_acp.manifests import find_manifest
+from prsm_testing import with_odd_values
 
 from plugins.prsm_acp.tests.fake_manifest import MANIFEST
 from plugins.prsm_acp.tests.test_tools import JSON
@@ -24,7 +25,6 @@ from prsm_core.domain.turns import (
     ToolCallStarted,
     ToolOutput,
 )
-from prsm_core.testing import with_odd_values
 
 SHELL = {"toolCallId": "c1", "kind": "execute", "rawInput": {"command": "ls"}, "title": "`ls`"}
 KINDS = (

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from prsm_testing.doubles import RecordingHost, answers, only, run_turn
+from prsm_testing.provider_scene import call
 
 from plugins.prsm_acp.tests.fake_manifest import MANIFEST
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest
 from prsm_core.domain.turns import ToolCallFinished, ToolCallStarted
-from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn
-from prsm_core.testing.provider_scene import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,7 @@ import pytest
 from prsm_acp.config import AcpConfig
 from prsm_acp.manifests import find_manifest
 from prsm_acp.provider import AcpProvider
-
-from plugins.prsm_acp.tests.real_agents import program
-from prsm_core.domain.permissions import Deny
-from prsm_core.domain.turns import AssistantMessage, StopReason, ToolCallFinished, ToolCallStarted
-from prsm_core.testing.doubles import (
+from prsm_testing.doubles import (
     RecordingHost,
     answers,
     completes,
@@ -21,8 +17,12 @@ from prsm_core.testing.doubles import (
     open_services,
     run_turn,
 )
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_scene import Scene, Stage, call, reason
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_scene import Scene, Stage, call, reason
+
+from plugins.prsm_acp.tests.real_agents import program
+from prsm_core.domain.permissions import Deny
+from prsm_core.domain.turns import AssistantMessage, StopReason, ToolCallFinished, ToolCallStarted
 from tests.person import room
 
 pytestmark = pytest.mark.live

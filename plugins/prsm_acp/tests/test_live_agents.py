@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing.doubles import RecordingHost, answers, only, run_turn
+from prsm_testing.provider_scene import call, error, failure, reason
 
 from plugins.prsm_acp.tests.real_agents import build, open_stage
 from plugins.prsm_acp.tests.test_contract import AcpContract
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import ErrorKind, StopReason, UsageReported
-from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn
-from prsm_core.testing.provider_scene import call, error, failure, reason
 
 pytestmark = pytest.mark.live
 

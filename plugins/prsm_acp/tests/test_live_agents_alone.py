@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from prsm_acp.manifests import find_manifest
+from prsm_testing.doubles import RecordingHost, answers, completes, only, run_turn, until
+from prsm_testing.provider_scene import call, error, failure, reason
 
 from plugins.prsm_acp.tests.real_agents import BASE_URL, KEY, open_real, program
 from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, StopReason, ToolCallFinished
 from prsm_core.errors import ModelNotAvailableError, ProviderNotAvailableError
-from prsm_core.testing.doubles import RecordingHost, answers, completes, only, run_turn, until
-from prsm_core.testing.provider_scene import call, error, failure, reason
 
 pytestmark = pytest.mark.live
 

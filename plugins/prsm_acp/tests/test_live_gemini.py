@@ -10,6 +10,17 @@ import pytest
 from prsm_acp.config import AcpConfig
 from prsm_acp.manifests import find_manifest
 from prsm_acp.provider import AcpProvider
+from prsm_testing.doubles import (
+    RecordingHost,
+    answers,
+    completes,
+    only,
+    open_services,
+    run_turn,
+    until,
+)
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_scene import Scene, Stage, call, error, failure, reason
 
 from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.turns import (
@@ -20,17 +31,6 @@ from prsm_core.domain.turns import (
     ToolCallStarted,
     UsageReported,
 )
-from prsm_core.testing.doubles import (
-    RecordingHost,
-    answers,
-    completes,
-    only,
-    open_services,
-    run_turn,
-    until,
-)
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_scene import Scene, Stage, call, error, failure, reason
 from tests.person import room
 
 pytestmark = pytest.mark.live

@@ -9,11 +9,11 @@ import pytest
 from prsm_acp.config import AcpConfig
 from prsm_acp.manifest import McpPlace
 from prsm_acp.provider import AcpProvider
+from prsm_testing.misbehaviour import Misbehaviour
+from prsm_testing.misbehaviour_contract import MisbehaviourContract, each
 
 from plugins.prsm_acp.tests.fake_manifest import FAKE, MANIFEST
 from prsm_core.interfaces.provider import ProviderSpec
-from prsm_core.testing.misbehaviour import Misbehaviour
-from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, each
 
 NEVER_BEGAN = [
     Misbehaviour(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from prsm_acp.prompt import prompt_text
-
-from prsm_core.testing.doubles import turn_context
+from prsm_testing.doubles import turn_context
 
 
 def test_the_role_stands_before_the_first_message_and_says_whom_to_trust():

@@ -10,6 +10,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from prsm_acp.manifest import UsageFrom
+from prsm_testing.doubles import (
+    RecordingHost,
+    answers,
+    completes,
+    only,
+    run_turn,
+    session_request,
+    turn_context,
+    until,
+)
+from prsm_testing.provider_scene import call, end, error, failure, reason
+from prsm_testing.rush_clock import RushClock
 
 from plugins.prsm_acp.tests.fake_manifest import MANIFEST
 from prsm_core.domain.boxes import Box
@@ -32,18 +44,6 @@ from prsm_core.errors import (
     OrchestrationError,
     ProviderNotAvailableError,
 )
-from prsm_core.testing.doubles import (
-    RecordingHost,
-    answers,
-    completes,
-    only,
-    run_turn,
-    session_request,
-    turn_context,
-    until,
-)
-from prsm_core.testing.provider_scene import call, end, error, failure, reason
-from prsm_core.testing.rush_clock import RushClock
 from tests.engine.boxes import needs_runc, python_places
 
 LOST = "session-that-is-gone"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_scene import call
 
 from plugins.prsm_acp.tests.fake_manifest import FAKE
 from prsm_core.app import open_app, survey_providers
@@ -14,8 +16,6 @@ from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.plugins import PluginManager
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_scene import call
 
 DEADLINE = 60.0
 DONE = {"say": "bye"}

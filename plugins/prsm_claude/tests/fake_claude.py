@@ -465,8 +465,9 @@ def _fault(arguments: list[str]) -> Any:
     """Return what is to go wrong: nothing, unless the arguments begin with an order."""
     if not arguments or not arguments[0].startswith("--fault="):
         return {}
+    from prsm_testing.faults import Marks
+
     from plugins.prsm_claude.tests.faults import FAULTS
-    from prsm_core.testing.faults import Marks
 
     return FAULTS[str(Marks.take(arguments))]
 

@@ -14,7 +14,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.testing.faults import KEY, begun, fine, shared_faults, stay, times
+from prsm_testing.faults import KEY, begun, fine, shared_faults, stay, times
 
 if TYPE_CHECKING:
     import threading

@@ -12,9 +12,8 @@ import sys
 from pathlib import Path
 
 from prsm_claude.provider import build
-
-from prsm_core.testing.doubles import RecordingHost, open_services, run_turn, session_request
-from prsm_core.testing.model_server import ModelServer
+from prsm_testing.doubles import RecordingHost, open_services, run_turn, session_request
+from prsm_testing.model_server import ModelServer
 
 SILENT = {"lanes": {"w1": {"marker": "", "steps": [{"say": "a b c", "hang": True}]}}}
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prsm_claude.provider import build
-
-from prsm_core.testing.doubles import (
+from prsm_testing.doubles import (
     LocalServices,
     RecordingHost,
     open_services,
     session_request,
 )
-from prsm_core.testing.model_server import ModelServer
+from prsm_testing.model_server import ModelServer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 from prsm_claude.plugin import prsm_providers
+from prsm_testing.model_server import ModelServer
 
-from prsm_core.testing.model_server import ModelServer
 from tests.engine.harness import open_team
 
 SPEC = next(iter(prsm_providers()))

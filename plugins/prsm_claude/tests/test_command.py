@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from prsm_claude.command import cli_argv, cli_env, mcp_config, mcp_servers, model_env
 from prsm_claude.config import ClaudeConfig
+from prsm_testing.doubles import session_request
 
 from prsm_core.domain.tools import McpServer
 from prsm_core.errors import ConfigError
-from prsm_core.testing.doubles import session_request
 
 SECRETS = {"THE_KEY": "k1", "ANTHROPIC_API_KEY": "k2", "OPENAI_API_KEY": "k3"}
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import pytest
 from prsm_claude.provider import build
+from prsm_testing.harmless_contract import HarmlessContract
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_contract import Stage
 
 from plugins.prsm_claude.tests.conftest import FAKE
-from prsm_core.testing.harmless_contract import HarmlessContract
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_contract import Stage
 
 OPTIONS = [{"label": label, "description": label} for label in "AB"]
 QUESTION = {"header": "Pick", "question": "A or B?", "options": OPTIONS, "multiSelect": False}

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from prsm_claude.control import Callbacks, Control, ControlError, Hook
-
-from prsm_core.testing.doubles import open_services
+from prsm_testing.doubles import open_services
 
 HOLDS = {"hook_on_failure_supported": True, "hooks_applied": True}
 

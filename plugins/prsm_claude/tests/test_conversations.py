@@ -8,6 +8,14 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from prsm_testing.doubles import (
+    RecordingHost,
+    answers,
+    only,
+    run_turn,
+    turn_context,
+    until,
+)
 
 from plugins.prsm_claude.tests.stage import call
 from prsm_core.domain.tools import ToolOutcome
@@ -20,14 +28,6 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import Carried, CarriedCall
-from prsm_core.testing.doubles import (
-    RecordingHost,
-    answers,
-    only,
-    run_turn,
-    turn_context,
-    until,
-)
 
 PARENT = Path(__file__).with_name("small_engine.py")
 

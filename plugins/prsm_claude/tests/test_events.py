@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from prsm_claude.events import Translator
 from prsm_claude.messages import TurnResult, blocks
 from prsm_claude.usage import UsageMeter
+from prsm_testing import with_odd_values
+from prsm_testing.doubles import only
 
 from plugins.prsm_claude.tests.replay import recorded
 from prsm_core.domain.turns import (
@@ -25,8 +27,6 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.testing import with_odd_values
-from prsm_core.testing.doubles import only
 
 
 def translator() -> Translator:

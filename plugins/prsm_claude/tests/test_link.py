@@ -12,10 +12,10 @@ from prsm_claude.command import greeting_argv
 from prsm_claude.control import Callbacks
 from prsm_claude.link import Link
 from prsm_claude.transport import CliTransport
+from prsm_testing.doubles import open_services
+from prsm_testing.model_server import ModelServer
 
 from prsm_core import ProviderNotAvailableError
-from prsm_core.testing.doubles import open_services
-from prsm_core.testing.model_server import ModelServer
 
 FAKE = Path(__file__).with_name("fake_claude.py")
 SCENARIO = {"lanes": {"any": {"marker": "", "steps": [{"say": "hello"}]}}}

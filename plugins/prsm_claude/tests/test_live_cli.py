@@ -15,6 +15,15 @@ from typing import Any
 
 import pytest
 from prsm_claude.provider import build, scanned
+from prsm_testing.doubles import (
+    RecordingHost,
+    completes,
+    only,
+    open_services,
+    run_turn,
+    until,
+)
+from prsm_testing.model_server import ModelServer
 
 from plugins.prsm_claude.tests.stage import KEY, call
 from prsm_core.domain.agents import PermissionMode
@@ -29,15 +38,6 @@ from prsm_core.domain.turns import (
     ToolCallStarted,
     UsageReported,
 )
-from prsm_core.testing.doubles import (
-    RecordingHost,
-    completes,
-    only,
-    open_services,
-    run_turn,
-    until,
-)
-from prsm_core.testing.model_server import ModelServer
 from tests.permissions.judging import judge
 
 pytestmark = pytest.mark.live

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import pytest
 from prsm_claude.plugin import prsm_providers
+from prsm_testing.misbehaviour import Misbehaviour
+from prsm_testing.misbehaviour_contract import MisbehaviourContract, each, fake_command
 
 from plugins.prsm_claude.tests.faults import LIMIT_SECONDS
-from prsm_core.testing.misbehaviour import Misbehaviour
-from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, each, fake_command
 
 FAKE = Path(__file__).with_name("fake_claude.py")
 NOWHERE = "http://127.0.0.1:1"  # a fault needs no model

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from prsm_claude import naming
+from prsm_testing.doubles import session_request
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.tools import NATIVE_TOOLS
-from prsm_core.testing.doubles import session_request
 
 
 def test_an_agent_is_offered_its_tools_and_the_question():

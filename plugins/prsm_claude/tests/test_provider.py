@@ -12,12 +12,12 @@ from prsm_claude import probe
 from prsm_claude.config import ClaudeConfig
 from prsm_claude.plugin import prsm_providers
 from prsm_claude.provider import build
+from prsm_testing.doubles import RecordingHost, open_services, session_request, until
+from prsm_testing.fake_clock import FakeClock
+from prsm_testing.rush_clock import RushClock
 
 from plugins.prsm_claude.tests.conftest import FAKE
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
-from prsm_core.testing.doubles import RecordingHost, open_services, session_request, until
-from prsm_core.testing.fake_clock import FakeClock
-from prsm_core.testing.rush_clock import RushClock
 
 CUSTOM = {"base_url": "http://127.0.0.1:1"}
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from mcp.types import CallToolResult, ImageContent, InitializeResult, ListToolsResult, TextContent
 from prsm_claude.tools import ToolServer
+from prsm_testing.doubles import tool_spec
 
 from prsm_core.domain.images import Image
 from prsm_core.domain.tools import ToolOutcome
-from prsm_core.testing.doubles import tool_spec
 
 SPECS = [
     tool_spec("note", text="string"),

@@ -7,8 +7,7 @@ import json
 from contextlib import asynccontextmanager
 
 from prsm_claude.transport import CliEndedError, CliTransport
-
-from prsm_core.testing.doubles import open_services
+from prsm_testing.doubles import open_services
 
 GREETED = {"type": "control_response", "response": {"request_id": "g", "subtype": "success"}}
 SAID = {"type": "assistant", "message": {"content": []}}

@@ -6,6 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from prsm_testing.doubles import (
+    RecordingHost,
+    answers,
+    completes,
+    only,
+    run_turn,
+)
 
 from plugins.prsm_claude.tests.stage import call
 from prsm_core.domain.agents import PermissionMode
@@ -22,13 +29,6 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import Provenance, TokenUsage
 from prsm_core.errors import ProcessError
-from prsm_core.testing.doubles import (
-    RecordingHost,
-    answers,
-    completes,
-    only,
-    run_turn,
-)
 from tests.engine.boxes import needs_runc, python_places
 
 ADD = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch\n"

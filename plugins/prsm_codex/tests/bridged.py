@@ -15,8 +15,9 @@ from prsm_core.kit.clocks import SystemClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from prsm_testing.playback import Conversation
+
     from prsm_core.interfaces.provider import AgentHost, ProviderSession, SessionRequest
-    from prsm_core.testing.playback import Conversation
 
 ITS_OWN = frozenset({"exec_command", "write_stdin", "request_user_input", "view_image"})
 _MEASURED = re.compile(r"\AWall time: .*\nOutput:\n")

@@ -11,7 +11,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.testing.faults import (
+from prsm_testing.faults import (
     KEY,
     MANY_EVENTS,
     begun,

@@ -22,8 +22,9 @@ from pathlib import Path
 def misbehave(arguments: list[str]) -> int:
     """Do what an order says, the first of the arguments."""
     sys.path.insert(0, str(Path(__file__).parents[3]))
+    from prsm_testing.faults import Marks
+
     from plugins.prsm_codex.tests.exec_faults import FAULTS
-    from prsm_core.testing.faults import Marks
 
     fault = FAULTS[str(Marks.take(arguments))]
     if "--version" in arguments:

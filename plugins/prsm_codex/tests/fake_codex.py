@@ -450,8 +450,9 @@ def _fault(arguments: list[str]) -> Any:
     if not arguments or not arguments[0].startswith("--fault="):
         return {}
     sys.path.insert(0, str(_HERE.parents[3]))
+    from prsm_testing.faults import Marks
+
     from plugins.prsm_codex.tests.faults import FAULTS
-    from prsm_core.testing.faults import Marks
 
     return FAULTS[str(Marks.take(arguments))]
 

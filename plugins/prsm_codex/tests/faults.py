@@ -14,7 +14,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.testing.faults import KEY, begun, die, fine, shared_faults, stay, times
+from prsm_testing.faults import KEY, begun, die, fine, shared_faults, stay, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from prsm_core.testing.resume_contract import ResumeContract
+from prsm_testing.resume_contract import ResumeContract
 
 FEW = [("called", 0, 1), ("answered", 0, 3), ("before TurnEnded", 0, 1)]
 

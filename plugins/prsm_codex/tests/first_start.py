@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from prsm_codex.provider import build
-
-from prsm_core.testing.doubles import RecordingHost, open_services, session_request
+from prsm_testing.doubles import RecordingHost, open_services, session_request
 
 NOWHERE = "http://127.0.0.1:9/v1"  # no model is asked for anything
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from prsm_codex.app_server import HOME
 from prsm_codex.provider import build
 from prsm_codex.session import CodexSession
+from prsm_testing.doubles import RecordingHost, open_background, session_request, until
 
 from prsm_core.errors import ProcessError
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.hook_gate import HOOK_COMMAND
-from prsm_core.testing.doubles import RecordingHost, open_background, session_request, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from prsm_codex.config import CodexConfig
 from prsm_codex.hooks import denial
 from prsm_codex.provider import CodexProvider, build
-
-from prsm_core.kit.hook_gate import HookGate
-from prsm_core.testing.doubles import (
+from prsm_testing.doubles import (
     LocalServices,
     RecordingHost,
     open_services,
     session_request,
 )
-from prsm_core.testing.model_server import ModelServer
+from prsm_testing.model_server import ModelServer
+
+from prsm_core.kit.hook_gate import HookGate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,13 +14,13 @@ from prsm_codex.app_server import check_key
 from prsm_codex.command import check_servers, toml
 from prsm_codex.config import CodexConfig
 from prsm_codex.features import Features
+from prsm_testing.doubles import session_request, tool_spec
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.images import Image
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS, McpEndpoint, McpServer
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.kit.hook_gate import ANSWER_SECONDS
-from prsm_core.testing.doubles import session_request, tool_spec
 
 CUSTOM = CodexConfig(base_url="http://127.0.0.1:9/v1", api_key_env="THE_KEY")
 HOOKED = Features()

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 
 import pytest
 from prsm_codex.provider import build
+from prsm_testing.doubles import RecordingHost, answers, only, run_turn
+from prsm_testing.harmless_contract import HarmlessContract
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_contract import Stage
+from prsm_testing.provider_scene import call
 
 from plugins.prsm_codex.tests.bridged import PlainOutputs, build_bridged, namespaced
 from plugins.prsm_codex.tests.few_points import KilledAtFewPoints
 from prsm_core.domain.turns import ToolCallStarted
-from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn
-from prsm_core.testing.harmless_contract import HarmlessContract
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_contract import Stage
-from prsm_core.testing.provider_scene import call
 
 FAKE = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fake_codex.py"))]
 OPTIONS = [{"label": label, "description": label} for label in "AB"]

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from prsm_codex.events import Translator
+from prsm_testing import with_odd_values
+from prsm_testing.doubles import only
 
 from prsm_core.domain.turns import (
     AssistantMessage,
@@ -23,8 +25,6 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import Provenance
-from prsm_core.testing import with_odd_values
-from prsm_core.testing.doubles import only
 
 DATA = Path(__file__).parent / "data"
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prsm_codex.exec_events import ExecTranslator
+from prsm_testing import with_odd_values
 
 from prsm_core.domain.turns import (
     AssistantMessage,
@@ -19,7 +20,6 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.kit import read_object
-from prsm_core.testing import with_odd_values
 
 THREAD = {"type": "thread.started", "thread_id": "t1"}
 COMMAND = {

@@ -12,11 +12,7 @@ from pathlib import Path
 
 import pytest
 from prsm_codex.provider import build
-
-from prsm_core.domain.tools import McpEndpoint, McpServer
-from prsm_core.domain.turns import AssistantMessage, ErrorKind, Notice, StopReason, ToolCallStarted
-from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.doubles import (
+from prsm_testing.doubles import (
     RecordingHost,
     answers,
     only,
@@ -25,7 +21,11 @@ from prsm_core.testing.doubles import (
     session_request,
     until,
 )
-from prsm_core.testing.rush_clock import RushClock
+from prsm_testing.rush_clock import RushClock
+
+from prsm_core.domain.tools import McpEndpoint, McpServer
+from prsm_core.domain.turns import AssistantMessage, ErrorKind, Notice, StopReason, ToolCallStarted
+from prsm_core.errors import ProviderNotAvailableError
 
 SCRIPT = Path(__file__).with_name("exec_script.py")
 THREAD = {"type": "thread.started", "thread_id": "t1"}

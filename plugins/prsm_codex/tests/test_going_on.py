@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from prsm_codex.rpc import RpcError
+from prsm_testing.doubles import RecordingHost, answers, only, run_turn, session_request, until
 
 from plugins.prsm_codex.tests.puppet import THREAD, open_fake
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AssistantMessage, Notice, StopReason
 from prsm_core.errors import ProviderNotAvailableError
 from prsm_core.interfaces.provider import Carried, CarriedCall
-from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn, session_request, until
 
 CALL = CarriedCall(
     call_id="c1", tool="ask", arguments={}, orchestration=True, outcome=ToolOutcome(text="yes")

@@ -7,19 +7,19 @@ import json
 from typing import Any
 
 import pytest
-
-from plugins.prsm_codex.tests.puppet import HOOK, THREAD, TURN, open_fake, open_session
-from prsm_core.domain.agents import PermissionMode
-from prsm_core.domain.permissions import Allow, Deny
-from prsm_core.domain.turns import Notice, StopReason, ToolCallFinished, ToolCallStarted
-from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.doubles import (
+from prsm_testing.doubles import (
     RecordingHost,
     completes,
     only,
     run_turn,
     session_request,
 )
+
+from plugins.prsm_codex.tests.puppet import HOOK, THREAD, TURN, open_fake, open_session
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.permissions import Allow, Deny
+from prsm_core.domain.turns import Notice, StopReason, ToolCallFinished, ToolCallStarted
+from prsm_core.errors import ProviderNotAvailableError
 
 HOOKED = {"enforcement": "pre_tool"}
 COMMAND = {"type": "commandExecution", "command": "/bin/bash -lc ls", "cwd": "/w"}

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from prsm_testing.doubles import RecordingHost, answers, only, run_turn, until
 
 from plugins.prsm_codex.tests.bridged import build_bridged, namespaced
 from plugins.prsm_codex.tests.real_codex import KEY, KILLS_ITS_SHELL, TRICKY, call, gated, open_live
@@ -21,7 +22,6 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn, until
 
 pytestmark = pytest.mark.live
 

@@ -10,10 +10,10 @@ from contextlib import closing, suppress
 
 import pytest
 from prsm_codex.app_server import HOME
+from prsm_testing.doubles import only, run_turn
 
 from plugins.prsm_codex.tests.first_start import engine
 from prsm_core.domain.turns import Notice
-from prsm_core.testing.doubles import only, run_turn
 
 pytestmark = pytest.mark.live
 

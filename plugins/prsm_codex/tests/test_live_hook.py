@@ -8,6 +8,7 @@ import subprocess
 from functools import partial
 
 import pytest
+from prsm_testing.doubles import RecordingHost, only, run_turn
 
 from plugins.prsm_codex.tests.real_codex import KILLS_ITS_SHELL, TRICKY, call, gated
 from prsm_core.domain.agents import PermissionMode
@@ -15,7 +16,6 @@ from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import Notice, StopReason, ToolCallFinished, ToolCallStarted
 from prsm_core.kit.git_settings import GIT_SETTINGS
-from prsm_core.testing.doubles import RecordingHost, only, run_turn
 from tests.permissions.judging import judge
 from tests.person import ROOM
 

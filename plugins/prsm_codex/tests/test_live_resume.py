@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.doubles import RecordingHost, only, run_turn, turn_context, until
 
 from plugins.prsm_codex.tests.real_codex import call
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AssistantMessage, StopReason, ToolCallStarted
 from prsm_core.interfaces.provider import Carried, CarriedCall
-from prsm_core.testing.doubles import RecordingHost, only, run_turn, turn_context, until
 
 pytestmark = pytest.mark.live
 

@@ -10,6 +10,15 @@ from pathlib import Path
 
 import pytest
 from prsm_codex.provider import build
+from prsm_testing.doubles import (
+    RecordingHost,
+    answers,
+    completes,
+    only,
+    open_services,
+    run_turn,
+    until,
+)
 
 from plugins.prsm_codex.tests.real_codex import call
 from prsm_core.domain.permissions import Allow, Deny
@@ -22,15 +31,6 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.doubles import (
-    RecordingHost,
-    answers,
-    completes,
-    only,
-    open_services,
-    run_turn,
-    until,
-)
 
 pytestmark = pytest.mark.live
 

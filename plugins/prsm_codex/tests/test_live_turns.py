@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from prsm_codex.provider import build
+from prsm_testing.doubles import RecordingHost, completes, only, run_turn
 
 from plugins.prsm_codex.tests.real_codex import KEY, call, open_live
 from prsm_core.domain.permissions import Allow, Deny
@@ -25,7 +26,6 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.testing.doubles import RecordingHost, completes, only, run_turn
 
 pytestmark = pytest.mark.live
 

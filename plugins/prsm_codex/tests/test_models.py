@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from prsm_codex import models
 from prsm_codex.provider import build
+from prsm_testing.doubles import open_services
 
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.doubles import open_services
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()
 LEVELS = [{"effort": "low", "description": ""}, {"effort": "high", "description": ""}]

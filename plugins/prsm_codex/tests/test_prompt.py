@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from prsm_codex.prompt import turn_text
-
-from prsm_core.testing.doubles import turn_context
+from prsm_testing.doubles import turn_context
 
 
 def test_a_prompt_is_sent_as_it_is():

@@ -11,13 +11,13 @@ from prsm_codex import CodexConfig, CodexProvider
 from prsm_codex.app_server import prepare_home
 from prsm_codex.plugin import prsm_providers
 from prsm_codex.provider import build
+from prsm_testing.doubles import RecordingHost, open_services, session_request
+from prsm_testing.fake_clock import FakeClock
 
 from plugins.prsm_codex.tests.puppet import open_fake
 from plugins.prsm_codex.tests.test_contract import FAKE
 from prsm_core.domain.models import ModelInfo
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
-from prsm_core.testing.doubles import RecordingHost, open_services, session_request
-from prsm_core.testing.fake_clock import FakeClock
 
 CUSTOM = {"base_url": "http://127.0.0.1:1/v1"}
 

@@ -10,11 +10,7 @@ from pathlib import Path
 import pytest
 from prsm_codex.provider import build
 from prsm_codex.rpc import REQUEST_SECONDS, Rpc, RpcClosedError, RpcError
-
-from plugins.prsm_codex.tests.rpc_script import GARBAGE
-from plugins.prsm_codex.tests.test_contract import FAKE
-from prsm_core.domain.turns import AssistantMessage
-from prsm_core.testing.doubles import (
+from prsm_testing.doubles import (
     RecordingHost,
     answers,
     only,
@@ -23,8 +19,12 @@ from prsm_core.testing.doubles import (
     session_request,
     until,
 )
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_scene import call
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_scene import call
+
+from plugins.prsm_codex.tests.rpc_script import GARBAGE
+from plugins.prsm_codex.tests.test_contract import FAKE
+from prsm_core.domain.turns import AssistantMessage
 
 SCRIPT = Path(__file__).with_name("rpc_script.py")
 MANY = 200

@@ -8,6 +8,17 @@ from typing import Any
 
 import pytest
 from prsm_codex.rpc import RpcError
+from prsm_testing.doubles import (
+    RecordingHost,
+    completes,
+    only,
+    run_turn,
+    session_request,
+    turn_context,
+    until,
+)
+from prsm_testing.fake_clock import FakeClock
+from prsm_testing.provider_scene import streaming
 
 from plugins.prsm_codex.tests.puppet import THREAD, TURN, open_fake, open_session
 from prsm_core.domain.permissions import Allow, Deny
@@ -22,17 +33,6 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.errors import OrchestrationError, ProviderNotAvailableError
-from prsm_core.testing.doubles import (
-    RecordingHost,
-    completes,
-    only,
-    run_turn,
-    session_request,
-    turn_context,
-    until,
-)
-from prsm_core.testing.fake_clock import FakeClock
-from prsm_core.testing.provider_scene import streaming
 
 
 def start(session, text="hi", **changes):

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from prsm_codex.stuck import unstick
-
-from prsm_core.testing.fake_clock import FakeClock
+from prsm_testing.fake_clock import FakeClock
 
 
 def on(clock) -> Any:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from prsm_codex import CodexConfig, Vendor, VendorProvider, build_vendor, take_choice
+from prsm_testing.doubles import RecordingHost, open_services, session_request
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.models import ModelInfo
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderStatus
-from prsm_core.testing.doubles import RecordingHost, open_services, session_request
 
 BOTH = Vendor(
     name="acme",

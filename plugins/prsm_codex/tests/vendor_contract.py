@@ -10,9 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prsm_core.domain.agents import AgentRole
-from prsm_core.domain.turns import AssistantMessage, StopReason
-from prsm_core.testing.doubles import (
+from prsm_testing.doubles import (
     RecordingHost,
     answers,
     only,
@@ -20,10 +18,13 @@ from prsm_core.testing.doubles import (
     run_turn,
     session_request,
 )
-from prsm_core.testing.harmless_contract import HarmlessContract
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_contract import Stage
-from prsm_core.testing.provider_scene import call
+from prsm_testing.harmless_contract import HarmlessContract
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_contract import Stage
+from prsm_testing.provider_scene import call
+
+from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.turns import AssistantMessage, StopReason
 
 _FAKE = Path(__file__).with_name("fake_codex.py")
 SMALL_CODEX = (sys.executable, "-I", "-S", str(_FAKE))

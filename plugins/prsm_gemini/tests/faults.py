@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.testing.faults import KEY, begun, fine, linger, shared_faults, stay, times
+from prsm_testing.faults import KEY, begun, fine, linger, shared_faults, stay, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 from prsm_gemini.provider import build
-
-from prsm_core.testing.doubles import open_services
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_scene import Scene, Stage
+from prsm_testing.doubles import open_services
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_scene import Scene, Stage
 
 
 @asynccontextmanager

@@ -9,15 +9,15 @@ from typing import ClassVar
 
 import pytest
 from prsm_gemini.provider import build
+from prsm_testing.doubles import RecordingHost, answers, only, run_turn
+from prsm_testing.harmless_contract import HarmlessContract
+from prsm_testing.model_server import ModelServer
+from prsm_testing.provider_contract import COMMAND, Stage
+from prsm_testing.provider_scene import call, error, failure, reason
 
 from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import ErrorKind, StopReason, ToolCallFinished, ToolCallStarted
-from prsm_core.testing.doubles import RecordingHost, answers, only, run_turn
-from prsm_core.testing.harmless_contract import HarmlessContract
-from prsm_core.testing.model_server import ModelServer
-from prsm_core.testing.provider_contract import COMMAND, Stage
-from prsm_core.testing.provider_scene import call, error, failure, reason
 
 FAKE = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fake_gemini.py"))]
 

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prsm_gemini.events import Translator
+from prsm_testing import with_odd_values
+from prsm_testing.doubles import only
 
 from prsm_core.domain.turns import (
     AssistantMessage,
@@ -18,8 +20,6 @@ from prsm_core.domain.turns import (
     UsageReported,
 )
 from prsm_core.domain.usage import TokenUsage
-from prsm_core.testing import with_odd_values
-from prsm_core.testing.doubles import only
 
 
 def play(*events):

@@ -10,6 +10,17 @@ from contextlib import asynccontextmanager
 import pytest
 from prsm_gemini.headless import agent_home
 from prsm_gemini.provider import build
+from prsm_testing.doubles import (
+    RecordingHost,
+    answers,
+    only,
+    open_services,
+    run_turn,
+    session_request,
+    until,
+)
+from prsm_testing.provider_scene import end, error, reason, streaming
+from prsm_testing.rush_clock import RushClock
 
 from plugins.prsm_gemini.tests.test_contract import FAKE
 from prsm_core.domain.turns import (
@@ -20,17 +31,6 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.engine.processes.launcher import is_alive, process_identity
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.doubles import (
-    RecordingHost,
-    answers,
-    only,
-    open_services,
-    run_turn,
-    session_request,
-    until,
-)
-from prsm_core.testing.provider_scene import end, error, reason, streaming
-from prsm_core.testing.rush_clock import RushClock
 
 
 @asynccontextmanager

@@ -11,11 +11,11 @@ import pytest
 from prsm_gemini import home as homes
 from prsm_gemini.config import GeminiConfig
 from prsm_gemini.home import Home
+from prsm_testing.doubles import session_request
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.tools import McpEndpoint, McpServer
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.doubles import session_request
 
 CONFIG = GeminiConfig(api_key_env="KEY")
 ENVIRON = {"KEY": "k-123"}

@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from prsm_testing.doubles import RecordingHost, answers, completes, only, run_turn, until
+from prsm_testing.provider_scene import call, reason
 
 from plugins.prsm_gemini.tests.real_gemini import offered, open_real
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Deny
 from prsm_core.domain.tools import McpServer
 from prsm_core.domain.turns import StopReason, ToolCallFinished, UsageReported
-from prsm_core.testing.doubles import RecordingHost, answers, completes, only, run_turn, until
-from prsm_core.testing.provider_scene import call, reason
 
 pytestmark = pytest.mark.live
 

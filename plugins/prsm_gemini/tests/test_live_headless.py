@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 from prsm_gemini.provider import known_models
+from prsm_testing.doubles import RecordingHost, answers, completes, only, run_turn
+from prsm_testing.provider_scene import call, error, failure, reason
 
 from plugins.prsm_gemini.tests.real_gemini import open_real
 from prsm_core.domain.turns import AssistantMessage, ErrorKind, StopReason
-from prsm_core.testing.doubles import RecordingHost, answers, completes, only, run_turn
-from prsm_core.testing.provider_scene import call, error, failure, reason
 
 pytestmark = pytest.mark.live
 

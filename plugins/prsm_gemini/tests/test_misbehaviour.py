@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import pytest
 from prsm_gemini.plugin import prsm_providers
+from prsm_testing.misbehaviour import Misbehaviour
+from prsm_testing.misbehaviour_contract import MisbehaviourContract, fake_command
 
 from plugins.prsm_gemini.tests.fake_gemini import VERSION
-from prsm_core.testing.misbehaviour import Misbehaviour
-from prsm_core.testing.misbehaviour_contract import MisbehaviourContract, fake_command
 
 FAKE = Path(__file__).with_name("fake_gemini.py")
 LONG_PROMPT = "x" * 200_000  # more than a pipe holds

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from prsm_gemini.headless import GO_ON, escaped, turn_text
-
-from prsm_core.testing.doubles import turn_context
+from prsm_testing.doubles import turn_context
 
 
 def test_a_message_is_sent_as_it_is():

@@ -14,13 +14,13 @@ from prsm_gemini import probe
 from prsm_gemini.acp import GeminiAcp
 from prsm_gemini.config import Backend, GeminiConfig
 from prsm_gemini.provider import build, is_headless
+from prsm_testing.doubles import RecordingHost, open_services, session_request, until
+from prsm_testing.rush_clock import RushClock
 
 from plugins.prsm_gemini.tests.test_contract import FAKE
 from prsm_core.domain.models import ModelInfo
 from prsm_core.domain.tools import McpEndpoint
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing.doubles import RecordingHost, open_services, session_request, until
-from prsm_core.testing.rush_clock import RushClock
 
 KEY = {"api_key_env": "LOOPBACK_KEY"}
 UNKNOWN = "11111111-1111-4111-8111-111111111111"

@@ -10,9 +10,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from prsm_testing.doubles import RecordingHost, answers
+
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.kit.local_socket import short_name
-from prsm_core.testing.doubles import RecordingHost, answers
 
 DEADLINE = 20.0  # real seconds; a test that needs them has failed
 LINE_LIMIT = 1 << 26

@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prsm_mcp.bridge import HELLO_SECONDS, MAX_CONNECTIONS, MAX_STRANGERS, Bridge
 from prsm_mcp.wire import BEAT, BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS
+from prsm_testing.doubles import RecordingHost, answers, completes, until
+from prsm_testing.fake_clock import FakeClock
 
 from plugins.prsm_mcp.tests.peers import (
     DEADLINE,
@@ -27,8 +29,6 @@ from plugins.prsm_mcp.tests.peers import (
 from prsm_core.domain.images import Image
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.errors import ConfigError, ControlError
-from prsm_core.testing.doubles import RecordingHost, answers, completes, until
-from prsm_core.testing.fake_clock import FakeClock
 from tests.foreign_user import needs_root, said_to_nobody
 
 

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 from prsm_mcp.bridge import Bridge
+from prsm_testing.doubles import answers
+from prsm_testing.fake_clock import FakeClock
 
 from plugins.prsm_mcp.tests.client import READ_SECONDS, BridgeClient
 from plugins.prsm_mcp.tests.peers import Relay, WaitingHost
 from prsm_core.errors import ControlError, ToolCallTimeoutError
-from prsm_core.testing.doubles import answers
-from prsm_core.testing.fake_clock import FakeClock
 
 ASKS = {"prompt": "work", "name": "a", "wait": True}
 

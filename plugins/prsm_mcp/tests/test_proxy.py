@@ -19,10 +19,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from prsm_mcp.bridge import PROXY, Bridge
 from prsm_mcp.proxy import Pump, Silence
 from prsm_mcp.wire import BEAT
+from prsm_testing.doubles import answers, until
 
 from plugins.prsm_mcp.tests.peers import DEADLINE, LINE_LIMIT, WaitingHost, proxy
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.testing.doubles import answers, until
 from tests.engine.hostile import sockets_of, state_of
 
 RSS_LIMIT_KB = 12 * 1024

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from prsm_minimax import provider
 from prsm_minimax.plugin import prsm_providers
+from prsm_testing.doubles import open_services
 
 from prsm_core.errors import ConfigError, ProviderNotAvailableError
-from prsm_core.testing.doubles import open_services
 
 
 @pytest.fixture

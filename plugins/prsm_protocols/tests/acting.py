@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prsm_testing import RecordingHost
 
 from prsm_core import OrchestrationError, ToolOutcome
-from prsm_core.testing import RecordingHost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

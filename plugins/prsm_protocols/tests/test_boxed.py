@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from prsm_protocols.program.provider import build
+from prsm_testing import only, open_services, run_turn, session_request, until
 
 from plugins.prsm_protocols.tests.acting import SERVERS, ProtocolHost, mostly_long, open_server
 from plugins.prsm_protocols.tests.test_clients import CLIENTS, write_pages
 from prsm_core import StopReason, TurnEnded
-from prsm_core.testing import only, open_services, run_turn, session_request, until
 from tests.engine.boxes import needs_runc
 from tests.person import room
 

@@ -11,9 +11,9 @@ import pytest
 from prsm_protocols.bridge.desk import Desk
 from prsm_protocols.bridge.line import MAX_CLIENTS, open_line
 from prsm_protocols.bridge.wire import MAX_LINE
+from prsm_testing import FakeClock, open_services, until
 
 from plugins.prsm_protocols.tests.acting import AGENT, ListeningEar, ProtocolHost, aism
-from prsm_core.testing import FakeClock, open_services, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prsm_protocols.bridge.desk import Desk
+from prsm_testing import FakeClock, open_services
 
 from plugins.prsm_protocols.tests.acting import (
     AGENT,
@@ -20,7 +21,6 @@ from plugins.prsm_protocols.tests.acting import (
     ProtocolHost,
     open_server,
 )
-from prsm_core.testing import FakeClock, open_services
 
 redis = pytest.importorskip("redis", reason="redis is missing: pip install 'redis>=8'")
 
@@ -30,8 +30,9 @@ from prsm_protocols.bridge.redis import Place, RedisBridge  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from prsm_testing.doubles import LocalServices
+
     from prsm_core import ToolOutcome
-    from prsm_core.testing.doubles import LocalServices
 
 OPS = st.lists(
     st.one_of(

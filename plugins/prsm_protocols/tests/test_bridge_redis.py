@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from prsm_protocols.bridge.desk import Desk
+from prsm_testing import FakeClock, open_services, until
 
 from plugins.prsm_protocols.tests.acting import (
     AGENT,
@@ -22,7 +23,6 @@ from plugins.prsm_protocols.tests.acting import (
     open_server,
 )
 from prsm_core import ProviderNotAvailableError
-from prsm_core.testing import FakeClock, open_services, until
 
 redis = pytest.importorskip("redis", reason="redis is missing: pip install 'redis>=8'")
 

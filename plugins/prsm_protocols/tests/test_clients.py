@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from prsm_protocols.program.provider import build
+from prsm_testing import only, open_services, run_turn, session_request, until
 
 from plugins.prsm_protocols.tests.acting import SERVERS, ProtocolHost, mostly_long, open_server
 from prsm_core import StopReason, TurnEnded
-from prsm_core.testing import only, open_services, run_turn, session_request, until
 
 CLIENTS = Path(__file__).with_name("clients")
 PAGES = {

@@ -6,10 +6,10 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from prsm_protocols.program.provider import build
+from prsm_testing import ProgramHost, ProgramProviderContract
 
 from plugins.prsm_protocols.tests.acting import ProtocolHost
 from plugins.prsm_protocols.tests.test_clients import CLIENTS, write_pages
-from prsm_core.testing import ProgramHost, ProgramProviderContract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,10 +9,10 @@ import pytest
 from prsm_protocols.measurement import MeasurementSink, sweep
 from prsm_protocols.plugin import prsm_event_sinks
 from prsm_protocols.section import MEASUREMENTS
+from prsm_testing import EventSinkContract
 
 from prsm_core.domain.events import Event
 from prsm_core.interfaces.sink import RunInfo
-from prsm_core.testing import EventSinkContract
 
 (SPEC,) = prsm_event_sinks()
 DAY = 86_400.0

@@ -10,9 +10,9 @@ from typing import ClassVar
 import pytest
 from prsm_protocols.places import PAGES
 from prsm_protocols.plugin import prsm_permission_checks, prsm_tools
+from prsm_testing import PermissionCheckContract, ToolContract
 
 from plugins.prsm_protocols.tests.conftest import IDLE, INBOX
-from prsm_core.testing import PermissionCheckContract, ToolContract
 
 TOOLS = {spec.name: spec for spec in prsm_tools()}
 

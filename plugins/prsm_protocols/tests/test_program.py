@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prsm_protocols.program.program import FIRST_PAUSE
 from prsm_protocols.program.provider import ProgramProvider, build
+from prsm_testing import FakeClock, only, open_services, run_turn, session_request, until
 
 from plugins.prsm_protocols.tests.acting import AGENT, ProtocolHost
 from prsm_core import (
@@ -26,14 +27,14 @@ from prsm_core import (
     TurnEnded,
     UsageReported,
 )
-from prsm_core.testing import FakeClock, only, open_services, run_turn, session_request, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from prsm_testing.doubles import LocalServices
+
     from prsm_core import ProviderEvent
-    from prsm_core.testing.doubles import LocalServices
 
 # What all programs of these tests begin with: prompts are noted, and told one by one.
 HEAD = """

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prsm_regions.extension.frontend import ExtensionFrontend
 from prsm_regions.provider import build
+from prsm_testing import ClientFrontendContract, ProgramHost, ProgramProviderContract
 
 from prsm_core import AgentRole, AgentState, Answer, ChildNow, ToolOutcome
-from prsm_core.testing import ClientFrontendContract, ProgramHost, ProgramProviderContract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from prsm_regions.extension.frontend import Leader, Wire
 from prsm_regions.extension.messages import LINE_LIMIT
+from prsm_testing import ScriptedHub
 
 from prsm_core import Answer, RunResult
-from prsm_core.testing import ScriptedHub
 
 DEADLINE = 10.0  # seconds; a test that needs them has failed
 YES_NO = ["yes", "no"]  # as its program asks about a plan and a retry

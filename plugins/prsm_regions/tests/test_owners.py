@@ -9,10 +9,10 @@ import pytest
 from prsm_regions.notes import Notes
 from prsm_regions.provider import Owners
 from prsm_regions.team import Team
+from prsm_testing import RecordingHost
 
 from plugins.prsm_regions.tests.conftest import asks, done, lane, of_type, planner, spawned
 from prsm_core import AgentResult, AgentRole, AgentState, ChildNow, Spent, TokenUsage
-from prsm_core.testing import RecordingHost
 
 if TYPE_CHECKING:
     from prsm_core import ProviderEvent

@@ -13,6 +13,7 @@ import pytest
 from prsm_regions.notes import Notes
 from prsm_regions.provider import RegionsSession, build
 from prsm_regions.team import Team
+from prsm_testing import RecordingHost, only, open_services, run_turn, session_request
 
 from prsm_core import (
     ProviderNotAvailableError,
@@ -22,7 +23,6 @@ from prsm_core import (
     TurnEnded,
     UsageReported,
 )
-from prsm_core.testing import RecordingHost, only, open_services, run_turn, session_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,9 +10,9 @@ import pytest
 from prsm_regions import reads
 from prsm_regions.plugin import prsm_permission_checks
 from prsm_regions.reads import Regions, check, foreign_reads
+from prsm_testing import PermissionCheckContract
 
 from prsm_core import AgentRole, Deny, PermissionContext, PermissionMode, PermissionRequest
-from prsm_core.testing import PermissionCheckContract
 
 LABELS = {reads.READS: "interface", reads.OWN: "src/ui", reads.OTHERS: "src/core\nlib/one.py"}
 BODY = "class Auth:\n    def check(self, token: str) -> bool:\n" + "        secret = 1\n" * 30

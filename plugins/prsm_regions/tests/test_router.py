@@ -12,9 +12,9 @@ from prsm_regions.symbols.files import SETTLING_NS
 from prsm_regions.symbols.imports import owner_of
 from prsm_regions.symbols.oracle import Oracle
 from prsm_regions.symbols.questions import symbols_in
+from prsm_testing import FakeClock
 
 from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.testing import FakeClock
 
 if TYPE_CHECKING:
     from pathlib import Path

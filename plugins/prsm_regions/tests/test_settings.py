@@ -9,11 +9,11 @@ import pytest
 from prsm_regions.config import MAX_RETRIES
 from prsm_regions.provider import build
 from prsm_regions.rules import BOUNDARY
+from prsm_testing import only, open_services, run_turn, session_request
 
 from plugins.prsm_regions.tests.conftest import AUTH
 from plugins.prsm_regions.tests.test_contract import Engine, told
 from prsm_core import Notice, StopReason, ToolOutcome, TurnEnded
-from prsm_core.testing import only, open_services, run_turn, session_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

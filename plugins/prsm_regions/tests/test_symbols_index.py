@@ -25,8 +25,7 @@ from prsm_regions.symbols.grammars import grammar_of
 from prsm_regions.symbols.index import Index, StoppedError
 from prsm_regions.symbols.listing import index_of, lister, repository_of
 from prsm_regions.symbols.oracle import Oracle
-
-from prsm_core.testing import open_services
+from prsm_testing import open_services
 
 NAMES = ("a.py", "b.py", "sub/c.py", "sub/d.ts", "e.txt")
 TEXTS = ("def one(): pass\n", "class Two:\n    def m(self): pass\n", "def one(: broken\n", "\0", "")
@@ -253,7 +252,7 @@ async def test_a_file_that_has_just_changed_has_an_outline(tmp_path):
 
 LOOKER = """
 import asyncio, json, pathlib, sys
-from prsm_core.testing import open_services
+from prsm_testing import open_services
 from prsm_regions.symbols.listing import index_of, lister
 from prsm_regions.symbols.oracle import Oracle
 

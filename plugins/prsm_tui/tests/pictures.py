@@ -20,8 +20,9 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from prsm_testing import ScriptedApp, ScriptedHub
+
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp, ScriptedHub
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from prsm_testing import ScriptedApp
 
 from plugins.prsm_tui.tests.hub_scenes import watching_hub
 from plugins.prsm_tui.tests.scenes import watching
 from plugins.prsm_tui.tests.test_sessions import begun, ended, scripted
 from prsm_core import RunOptions
-from prsm_core.testing import ScriptedApp
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 

@@ -6,6 +6,7 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from prsm_testing import ScriptedApp
 from prsm_tui.screen.attention import notification
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.settings import TuiSettings
@@ -13,7 +14,6 @@ from pydantic import ValidationError
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
 
 END = "\x1b\\"
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_testing import ScriptedApp
 from prsm_tui.commands import COMMANDS
 from prsm_tui.model.boards import (
     budget_board,
@@ -24,7 +25,6 @@ from rich.cells import cell_len
 from plugins.prsm_tui.tests.scenes import EMPTY, watching
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
 
 HERE = RunOptions(task=None)
 EVIL = "\x1b[2J[bold]\u202e"

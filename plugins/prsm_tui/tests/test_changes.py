@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from prsm_testing import ScriptedApp
 from prsm_tui.screen.changes import Changes
 from prsm_tui.screen.diff import Diff
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
 
 HERE = RunOptions(task=None)
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -4,3 +4,3 @@ def f():\n same\n-old = 1\n+new = 1\n end"

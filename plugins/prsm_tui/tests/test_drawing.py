@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prsm_testing import ScriptedApp
 from prsm_tui.model.blocks import Call, Note, Plan, Prompt, Said, Thought
 from prsm_tui.model.session import Session
 from prsm_tui.model.spoken import MOST
@@ -16,7 +17,6 @@ from prsm_tui.screen.wrapping import cut, wrap, wrap_all
 from rich.cells import cell_len
 
 from plugins.prsm_tui.tests.scenes import EMPTY, Told, watching
-from prsm_core.testing import ScriptedApp
 
 TEXTS = st.text(st.sampled_from("ab  .文字é́👍\t*_`#->|[]()1"), max_size=60)
 WIDTHS = st.integers(2, 40)

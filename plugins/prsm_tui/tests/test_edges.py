@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import string
 
+from prsm_testing import ScriptedApp
+
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
 
 
 async def test_the_last_sign_of_a_row_is_not_behind_the_bar():

@@ -6,13 +6,13 @@ import os
 import sys
 
 import pytest
+from prsm_testing import ScriptedApp
 from prsm_tui.editor import Ends, edit, editor_of
 
 from plugins.prsm_tui.tests.scenes import watching
 from plugins.prsm_tui.tests.terminals import PRSM, Terminal, world
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
 
 
 def editor(folder, code):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prsm_testing import ScriptedApp
 from textual import events
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core import ConfigError, RunOptions, StoreError
 from prsm_core.errors import ModelNotAvailableError
-from prsm_core.testing import ScriptedApp
 
 FAULTS = [
     StoreError("the ledger cannot be written: No space left on device", hint="free some"),

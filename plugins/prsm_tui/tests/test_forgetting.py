@@ -7,13 +7,13 @@ import random
 from typing import Any
 
 import pytest
+from prsm_testing import ScriptedApp
 from prsm_tui.model.blocks import Call
 from prsm_tui.model.session import Session
 from prsm_tui.model.transcript import KEPT
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
 
 DEADLINE = 60.0
 

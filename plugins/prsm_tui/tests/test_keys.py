@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_testing import ScriptedApp
 from prsm_tui.keys import KEYS, all_keys, parse_key, shown_key
 from prsm_tui.settings import TuiSettings
 from pydantic import ValidationError
 
 from plugins.prsm_tui.tests.scenes import watching
-from prsm_core.testing import ScriptedApp
 
 NAMES = [key.name for key in all_keys()]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prsm_testing import FrontendContract, ScriptedApp
 from prsm_tui.acts import Acts
 from prsm_tui.frontend import TuiFrontend
 from prsm_tui.linear.keyboard import Keyboard
@@ -30,7 +31,6 @@ from plugins.prsm_tui.tests.test_demo import SHOP, TASK
 from prsm_core.domain.permissions import Answer
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import FrontendContract, ScriptedApp
 
 DEMO = Path(__file__).with_name("data") / "linear-demo.txt"
 OPTIONS = ["once", "always", "deny"]

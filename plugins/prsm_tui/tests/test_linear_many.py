@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from io import StringIO
 
 import pytest
+from prsm_testing import HubFrontendContract
 from prsm_tui.hub_frontend import SessionsFrontend
 from prsm_tui.linear.keyboard import Keyboard
 from prsm_tui.linear.many import Hands
@@ -18,7 +19,6 @@ from prsm_tui.settings import TuiSettings
 from plugins.prsm_tui.tests.ears import Ears
 from plugins.prsm_tui.tests.test_sessions import begun, ended, scripted
 from prsm_core import ConfigError
-from prsm_core.testing import HubFrontendContract
 
 pytestmark = pytest.mark.requirement("D3")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prsm_testing.model_server import ModelServer
 
 from plugins.prsm_tui.tests.terminals import CTRL_C, F2, PRSM, Terminal
-from prsm_core.testing.model_server import ModelServer
 from tests.live.conftest import bare_prsm, codex, prsm  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.live

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prsm_testing.samples import later_events, sample_events
 from prsm_tui.model import words
 from prsm_tui.model.blocks import Asked, Call, Changed, Ending, Note, Plan, Said, Thought
 from prsm_tui.model.session import Session
 
 from plugins.prsm_tui.tests.scenes import EMPTY, Told, texts
 from prsm_core import Provenance, Spent, TokenUsage
-from prsm_core.testing.samples import later_events, sample_events
 
 
 def names(session):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prsm_testing import ScriptedApp
 from prsm_tui.screen.needs_you import NeedsYou
 from textual.widgets import Input
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.domain.permissions import Answer
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
 
 SENTENCE = "yo do it, o yo: you do\n"
 

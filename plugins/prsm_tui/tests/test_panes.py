@@ -7,12 +7,12 @@ import re
 from typing import Any
 
 import pytest
+from prsm_testing import ScriptedApp
 from prsm_tui.frontend import compose
 
 from plugins.prsm_tui.tests.scenes import Eyes, watching
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
-from prsm_core.testing import ScriptedApp
 
 HERE = RunOptions(task=None)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prsm_testing import ScriptedApp
 from prsm_tui.model.blocks import Asked, Call, Changed, Ending, Note, Plan, Prompt, Said, Thought
 from prsm_tui.model.sieve import KINDS, Sifting, read_sieve
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
 
 _LINES = re.compile(r"\w+ \d+\.")
 

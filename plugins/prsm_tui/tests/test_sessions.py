@@ -6,12 +6,12 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_testing import ScriptedHub
 from prsm_tui.model.sessions import Sessions
 from textual import events
 
 from plugins.prsm_tui.tests.hub_scenes import watching_hub
 from prsm_core import ConfigError, RunOptions, StoreError
-from prsm_core.testing import ScriptedHub
 
 pytestmark = pytest.mark.requirement("D3")
 

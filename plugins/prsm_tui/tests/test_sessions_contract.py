@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from prsm_testing import HubFrontendContract
 from prsm_tui.hub_frontend import SessionsFrontend
-
-from prsm_core.testing import HubFrontendContract
 
 CTRL_C, F5, SHIFT_TAB, TAB = "\x03", "\x1b[15~", "\x1b[Z", "\t"
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from prsm_testing import ScriptedApp
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
 
 WARNING = "warning: nothing was heard from the agents for "
 ASKED: dict[str, Any] = {"request": "r1", "question": "Which?", "options": ["red", "blue"]}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from prsm_testing import ScriptedApp
 from prsm_tui.screen.snapshots import Snapshots
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing import ScriptedApp
 
 HERE = RunOptions(task=None)
 

@@ -4,7 +4,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from prsm_core.testing import ScriptedApp
+from prsm_testing import ScriptedApp
+
 from tests.engine.control_peers import serving
 
 

@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 import pytest
+from prsm_testing import ScriptedApp
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.tools import McpServer
 from prsm_core.engine.control.client import open_control
@@ -16,8 +18,6 @@ from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.control.server import MAX_CONNECTIONS
 from prsm_core.engine.control.wire import ANSWER_LIMIT
 from prsm_core.errors import ConfigError, ControlError, MessageRoutingError
-from prsm_core.testing import ScriptedApp
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.control_peers import DEADLINE, PING, SESSION, connected, keyed, serving
 from tests.engine.door.scenes import local_scene
 from tests.sources import ROOT

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prsm_testing import ScriptedApp
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.operations import Operation
@@ -24,8 +26,6 @@ from prsm_core.errors import ControlError, PrsmError
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.local_socket import short_name
-from prsm_core.testing import ScriptedApp
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.control_peers import (
     DEADLINE,
     PING,

@@ -4,11 +4,12 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import Any
 
+from prsm_testing import AppScene, ScriptedApp
+
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.testing import AppScene, ScriptedApp
 from tests.engine import control_peers
 from tests.engine.control_peers import serving
 from tests.engine.harness import SESSION, open_team

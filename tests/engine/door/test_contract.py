@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.register_assert_rewrite("prsm_core.testing.app_contract", "prsm_core.testing.app_file_rules")
+pytest.register_assert_rewrite("prsm_testing.app_contract", "prsm_testing.app_file_rules")
 
-from prsm_core.testing import AppContract  # noqa: E402 - a failing assert shows its values
+from prsm_testing import AppContract  # noqa: E402 - a failing assert shows its values
+
 from tests.engine.door.scenes import double_scene, local_scene, remote_scene  # noqa: E402
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from prsm_core.testing import AppScene
+    from prsm_testing import AppScene
 
 
 @pytest.mark.requirement("D3")

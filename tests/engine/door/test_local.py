@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from prsm_testing import MemoryStore
+from prsm_testing.store_contract import Steps
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.events import Event
@@ -23,8 +25,6 @@ from prsm_core.errors import ConfigError, ControlError, PrsmError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.store import SqliteStore
 from prsm_core.store.event_log import read_last
-from prsm_core.testing import MemoryStore
-from prsm_core.testing.store_contract import Steps
 from tests.engine import control_peers
 from tests.engine.control_peers import serving
 from tests.engine.deaths import die, go_on, run_to_death

@@ -6,6 +6,9 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
+from prsm_testing.memory_store import MemoryStore
+from prsm_testing.steps import Steps
 
 from prsm_core.domain.agents import AgentState, PermissionMode
 from prsm_core.domain.events import Event
@@ -13,9 +16,6 @@ from prsm_core.domain.permissions import Answer
 from prsm_core.engine.door.replay import ReplayApp, ReplayEndedError
 from prsm_core.engine.journal.views import walk_tree
 from prsm_core.errors import ConfigError, PrsmError
-from prsm_core.testing.fake_clock import FakeClock
-from prsm_core.testing.memory_store import MemoryStore
-from prsm_core.testing.steps import Steps
 
 
 async def record(store):

@@ -10,9 +10,9 @@ from functools import partial
 from itertools import count
 
 import pytest
+from prsm_testing import doubles
 
 from prsm_core.domain.permissions import PermissionRequest
-from prsm_core.testing import doubles
 from prsm_core.workspace.shadow.opening import Shadows
 from prsm_core.workspace.shadow.worktree import Shadow
 from tests.engine.harness import DEADLINE, open_team

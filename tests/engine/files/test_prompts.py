@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.engine.door.local import LocalApp
@@ -19,7 +20,6 @@ from prsm_core.engine.files.quiet import QUIET_SECONDS
 from prsm_core.errors import ConfigError, ProcessError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.store import SqliteStore
-from prsm_core.testing.fake_clock import FakeClock
 from prsm_core.workspace.identity import repo_identity
 from prsm_core.workspace.shadow.journal import Intent
 from prsm_core.workspace.shadow.opening import Shadows

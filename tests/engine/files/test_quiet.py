@@ -9,10 +9,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest
 from prsm_core.engine.files.quiet import GATE_SECONDS, QuietMoment, WritingCall
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE, failed
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.writes import ChangesDecided, FileChanged
 from prsm_core.engine.door.local import LocalApp
@@ -13,7 +14,6 @@ from prsm_core.engine.files.deciding import Choice
 from prsm_core.engine.files.quiet import QUIET_SECONDS
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.deaths import dies_after, dies_at, go_on, run_to_death
 from tests.engine.files.hands import NEEDS_GIT, Hand, folder, found, opened, put, until
 from tests.engine.harness import SESSION

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from prsm_testing.doubles import until
 
 from prsm_core.domain.writes import AgentEnded, AgentSpawned
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing.doubles import until
 from prsm_core.workspace.shadow.opening import Shadows
 from tests.engine.deaths import die, dies_after, dies_at, go_on, run_to_death
 from tests.engine.harness import DEADLINE, SESSION, complete, open_team

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+from prsm_testing import FakeClock
 
 from prsm_core.domain.turns import (
     AgentError,
@@ -25,7 +26,6 @@ from prsm_core.domain.turns import (
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.errors import OrchestrationError
 from prsm_core.permissions import Redactor
-from prsm_core.testing import FakeClock
 from tests.engine.harness import ScriptedSession
 
 pytestmark = pytest.mark.requirement("U8")

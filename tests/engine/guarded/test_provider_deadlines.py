@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core import (
     Provider,
@@ -20,7 +21,6 @@ from prsm_core import (
 )
 from prsm_core.engine.guarded.provider import GuardedProvider, GuardedSession, Limits
 from prsm_core.plugins.guard import Guest, TooLateError
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import DEADLINE
 
 pytestmark = pytest.mark.requirement("C5", "E61")

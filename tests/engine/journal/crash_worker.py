@@ -12,6 +12,8 @@ import sys
 from itertools import count
 from pathlib import Path
 
+from prsm_testing.steps import Steps
+
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.writes import AgentSpawned
 from prsm_core.engine.journal.unit import Journal
@@ -19,7 +21,6 @@ from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor
 from prsm_core.store import SqliteStore
-from prsm_core.testing.steps import Steps
 
 RUNNING, WAITING = AgentState.RUNNING, AgentState.WAITING_FOR_CHILD
 

@@ -6,6 +6,10 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from prsm_testing.fake_clock import FakeClock
+from prsm_testing.steps import Steps
+from prsm_testing.store_contract import read_events
+
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.steps import Committed
 from prsm_core.domain.writes import Told
@@ -13,9 +17,6 @@ from prsm_core.engine.journal.unit import Journal
 from prsm_core.errors import MessageRoutingError, StoreError
 from prsm_core.kit.background import Background
 from prsm_core.permissions import Redactor
-from prsm_core.testing.fake_clock import FakeClock
-from prsm_core.testing.steps import Steps
-from prsm_core.testing.store_contract import read_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable

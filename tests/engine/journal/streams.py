@@ -11,6 +11,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from prsm_testing.memory_store import MemoryStore
+
 from prsm_core.domain.turns import (
     AssistantMessage,
     Notice,
@@ -21,7 +23,6 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.permissions import Redactor
-from prsm_core.testing.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

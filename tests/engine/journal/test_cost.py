@@ -6,6 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
+from prsm_testing.memory_store import MemoryStore
+from prsm_testing.steps import Steps
 
 from prsm_core.domain.turns import AgentMessage, TextDelta
 from prsm_core.domain.writes import CallOpened, Told
@@ -16,9 +19,6 @@ from prsm_core.engine.turns.fold import TurnFold
 from prsm_core.engine.turns.live_texts import LiveTexts
 from prsm_core.permissions import Redactor
 from prsm_core.permissions.redaction import MIN_SECRET
-from prsm_core.testing.fake_clock import FakeClock
-from prsm_core.testing.memory_store import MemoryStore
-from prsm_core.testing.steps import Steps
 from tests.counting import calls_of
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from prsm_testing.steps import KILLED, PENDING, Steps
 
 from prsm_core.domain import writes
 from prsm_core.domain.agents import AgentResult
@@ -45,7 +46,6 @@ from prsm_core.domain.writes import (
 )
 from prsm_core.engine.journal.redaction import WRITTEN, may_hold_secret, without_secrets
 from prsm_core.permissions import Redactor
-from prsm_core.testing.steps import KILLED, PENDING, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

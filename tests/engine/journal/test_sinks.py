@@ -7,13 +7,13 @@ import contextlib
 from typing import Any
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.events import Event
 from prsm_core.engine.journal.sinks import SinkGroup
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec, RunInfo
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.testing.fake_clock import FakeClock
 
 
 class ListSink(EventSink):

@@ -7,13 +7,13 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
+from prsm_testing.memory_store import MemoryStore
 
 from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.writes import AgentSpawned, ResultClaimed
 from prsm_core.engine.journal.unit import FLUSH_SECONDS
 from prsm_core.errors import FencedError, MessageRoutingError, StoreError
 from prsm_core.store import SqliteStore
-from prsm_core.testing.memory_store import MemoryStore
 from tests.engine.journal.desk import RUNNING, WAITING, Desk
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 
 import pytest
+from prsm_testing.store_contract import read_events
 
 from prsm_core.store import SqliteStore
-from prsm_core.testing.store_contract import read_events
 from tests.store.dumps import query
 from tests.store.killed import run_until_killed
 

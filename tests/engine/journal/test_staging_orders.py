@@ -20,14 +20,14 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from prsm_testing.memory_store import MemoryStore
+from prsm_testing.store_contract import read_events
 
 from prsm_core.domain.agents import AgentResult, AgentState
 from prsm_core.domain.writes import ResultClaimed
 from prsm_core.engine.journal.unit import FLUSH_SECONDS
 from prsm_core.errors import MessageRoutingError, StoreError
 from prsm_core.store import SqliteStore
-from prsm_core.testing.memory_store import MemoryStore
-from prsm_core.testing.store_contract import read_events
 from tests.engine.journal.desk import KNOWN, REFUSED, RUNNING, UNFIT, WAITING, Desk
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.interfaces.frontend import RunOptions
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.control_peers import serving
 from tests.engine.harness import DEADLINE, SESSION, open_team
 from tests.engine.journal.streams import (

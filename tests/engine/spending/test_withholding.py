@@ -10,10 +10,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Deny, PermissionRequest, Question
 from prsm_core.engine.turns.stop import STUCK_SECONDS
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.spending.test_stopping import budget, lead_on, work_on
 
 pytestmark = pytest.mark.requirement("U14")

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.config.schema import Settings
 from prsm_core.domain.turns import ErrorKind, StepEnded, StopReason
@@ -14,7 +15,6 @@ from prsm_core.engine.turns.stop import TurnStop
 from prsm_core.errors import AgentTimeoutError
 from prsm_core.interfaces.provider import ProviderSession
 from prsm_core.kit.background import Background
-from prsm_core.testing.fake_clock import FakeClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

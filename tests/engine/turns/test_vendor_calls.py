@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.agents import PermissionMode
@@ -11,7 +12,6 @@ from prsm_core.domain.turns import ToolCallFinished, cut_result
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import build_broker
-from prsm_core.testing.fake_clock import FakeClock
 from tests.engine.harness import failed
 
 pytestmark = pytest.mark.requirement("E16")

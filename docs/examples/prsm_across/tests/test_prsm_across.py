@@ -3,9 +3,9 @@
 import asyncio
 
 from prsm_across import Across, AcrossFrontend
+from prsm_testing import HubFrontendContract, ScriptedHub
 
 from prsm_core import RunResult
-from prsm_core.testing import HubFrontendContract, ScriptedHub
 
 
 class TestAcross(HubFrontendContract):

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import pytest
 from prsm_phase import edits_in_phase, prsm_permission_checks, prsm_tools
+from prsm_testing import PermissionCheckContract, ToolContract, sample_contexts
 
 from prsm_core import Deny, PermissionRequest, ToolInputError
-from prsm_core.testing import PermissionCheckContract, ToolContract, sample_contexts
 
 
 class TestPhase(ToolContract):

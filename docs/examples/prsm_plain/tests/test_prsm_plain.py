@@ -3,8 +3,7 @@
 import asyncio
 
 from prsm_plain import PlainFrontend
-
-from prsm_core.testing import FrontendContract
+from prsm_testing import FrontendContract
 
 
 class TestPlain(FrontendContract):

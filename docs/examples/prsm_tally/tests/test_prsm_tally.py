@@ -4,9 +4,9 @@ import json
 
 import pytest
 from prsm_tally import Tally
+from prsm_testing import EventSinkContract
 
 from prsm_core import RunInfo
-from prsm_core.testing import EventSinkContract
 
 
 class TestTally(EventSinkContract):

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from prsm_testing import ModelScorerContract, sample_models
 from prsm_thrift import prsm_model_scorers
 
 from prsm_core import ModelTier, TaskProfile
-from prsm_core.testing import ModelScorerContract, sample_models
 
 
 class TestThrift(ModelScorerContract):

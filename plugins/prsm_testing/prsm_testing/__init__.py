@@ -1,0 +1,57 @@
+"""For plugin authors: contract classes to subclass, doubles, samples, loopback model servers.
+
+Everything an author needs is importable from here, lazily (PEP 562): `from prsm_testing
+import ProviderContract` loads what a provider's tests need and nothing else.
+
+contract     a pytest class for each kind of plugin, and for stores; its docstrings are the rules
+doubles      what the engine gives a provider, or a tool; `ScriptedApp`, `ScriptedHub` a frontend
+samples      events, permission requests, models and tasks of every kind
+ModelServer  a model that follows a scenario, at a port of this machine
+misbehaving  a team in which one agent's program does; `MisbehaviourContract` plays it
+sim          whole runs of the real engine, from a seed
+"""
+
+from __future__ import annotations
+
+from prsm_core import attach
+
+_HOMES = {
+    "app_contract": "AppContract AppScene",
+    "app_double": "ScriptedApp settle",
+    "check_contract": "PermissionCheckContract",
+    "client_contract": "ClientFrontendContract",
+    "doubles": (
+        "LocalServices RecordedCall RecordingHost answers completes only open_background "
+        "open_services run_turn session_request tool_spec turn_context until"
+    ),
+    "fake_clock": "FakeClock",
+    "frontend_contract": "FrontendContract",
+    "harmless_contract": "HarmlessContract",
+    "hub_contract": "HubFrontendContract",
+    "hub_double": "ScriptedHub",
+    "hub_rules": "HubContract HubScene",
+    "memory_store": "MemoryStore",
+    "metering_contract": "MeteringContract",
+    "misbehaving_team": "MisbehavingTeam Outcome",
+    "misbehaviour": "Misbehaviour",
+    "misbehaviour_contract": "MisbehaviourContract each fake_command",
+    "model_server": "ModelServer",
+    "odd_values": "with_odd_values",
+    "program_contract": "ProgramHost ProgramProviderContract",
+    "provider_contract": "ProviderContract",
+    "provider_scene": "Scene ScriptedModel Stage call end error failure reason streaming",
+    "resume_contract": "ResumeContract",
+    "rush_clock": "RushClock",
+    "samples": (
+        "later_events sample_contexts sample_events sample_models sample_requests sample_tasks"
+    ),
+    "scorer_contract": "ModelScorerContract",
+    "scripted_run": "ScriptedRun",
+    "sink_contract": "EventSinkContract",
+    "store_contract": "StoreContract",
+    "terminal": "Terminal open_terminal",
+    "tool_contract": "ToolContract",
+    "tool_double": "RecordingToolCall",
+}
+
+__getattr__, __dir__, __all__ = attach(__name__, _HOMES)

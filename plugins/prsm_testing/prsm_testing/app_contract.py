@@ -1,0 +1,500 @@
+"""The contract of every AppHandle, as a pytest class to subclass.
+
+    class TestMyApp(AppContract):
+        @asynccontextmanager
+        async def open_scene(self, tmp_path):
+            async with open_somehow(tmp_path) as app:
+                yield MyScene(app)
+
+The scene is what the application has behind it: a master that does as a test says.
+"""
+# ruff: noqa: S101 - these are tests
+
+from __future__ import annotations
+
+import asyncio
+import math
+from abc import abstractmethod
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.permissions import Answer
+from prsm_core.errors import (
+    ConfigError,
+    MessageRoutingError,
+    ModelNotAvailableError,
+    PrsmError,
+    StoreError,
+    ToolInputError,
+)
+from prsm_testing.app_file_rules import AppFileRules
+from prsm_testing.app_scene import AppScene, started
+from prsm_testing.bound import bounded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from prsm_core.domain.events import Event
+    from prsm_core.interfaces.frontend import RunHandle
+
+__all__ = ["AppContract", "AppScene"]
+
+NODE = {
+    *("id", "name", "state", "children", "waiting_on", "mode", "context", "open_tools", "prompts"),
+    "labels",
+}
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
+PIECE = "The second message begins with a few words, and goes on. "  # some may be held back
+TURN = {"agent", "turn", "n", "message", "text", "thinking", "at", "unwritten"}
+
+
+@bounded
+@pytest.mark.asyncio
+class AppContract(AppFileRules):
+    """What every AppHandle does; each test's docstring is the rule."""
+
+    bound_s: ClassVar[float] = 30.0  # how long a test may take
+
+    @abstractmethod
+    def open_scene(self, tmp_path: Path) -> AbstractAsyncContextManager[AppScene]:
+        """Open an application without a run, on a workspace below `tmp_path`."""
+
+    async def test_a_run_is_told_from_its_first_event_to_its_last(self, tmp_path: Path) -> None:
+        """Committed events are numbered without a gap; `run_finished` comes before the result."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await scene.app.start_run("count")
+            await scene.say("one")
+            await scene.finish("counted")
+            result = await run.result()
+            events = await _until(scene.app.events(), _ends(run))
+            assert (result.status, result.exit_code) == ("completed", 0)
+            assert [event.seq for event in events] == list(range(1, len(events) + 1))
+            assert events[0].type == "run_started"
+            assert {event.session for event in events} == {run.session}
+            assert _texts(events)[-1:] == ["one"]
+
+    async def test_reading_goes_on_where_it_was_left(self, tmp_path: Path) -> None:
+        """`events(after=n)` begins with n + 1, whoever read before."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await scene.app.start_run("count")
+            await scene.say("one")
+            await scene.finish("counted")
+            await run.result()
+            whole = await _until(scene.app.events(), _ends(run))
+            for place in (1, len(whole) // 2, len(whole) - 1):
+                rest = await _until(scene.app.events(after=place), _ends(run))
+                assert rest == whole[place:]
+
+    async def test_a_cursor_beyond_the_last_event_is_refused(self, tmp_path: Path) -> None:
+        """A number of another session is told, rather than waited for."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            with pytest.raises(ConfigError) as refused:
+                await _until(scene.app.events(after=10_000), lambda _: True)
+            assert refused.value.code == "no_such_event"
+
+    async def test_pieces_of_a_message_come_live_and_uncommitted(self, tmp_path: Path) -> None:
+        """A delta has no number, and says of which message it is, and where in it."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            async with aclosing(scene.app.events()) as events:  # type: ignore[type-var]
+                seen = await _until(events, _says("first"), then=scene.say("first"))
+                seen += await _until(events, _is_delta, then=scene.begin_to_say(PIECE))
+            assert seen[-1].seq is None
+            said = seen[-1].data
+            assert said["text"]
+            assert PIECE.startswith(said["text"])
+            whole = next(event for event in seen[::-1] if _says("first")(event))
+            assert (said["turn"], said["at"]) == (whole.data["turn"], 0)
+            assert said["message"] == whole.data["message"] + 1
+
+    async def test_pieces_and_a_picture_fit_together(self, tmp_path: Path) -> None:
+        """Who looks, and reads on, has a message from its beginning, by `message` and `at`."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            await scene.begin_to_say(PIECE)
+            view = await scene.app.view()
+            async with aclosing(scene.app.events(after=view["seq"])) as events:  # type: ignore[type-var]
+                seen = await _until(events, _says(PIECE * 2), then=_say_on(scene))
+            said = "".join(turn["text"] for turn in view["turns"])
+            for event in filter(_is_delta, seen):
+                assert event.data["message"] == seen[-1].data["message"]
+                assert event.data["at"] <= len(said)
+                said = said[: event.data["at"]] + event.data["text"]
+            assert said == PIECE * 2
+
+    async def test_a_view_is_of_one_event_and_reading_goes_on_from_it(self, tmp_path: Path) -> None:
+        """What is in the picture does not come again, and what is not comes."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await started(scene)
+            await scene.say("one")
+            view = await scene.app.view()
+            before = await _until(scene.app.events(), lambda event: event.seq == view["seq"])
+            assert _texts(before)[-1:] == ["one"]
+            assert (view["run"]["id"], view["run"]["status"]) == (run.run_id, "running")
+            [root] = view["tree"]["agents"]
+            assert root.keys() >= NODE
+            assert all(turn.keys() == TURN for turn in view["turns"])
+            await scene.finish("counted")
+            await run.result()
+            rest = await _until(scene.app.events(after=view["seq"]), _ends(run))
+            assert rest[0].seq == view["seq"] + 1
+            assert (view["run"]["summary"], view["run"]["error"]) == ("", None)
+
+    async def test_who_looks_once_a_run_is_over_sees_how_it_ended(self, tmp_path: Path) -> None:
+        """The picture tells what `run_finished` did of the newest run, and of none that is open."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await started(scene)
+            await scene.finish("counted")
+            await run.result()
+            end = (await _until(scene.app.events(), _ends(run)))[-1].data
+            told = (await scene.app.view())["run"]
+            assert end["summary"]
+            names = ("status", "summary", "error")
+            assert [told[name] for name in names] == [end.get(name) for name in names]
+
+    async def test_a_view_before_any_run_has_none(self, tmp_path: Path) -> None:
+        """An empty session is a picture, too."""
+        async with self.open_scene(tmp_path) as scene:
+            view = await scene.app.view()
+            assert (view["seq"], view["run"], view["turns"]) == (0, None, [])
+            assert (view["tree"]["agents"], list(view["requests"])) == ([], [])
+
+    async def test_a_run_that_is_interrupted_ends_so_and_another_may_begin(
+        self, tmp_path: Path
+    ) -> None:
+        """Interrupting twice is harmless, also at once."""
+        async with self.open_scene(tmp_path) as scene:
+            assert await scene.app.interrupt_run() is False
+            run = await started(scene)
+            ends = await asyncio.gather(scene.app.interrupt_run(), scene.app.interrupt_run())
+            assert ends[0] is True
+            result = await run.result()
+            assert (result.status, result.exit_code) == ("interrupted", 130)
+            assert await scene.app.interrupt_run() is False
+            last = (await _until(scene.app.events(), _ends(run)))[-1]
+            assert last.data["status"] == "interrupted"
+            again = await scene.app.start_run("once more")
+            await scene.say("here")
+            await scene.finish("done")
+            assert (await again.result()).status == "completed"
+
+    async def test_a_follow_up_goes_to_the_last_master(self, tmp_path: Path) -> None:
+        """It is a run of its own, and none while another is open; of two at once one begins."""
+        async with self.open_scene(tmp_path) as scene:
+            with pytest.raises(ConfigError) as none:
+                await scene.app.continue_run("more")
+            assert none.value.code == "no_master"
+            run = await started(scene)
+            with pytest.raises(ConfigError, match="runs a task already"):
+                await scene.app.continue_run("more")
+            await scene.finish("counted")
+            await run.result()
+            begun = await asyncio.gather(
+                scene.app.continue_run("more"),
+                scene.app.continue_run("more"),
+                return_exceptions=True,
+            )
+            [again] = [run for run in begun if not isinstance(run, BaseException)]
+            assert [type(run) for run in begun if run is not again] == [ConfigError]
+            await scene.say("on it")
+            await scene.finish("counted more")
+            assert (await again.result()).status == "completed"
+
+    async def test_a_prompt_that_says_nothing_is_refused(self, tmp_path: Path) -> None:
+        """Nothing of it is sent: an agent that has not read it could not end.
+
+        The same holds for a way that there is not.
+        """
+        async with self.open_scene(tmp_path) as scene:
+            run = await started(scene)
+            for blank in ("", " \n"):
+                with pytest.raises(ConfigError) as refused:
+                    await scene.app.prompt_agent("master", blank)
+                assert (refused.value.code, bool(refused.value.hint)) == ("blank", True)
+            with pytest.raises(ConfigError):
+                await scene.app.prompt_agent("master", "hurry", "someday")
+            await scene.finish("counted")
+            assert (await run.result()).status == "completed"
+
+    async def test_images_go_with_a_prompt_and_a_follow_up(self, tmp_path: Path) -> None:
+        """A path is the caller's, and may be gone afterwards; what is no image is never sent."""
+        async with self.open_scene(tmp_path) as scene:
+            app, image, text = scene.app, tmp_path / "screen.png", tmp_path / "note.txt"
+            image.write_bytes(PNG)
+            text.write_text("no image")
+            run = await started(scene)
+            for unfit in (str(text), str(tmp_path / "nowhere.png"), "data:text/plain,x"):
+                with pytest.raises(ConfigError) as refused:
+                    await app.prompt_agent("master", "look", images=[str(image), unfit])
+                assert refused.value.code == "unfit_image"
+            assert await app.prompt_agent("master", "look", images=[str(image)]) == "queued"
+            await scene.finish("seen")
+            await run.result()
+            with pytest.raises(ConfigError) as refused:
+                await app.continue_run("once more", [str(text)])
+            assert refused.value.code == "unfit_image"
+            again = await app.continue_run("once more", [str(image)])
+            image.unlink()
+            await scene.say("on it")
+            await scene.finish("seen again")
+            assert (await again.result()).status == "completed"
+            events = await _until(app.events(), _ends(again))
+            sent = [event for event in events if event.type == "message_routed"]
+            assert len([event for event in sent if event.data["kind"] == "user_prompt"]) <= 1
+
+    async def test_what_is_asked_is_answered_once(self, tmp_path: Path) -> None:
+        """The first answer wins; who comes later is told."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            await scene.ask("which?")
+            [request] = await scene.app.requests()
+            assert (request["kind"], request["question"]) == ("question", "which?")
+            assert await scene.app.view() != {}
+            assert [r["request"] for r in (await scene.app.view())["requests"]] == [
+                request["request"]
+            ]
+            assert await scene.app.answer(request["request"], Answer(text="this"), via="here")
+            assert not await scene.app.answer(request["request"], Answer(text="that"))
+            told = await scene.app.outcome(request["request"])
+            assert await scene.app.outcome("") is None, "a blank id is of no request"
+            assert told is not None
+            assert (told["answer"]["text"], told["by"]) == ("this", "user")
+            await scene.finish("done")
+
+    async def test_a_choice_that_was_not_offered_is_refused(self, tmp_path: Path) -> None:
+        """As are several where one is wanted; the question waits on, and takes a free text too."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            await scene.ask("which?", "left", "right")
+            [asked] = await scene.app.requests()
+            for odd in (("middle",), ("left", "middle"), ("",), ("Left",), ("left", "right")):
+                with pytest.raises(ConfigError) as refused:
+                    await scene.app.answer(asked["request"], Answer(choices=odd, text="so"))
+                assert refused.value.code == ("one_choice" if "right" in odd else "not_offered")
+                assert "left, right" in (refused.value.hint or "")
+            assert [row["request"] for row in await scene.app.requests()] == [asked["request"]]
+            assert await scene.app.outcome(asked["request"]) is None
+            assert await scene.app.answer(asked["request"], Answer(choices=("right",), text="so"))
+            told = await scene.app.outcome(asked["request"])
+            assert told is not None
+            assert (list(told["answer"]["choices"]), told["answer"]["text"]) == (["right"], "so")
+            late = Answer(choices=("middle",))
+            assert not await scene.app.answer(asked["request"], late), "it was answered already"
+            await scene.finish("done")
+
+    async def test_where_nothing_is_offered_there_is_no_choice(self, tmp_path: Path) -> None:
+        """Such a question is answered by a text, or by nothing."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            await scene.ask("why?")
+            [asked] = await scene.app.requests()
+            with pytest.raises(ConfigError) as refused:
+                await scene.app.answer(asked["request"], Answer(choices=("because",)))
+            assert (refused.value.code, bool(refused.value.hint)) == ("not_offered", True)
+            assert await scene.app.answer(asked["request"], Answer())
+            await scene.finish("done")
+
+    async def test_of_two_answers_at_once_one_wins(self, tmp_path: Path) -> None:
+        """The other is False, and `outcome` tells whose it was."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            await scene.ask("which?")
+            [asked] = await scene.app.requests()
+            taken = await asyncio.gather(
+                scene.app.answer(asked["request"], Answer(text="left"), via="left"),
+                scene.app.answer(asked["request"], Answer(text="right"), via="right"),
+            )
+            assert sorted(taken) == [False, True]
+            winner = "left" if taken[0] else "right"
+            told = await scene.app.outcome(asked["request"])
+            assert told is not None
+            assert told["answer"]["text"] == winner
+            assert told["via"].startswith(winner)
+            await scene.finish("done")
+
+    async def test_a_history_comes_in_pages(self, tmp_path: Path) -> None:
+        """Page by page from the end it is the whole, each entry once."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            for number in range(5):
+                await scene.say(f"{number}")
+            whole = await scene.app.history("master")
+            assert [entry["text"] for entry in whole[-5:]] == list("01234")
+            pages: list[Any] = []
+            while page := await scene.app.history(
+                "master", before=pages[0]["seq"] if pages else None, limit=2
+            ):
+                assert len(page) <= 2
+                pages = [*page, *pages]
+            assert pages == list(whole)
+            summary = await scene.app.history("master", "summary", limit=3)
+            assert [entry["text"] for entry in summary] == list("234")
+
+    async def test_a_history_that_cannot_be_had_is_refused_by_name(self, tmp_path: Path) -> None:
+        """Of nobody, in no detail that there is, or in empty pages."""
+        async with self.open_scene(tmp_path) as scene:
+            await started(scene)
+            with pytest.raises(MessageRoutingError) as unknown:
+                await scene.app.history("nobody-of-this-name")
+            assert unknown.value.code == "unknown_agent"
+            with pytest.raises(ToolInputError):
+                await scene.app.history("master", "loud")
+            for limit in (0, -1, -(2**70)):
+                with pytest.raises(ConfigError):
+                    await scene.app.history("master", limit=limit)
+
+    async def test_numbers_of_any_size_are_taken_for_what_they_say(self, tmp_path: Path) -> None:
+        """A page may be as long as is wanted; an event that there is not is refused by name."""
+        async with self.open_scene(tmp_path) as scene:
+            app, _ = scene.app, await started(scene)
+            whole = list(await app.history("master"))
+            for beyond in (2**63 - 1, 2**63, 2**70):
+                assert list(await app.history("master", limit=beyond)) == whole
+                assert list(await app.history("master", before=beyond)) == whole
+                with pytest.raises(ConfigError) as refused:
+                    await _until(app.events(after=beyond), lambda _: True)
+                assert refused.value.code == "no_such_event"
+                with pytest.raises(StoreError) as nowhere:
+                    await app.fork(beyond)
+                assert nowhere.value.code == "unknown_position"
+            assert list(await app.history("master", before=-1)) == []
+            [first] = await _until(app.events(after=-1), lambda _: True)
+            assert first.seq == 1
+
+    async def test_what_is_no_mode_or_limit_begins_no_run(self, tmp_path: Path) -> None:
+        """Each is refused before anything is begun."""
+        async with self.open_scene(tmp_path) as scene:
+            overrides: list[dict[str, Any]] = [{"mode": "carefree"}]
+            overrides += [{"timeout_s": limit} for limit in (0, -1.0, math.inf, math.nan)]
+            for override in overrides:
+                with pytest.raises(ConfigError):
+                    await scene.app.start_run("count", **override)
+            assert (await scene.app.view())["run"] is None
+
+    async def test_a_mode_is_that_of_the_next_run(self, tmp_path: Path) -> None:
+        """It is told in the options and the picture; one that there is not is refused."""
+        async with self.open_scene(tmp_path) as scene:
+            await scene.app.set_mode(PermissionMode.PLAN)
+            assert scene.app.options.mode is PermissionMode.PLAN
+            assert (await scene.app.view())["mode"] == "plan"
+            with pytest.raises(ConfigError):
+                await scene.app.set_mode("carefree")  # type: ignore[arg-type]
+
+    async def test_an_agent_goes_on_with_another_model(self, tmp_path: Path) -> None:
+        """In its next turn or life; who or what is not known is refused, by the nearest."""
+        async with self.open_scene(tmp_path) as scene:
+            app, run = scene.app, await started(scene)
+            own = (await app.tree())["agents"][0]["provider"]
+            assert await app.set_model("master", "second") == f"{own}/second"
+            with pytest.raises(MessageRoutingError):
+                await app.set_model("nobody-of-this-name", "second")
+            with pytest.raises(ConfigError) as unnamed:
+                await app.set_model("master", " ")
+            assert unnamed.value.code == "no_model"
+            with pytest.raises(ModelNotAvailableError) as unknown:
+                await app.set_model("master", f"{own}x/second")
+            assert own in (unknown.value.hint or "")
+            assert (await app.tree())["agents"][0]["next_model"] == f"{own}/second"
+            await scene.finish("counted")
+            await run.result()
+            assert await app.set_model("master", f"{own}/third") == f"{own}/third"
+            again = await app.continue_run("more")
+            await scene.say("on it")
+            [master] = (await app.tree())["agents"]
+            assert (master["model"], master["next_model"]) == ("third", None)
+            await scene.finish("counted more")
+            assert (await again.result()).status == "completed"
+            told = await _until(app.events(), lambda event: event.type == "agent_model_changed")
+            assert (told[-1].agent, told[-1].data["model"]) == (master["id"], "third")
+
+    async def test_what_a_session_has_around_it_is_told(self, tmp_path: Path) -> None:
+        """Sessions, providers, models, the budget, and what a word may become."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await started(scene)
+            sessions = {row["session"]: row for row in await scene.app.sessions()}
+            assert sessions[run.session]["status"] == "running"
+            assert all("available" in row for row in await scene.app.providers())
+            assert all("model" in row for row in await scene.app.models())
+            assert (await scene.app.policy()).keys() == {"rules", "tools", "grants"}
+            budget = await scene.app.budget()
+            assert budget["run"].keys() == {"tokens", "usd", "turns", "spawns"}
+            assert await scene.app.complete("tell mas") == [{"text": "master", "kind": "agent"}]
+
+    async def test_a_fork_is_another_session_and_this_one_runs_on(self, tmp_path: Path) -> None:
+        """It is listed with its origin, as one that nobody runs; a wrong event is refused."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await started(scene)
+            await scene.say("one")
+            forked = await scene.app.fork()
+            rows = {row["session"]: row for row in await scene.app.sessions()}
+            assert (rows[forked]["origin"], rows[forked]["status"]) == (run.session, "interrupted")
+            assert (rows[run.session]["origin"], rows[run.session]["status"]) == (None, "running")
+            for nowhere in (0, 10_000):
+                with pytest.raises(PrsmError) as refused:
+                    await scene.app.fork(nowhere)
+                assert refused.value.code == "unknown_position"
+            await scene.finish("counted")
+            assert (await run.result()).status == "completed"
+
+    async def test_readers_may_come_and_go(self, tmp_path: Path) -> None:
+        """One that leaves takes nothing from another."""
+        async with self.open_scene(tmp_path) as scene:
+            run = await started(scene)
+            for _ in range(3):
+                await _until(scene.app.events(), lambda event: event.seq == 1)
+            await scene.finish("done")
+            await run.result()
+            events = await _until(scene.app.events(), _ends(run))
+            assert events[-1].type == "run_finished"
+
+
+async def _until(
+    events: AsyncIterator[Event],
+    is_last: Callable[[Event], bool],
+    *,
+    then: Any = None,
+) -> list[Event]:
+    """Return the events up to one; what comes `then` is done once somebody reads."""
+    seen = []
+    acting = None if then is None else asyncio.ensure_future(then)
+    is_whole = acting is None
+    async for event in events:
+        seen.append(event)
+        if is_last(event):
+            break
+    if is_whole and (close := getattr(events, "aclose", None)) is not None:
+        await close()
+    if acting is not None:
+        await acting
+    return seen
+
+
+async def _say_on(scene: AppScene) -> None:
+    await scene.begin_to_say(PIECE)
+    await scene.say(PIECE * 2)
+
+
+def _ends(run: RunHandle) -> Callable[[Event], bool]:
+    return lambda event: event.type == "run_finished" and event.run == run.run_id
+
+
+def _says(text: str) -> Callable[[Event], bool]:
+    return lambda event: event.type == "message_completed" and event.data["text"] == text
+
+
+def _is_delta(event: Event) -> bool:
+    return event.type == "text_delta"
+
+
+def _texts(events: list[Event]) -> list[str]:
+    return [
+        event.data["text"]
+        for event in events
+        if event.type == "message_completed" and event.data["role"] == "assistant"
+    ]

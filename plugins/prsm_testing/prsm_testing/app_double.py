@@ -1,0 +1,493 @@
+"""ScriptedApp: the application a frontend drives, whose run is what a test says.
+
+In a test of a frontend::
+
+    app = ScriptedApp()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(MyFrontend({}).run(app))
+        await app.started()
+        app.say("notice", level="info", text="hello")
+        app.finish()
+    assert running.result() == 0
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from prsm_core.domain.events import Event
+from prsm_core.domain.usage import Spent, TokenUsage
+from prsm_core.engine.door.completion import complete_word
+from prsm_core.engine.door.history import read_history
+from prsm_core.engine.door.refusals import check_limit, known_mode
+from prsm_core.engine.journal.feed import no_such_event
+from prsm_core.engine.journal.views import walk_tree
+from prsm_core.engine.requests.offered import check_choices
+from prsm_core.engine.spending.scopes import BudgetScope
+from prsm_core.errors import ConfigError, StoreError
+from prsm_core.interfaces.frontend import RunOptions, RunResult
+from prsm_core.kit.arguments import takes_checked
+from prsm_core.workspace.images import check_images
+from prsm_testing.scripted_changes import ScriptedChanges
+from prsm_testing.scripted_run import RUN, SESSION, ScriptedRun
+from prsm_testing.scripted_turns import (
+    MORE,
+    labels_now,
+    named_model,
+    running_turns,
+    told_tree,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from prsm_core.domain.agents import PermissionMode
+    from prsm_core.domain.permissions import Answer
+
+COMPLETED = RunResult(
+    status="completed",
+    summary="All done.",
+    exit_code=0,
+    usage=TokenUsage(input_tokens=1200, output_tokens=None),
+    spent=Spent.of_turn(TokenUsage(input_tokens=1200, output_tokens=None), None),
+)
+
+_REQUESTS = {"permission_requested": "permission", "question_asked": "question"}
+_DELIVERIES = {"inject": "injected", "queue": "queued", "interrupt": "interrupting"}
+_ENDS = frozenset({"permission_resolved", "question_answered"})
+
+
+async def settle() -> None:
+    """Let every task that can go on do so."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+@takes_checked
+class ScriptedApp(ScriptedChanges):
+    """AppHandle that keeps what it is asked and tells what a test says, as the engine would.
+
+    A person's answer becomes an event, and the second one to a request is refused. `refusal`, if
+    set, is raised by `start_run`. `readers` counts the open iterators over its events.
+    """
+
+    def __init__(self, options: RunOptions | None = None) -> None:
+        super().__init__()
+        self.options = options or RunOptions(task="do it")
+        self.session = self.options.session or SESSION
+        self.refusal: Exception | None = None
+        self.run: ScriptedRun | None = None
+        self.overrides: Mapping[str, Any] = {}
+        self.answers: list[tuple[str, str | Answer]] = []
+        self.prompts: list[tuple[str, str, str]] = []  # agent, text, delivery
+        self.killed: list[str] = []
+        self.restarted: list[tuple[str, str]] = []
+        self.models_set: dict[str, str] = {}  # by agent, "provider/model" of its next turn
+        self.continued: list[str] = []
+        self.shown: list[tuple[str, ...]] = []  # the images of each prompt and follow-up with some
+        self.takes_images = True
+        self.forks: list[str] = []  # sessions, oldest first
+        self.provider_rows: Sequence[Mapping[str, Any]] = ()
+        self.model_rows: Sequence[Mapping[str, Any]] = ()
+        self.policy_told: Mapping[str, Any] = {"rules": [], "tools": {}, "grants": []}
+        self.readers = 0
+        self.attended = 0
+        self._seq = 0
+        self._open: dict[str, Event] = {}
+        self._is_closed = False
+        self._changed = asyncio.Event()  # set and replaced whenever something happens
+
+    def say(
+        self,
+        kind: str,
+        agent: str | None = None,
+        /,
+        *,
+        run: str = RUN,
+        live: bool = False,
+        **data: Any,
+    ) -> None:
+        """Commit an event (with `live`: send it as one that is never committed)."""
+        seq = None if live else self._seq + 1
+        ts = float(self._seq + 1)
+        self.tell(
+            Event(type=kind, session=self.session, run=run, ts=ts, agent=agent, data=data, seq=seq)
+        )
+
+    def tell(self, event: Event) -> None:
+        """Pass an event on as it is."""
+        self._log.append(event)
+        self._seq = max(self._seq, event.seq or 0)
+        if event.type in _REQUESTS:
+            self._open[event.data["request"]] = event
+        elif event.type in _ENDS:
+            self._open.pop(event.data["request"], None)
+        self._wake()
+
+    def spawn(
+        self,
+        agent: str = "m",
+        name: str = "master",
+        parent: str | None = None,
+        prompt: str = "do it",
+    ) -> None:
+        """Tell of a new agent."""
+        self.say(
+            "agent_spawned",
+            agent,
+            name=name,
+            parent=parent,
+            role="worker" if parent else "master",
+            provider="echo",
+            model="default",
+            depth=1 if parent else 0,
+            prompt=prompt,
+        )
+
+    def finish(self, result: RunResult | None = None, **data: Any) -> None:
+        """End the run, as completed if nothing else is said: `run_finished`, then its result.
+
+        `data` are further fields of the event.
+        """
+        result = result or COMPLETED
+        if self.run is None:
+            raise RuntimeError("the frontend has not started a run")
+        told: dict[str, Any] = {
+            "status": result.status,
+            "summary": result.summary,
+            "error": result.error,
+            "duration_s": 74.0,
+            "usage": result.usage.to_dict(),
+        }
+        self.say("run_finished", **{**told, **data})
+        if not self.run.ended.done():  # nor cancelled by a frontend
+            self.run.ended.set_result(result)
+
+    async def close(self) -> None:
+        """Close the session: what runs is interrupted, and its readers have read all."""
+        await self.interrupt_run()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Have the session's readers read to its end, as where its owner ends."""
+        self._is_closed = True
+        self._wake()
+
+    def reopen(self, options: RunOptions) -> None:
+        """Open the session again, with all that was said."""
+        self.options, self._is_closed = options, False
+
+    async def take_over(self, origin: ScriptedApp, at: int | None) -> None:
+        """Begin as another session is now, or was at event `at`; what ran there is interrupted."""
+        said = [event for event in origin.said if at is None or (event.seq or 0) <= at]
+        for event in said:
+            self.tell(structs.replace(event, session=self.session))
+        self.run = ScriptedRun(self.session)
+        await self.interrupt_run()
+
+    @property
+    def said(self) -> Sequence[Event]:
+        """The committed events, oldest first."""
+        return [event for event in self._log if event.seq is not None]
+
+    @property
+    def has_open_run(self) -> bool:
+        """Whether a run is open."""
+        return self.run is not None and not self.run.ended.done()
+
+    async def started(self) -> ScriptedRun:
+        """Wait until the frontend has started its run."""
+        while self.run is None:
+            await self._changed.wait()
+        return self.run
+
+    async def answered(self, request: str) -> str | Answer:
+        """Wait until the frontend has answered a request; return the answer."""
+        while (found := dict(self.answers).get(request)) is None:
+            await self._changed.wait()
+        return found
+
+    async def start_run(self, task: str, **overrides: Any) -> ScriptedRun:
+        """Start the one run; raises `refusal` if the test has set one."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.has_open_run:
+            raise ConfigError("this session runs a task already", hint="wait for its end")
+        known_mode(overrides.get("mode", self.options.mode))
+        check_limit(overrides.get("timeout_s"))
+        self.run, self.overrides = ScriptedRun(self.session), overrides
+        self.say("run_started", task=task, workspace=self.options.workspace)
+        return self.run
+
+    async def resume_run(self) -> ScriptedRun:
+        """Go on with the run that was interrupted."""
+        self.run = ScriptedRun(self.session)
+        self.say("run_resumed")
+        return self.run
+
+    async def continue_run(self, task: str, images: Sequence[str] = ()) -> ScriptedRun:
+        """Start the run of a follow-up task, which is kept in `continued`."""
+        if self.run is None:
+            raise ConfigError("no master has run yet", hint="start a run", code="no_master")
+        self._show(images)
+        run = await self.start_run(task)
+        self.switch_models()
+        self.continued.append(task)
+        return run
+
+    async def interrupt_run(self) -> bool:
+        """End the run as interrupted."""
+        if self.run is None or self.run.ended.done():
+            return False
+        why = "the run was interrupted"
+        self.finish(RunResult(status="interrupted", summary="", exit_code=130, error=why))
+        return True
+
+    async def set_mode(self, mode: PermissionMode) -> None:
+        """Keep the mode in the options."""
+        self.options = replace(self.options, mode=known_mode(mode))
+
+    async def prompt_agent(
+        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
+    ) -> str:
+        """Keep the prompt, and in `shown` its images."""
+        agent_id = self._resolve(agent)
+        if delivery not in _DELIVERIES:
+            raise ConfigError(
+                f"there is no delivery {delivery!r}", hint=f"use one of {', '.join(_DELIVERIES)}"
+            )
+        if not text.strip() and not images:
+            raise ConfigError("what is said is blank", hint="say something", code="blank")
+        self._show(images)
+        self.prompts.append((agent_id, text, delivery))
+        self._wake()
+        return _DELIVERIES[delivery]
+
+    async def set_model(self, agent: str, model: str) -> str:
+        """Keep the order; a provider that no row or agent has is none."""
+        agent_id = self._resolve(agent)
+        self.models_set[agent_id] = named_model(self._log, self.model_rows, agent_id, model)
+        self._wake()
+        return self.models_set[agent_id]
+
+    def switch_models(self) -> None:
+        """Have the next turns begin of the models that were set."""
+        while self.models_set:
+            agent_id, name = self.models_set.popitem()
+            provider, _, model = name.partition("/")
+            told: dict[str, Any] = {"provider": provider, "model": model, "reasoning_effort": None}
+            self.say("agent_model_changed", agent_id, **told)
+
+    async def kill(self, agent: str) -> Sequence[str]:
+        """Keep the order; the agent alone counts as ended by it."""
+        self.killed.append(self._resolve(agent))
+        self._wake()
+        return [agent]
+
+    async def restart(self, agent: str, prompt: str) -> None:
+        """Keep the order."""
+        self.restarted.append((self._resolve(agent), prompt))
+        self._wake()
+
+    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
+        """Keep the verdict of an open request; raises ConfigError if it was not offered."""
+        event = self._open_request(request, "permission")
+        if event is None:
+            return False
+        options = event.data.get("options") or ()
+        if options and verdict not in options:
+            raise ConfigError(f"{verdict!r} is no answer to this request")
+        self.answers.append((request, verdict))
+        ended: dict[str, Any] = {"request": request, "verdict": verdict, "by": "user", "via": via}
+        self.say("permission_resolved", event.agent, **ended)
+        return True
+
+    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
+        """Keep the answer to an open question; raises ConfigError for what it does not offer."""
+        event = self._open_request(request, "question")
+        if event is None:
+            return False
+        several = bool(event.data.get("multiple"))
+        check_choices(answer.choices, event.data.get("options") or (), multiple=several)
+        self.answers.append((request, answer))
+        said = {"choices": list(answer.choices), "text": answer.text}
+        ended: dict[str, Any] = {"request": request, "answer": said, "by": "user", "via": via}
+        self.say("question_answered", event.agent, **ended)
+        return True
+
+    async def outcome(self, request: str) -> Mapping[str, Any] | None:
+        """Return what the event of the end of a request told."""
+        ended = [event.data for event in self._log if event.type in _ENDS]
+        found = [data for data in ended if request and data["request"].startswith(request)]
+        return found[0] if len(found) == 1 else None
+
+    async def requests(self) -> Sequence[Mapping[str, Any]]:
+        """Return the open requests, oldest first."""
+        names = self._names()
+        return [
+            {
+                **event.data,
+                "kind": _REQUESTS[event.type],
+                "agent": event.agent,
+                "name": names.get(event.agent or ""),
+                "opened_at": event.ts,
+            }
+            for event in self._open.values()
+        ]
+
+    async def attend(self) -> None:
+        """Count it."""
+        self.attended += 1
+        self._wake()
+
+    async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
+        """Yield the committed events after `after`, then all that the test says."""
+        if after > self._seq:
+            raise no_such_event(self.session, after)
+        replay = [event for event in self._log if event.seq is not None and event.seq > after]
+        place = len(self._log)
+        self.readers += 1
+        try:
+            for event in replay:
+                yield event
+            while True:
+                while place < len(self._log):
+                    place += 1
+                    yield self._log[place - 1]
+                if self._is_closed:
+                    return
+                await self._changed.wait()
+        finally:
+            self.readers -= 1
+
+    async def tree(self) -> Mapping[str, Any]:
+        """Return the agents that were spawned; what a script does not know is None."""
+        roots = told_tree(self._log, self._waiting)
+        for node in walk_tree(roots):
+            node["next_model"] = self.models_set.get(node["id"])  # type: ignore[index]
+        known = {"is_live": True, "spent": Spent().to_dict()}
+        return {"session": self.session, "run": RUN, **known, "agents": roots}
+
+    async def view(self) -> Mapping[str, Any]:
+        """Return what was said as one picture; what is not known is None."""
+        tree = dict(await self.tree())
+        begun = [event for event in self._log if event.type == "run_started"]
+        ended = [event for event in self._log if event.type == "run_finished"]
+        is_over = self.run is None or self.run.ended.done()
+        run = None
+        if begun:
+            run = {
+                "id": RUN,
+                "task": begun[-1].data["task"],
+                "status": ended[-1].data["status"] if is_over and ended else "running",
+                "started_at": begun[-1].ts,
+                "finished_at": ended[-1].ts if is_over and ended else None,
+                "summary": (ended[-1].data.get("summary") or "") if is_over and ended else "",
+                "error": ended[-1].data.get("error") if is_over and ended else None,
+            }
+        labels = labels_now(self._log)
+        for node in walk_tree(tree["agents"]):
+            said = labels.get(node["id"], {})
+            node.update(MORE, mode=self.options.mode.value, labels=said)  # type: ignore[attr-defined]
+        return {
+            "seq": self._seq,
+            "session": self.session,
+            "mode": self.options.mode.value,
+            "run": run,
+            "tree": tree,
+            "requests": await self.requests(),
+            "budget": await self.budget(),
+            "turns": running_turns(self._log),
+        }
+
+    async def history(
+        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return what was said of an agent as its conversation."""
+        from prsm_testing.memory_store import MemoryStore  # which most frontends' tests spare
+
+        agent_id = self._resolve(agent)
+        async with MemoryStore() as store:
+            said = (event for event in self._log if event.seq is not None)
+            store.ledger.events[self.session] = list(said)
+            return await read_history(
+                store, self.session, agent_id, detail, before=before, limit=limit
+            )
+
+    async def sessions(self) -> Sequence[Mapping[str, Any]]:
+        """Return this session and its forks."""
+        begun = [event for event in self._log if event.type == "run_started"]
+        run = (await self.view())["run"]
+        own = {
+            "session": self.session,
+            "run": None if run is None else run["id"],
+            "status": None if run is None else run["status"],
+            "task": begun[0].data["task"] if begun else "",
+            "workspace": self.options.workspace,
+            "started_at": begun[0].ts if begun else 0.0,
+            "name": None,
+            "last_seq": self._seq,
+            "pid": os.getpid(),
+            "origin": None,
+        }
+        fork = {**own, "status": "interrupted", "pid": None, "origin": self.session}
+        return [*({**fork, "session": session} for session in reversed(self.forks)), own]
+
+    async def providers(self) -> Sequence[Mapping[str, Any]]:
+        """Return what a test has put into `provider_rows`."""
+        return self.provider_rows
+
+    async def models(self) -> Sequence[Mapping[str, Any]]:
+        """Return what a test has put into `model_rows`."""
+        return self.model_rows
+
+    async def policy(self) -> Mapping[str, Any]:
+        """Return what a test has put into `policy_told`."""
+        return self.policy_told
+
+    async def budget(self) -> Mapping[str, Any]:
+        """Return a budget of which nothing is used."""
+        return {"run": BudgetScope().report(), "spent": Spent().text}
+
+    async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
+        """Return paths of the workspace, and names of the agents."""
+        return await complete_word(text, self.options.workspace, self._names().values())
+
+    async def fork(self, at: int | None = None) -> str:
+        """Name another session, which has nothing of its own; raises StoreError for no event."""
+        if at is not None and not 0 < at <= self._seq:
+            raise StoreError(f"this session has no event {at}", code="unknown_position")
+        self.forks.append(f"{self.session}-fork-{len(self.forks) + 1}")
+        return self.forks[-1]
+
+    def _show(self, images: Sequence[str]) -> None:
+        if images and not self.takes_images:
+            raise ConfigError("script takes no images", code="no_images")
+        check_images(images, Path(self.options.workspace))
+        if images:
+            self.shown.append(tuple(images))
+
+    def _waiting(self, agent: str | None) -> list[dict[str, Any]]:
+        return [
+            {**event.data, "kind": _REQUESTS[event.type], "since": event.ts}
+            for event in self._open.values()
+            if event.agent == agent
+        ]
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _open_request(self, request: str, kind: str) -> Event | None:
+        event = self._open.get(request)
+        return event if event is not None and _REQUESTS[event.type] == kind else None
+
+    def _names(self) -> dict[str, str]:
+        spawned = [event for event in self._log if event.type == "agent_spawned"]
+        return {event.agent or "": event.data["name"] for event in spawned}

@@ -1,0 +1,242 @@
+"""ScriptedHub: the sessions that a frontend of many is given, each of which a test plays.
+
+In a test of a frontend::
+
+    hub = ScriptedHub()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(MyFrontend({}).run(hub))
+        app = await hub.opened("/work")
+        await app.started()
+        app.finish()
+    assert running.result() == 0
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.engine.door.naming import checked_name
+from prsm_core.errors import ConfigError, ControlError, SessionOwnedError, StoreError
+from prsm_core.interfaces.frontend import RunOptions
+from prsm_core.kit.arguments import takes_checked
+from prsm_testing.app_double import ScriptedApp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from prsm_core.interfaces.frontend import AppHandle
+    from prsm_testing.scripted_run import ScriptedRun
+
+_FINISHED = frozenset({"completed", "failed", "killed"})
+_FORMS = ("json", "jsonl", "html")
+
+
+@takes_checked
+class ScriptedHub:
+    """Hub whose sessions are ScriptedApps; `faults`, by workspace, is what opening one raises.
+
+    A session that `start` has begun is owned, as by another process, until its run has ended.
+    """
+
+    def __init__(self, options: RunOptions | None = None) -> None:
+        self.options = options or RunOptions(workspace="/work")
+        self.faults: dict[str, Exception] = {}
+        self.apps: list[ScriptedApp] = []  # of all sessions that were opened, in order
+        self.owner_pid = 4242  # of the process that owns what was started
+        self._known: dict[str, ScriptedApp] = {}
+        self._owned: dict[str, ScriptedApp] = {}
+        self._detached: set[str] = set()
+        self._names: dict[str, str | None] = {}
+        self._origins: dict[str, str] = {}
+        self._changed = asyncio.Event()  # set and replaced whenever a session is opened or left
+
+    @property
+    def owned(self) -> Sequence[str]:
+        """The sessions that are open now, oldest first."""
+        return list(self._owned)
+
+    async def opened(self, workspace: str) -> ScriptedApp:
+        """Wait until a session of this workspace is open; return the newest."""
+        while True:
+            for app in reversed(self._owned.values()):
+                if app.options.workspace == workspace:
+                    return app
+            await self._changed.wait()
+
+    @asynccontextmanager
+    async def open(self, options: RunOptions) -> AsyncIterator[AppHandle]:
+        """Own a session until the context is left, which interrupts what runs; see Hub."""
+        app = self._own(options)
+        try:
+            yield app
+        finally:
+            await self._close(app.session)
+
+    @asynccontextmanager
+    async def attach(self, session: str) -> AsyncIterator[AppHandle]:
+        """Reach a session that is open; see Hub."""
+        if session not in self._owned:
+            raise ControlError(f"nothing runs in session {session}", code="no_owner")
+        yield self._owned[session]
+
+    async def sessions(self, workspace: str | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the sessions that are or were open, newest first; see Hub."""
+        found = [app for app in self.apps if workspace in {None, app.options.workspace}]
+        return [await self._row(app) for app in reversed(found)]
+
+    async def start(self, options: RunOptions) -> Mapping[str, Any]:
+        """Begin a run whose session stays owned until its end; see Hub."""
+        before = self._known.get(options.session or "")
+        if options.session is not None and before is None:
+            raise _unknown(options.session)
+        if options.resumes and before is not None and _is_finished(before):
+            raise ConfigError("the run is finished", code="finished")
+        app = self._own(options)
+        self._detached.add(app.session)
+        try:
+            if options.resumes:
+                begun = await app.resume_run()
+            elif options.continues:
+                begun = await app.continue_run(options.task or "", options.images)
+            else:
+                begun = await app.start_run(options.task or "")
+        except BaseException:
+            await self._close(app.session)
+            raise
+        begun.ended.add_done_callback(lambda _: self._owner_ends(app, begun))
+        pid = self.owner_pid
+        return {"session": app.session, "run": begun.run_id, "pid": pid, "notes": []}
+
+    async def peek(self, session: str, limit: int = 20) -> Sequence[Mapping[str, Any]]:
+        """Return what the session's master did last; see Hub."""
+        app = self._find(session)
+        masters = (await app.tree())["agents"]
+        return await app.history(masters[-1]["id"], limit=limit) if masters else ()
+
+    async def rename(self, session: str, name: str) -> None:
+        """Keep the name; see Hub."""
+        self._find(session)
+        self._names[session] = checked_name(name)
+
+    async def fork(self, session: str, at: int | None = None) -> str:
+        """Make a session that has what this one has; see Hub."""
+        app = self._find(session)
+        if app.run is None:
+            raise _unknown(session)
+        fork = await app.fork(at)
+        copy = ScriptedApp(replace(app.options, session=fork))
+        await copy.take_over(app, at)
+        self._remember(copy)
+        self._origins[fork] = session
+        return fork
+
+    async def delete(self, session: str) -> None:
+        """Forget a session; see Hub."""
+        app = self._find(session)
+        if session in self._owned:
+            raise SessionOwnedError(f"session {session} is owned", hint="end it first")
+        self.apps.remove(app)
+        del self._known[session]
+
+    async def export(self, session: str, output: str, form: str = "json") -> str:
+        """Write the events of a session, whatever the form; see Hub."""
+        app = self._find(session)
+        if form not in _FORMS:
+            raise ConfigError(f"there is no form {form!r}")
+        return _write(app, Path(output), form)
+
+    async def aclose(self) -> None:
+        """Close the sessions that a frontend has left open, and those that run by themselves."""
+        for session in self.owned:
+            await self._close(session)
+
+    def _own(self, options: RunOptions) -> ScriptedApp:
+        """Open a session, one that was open before with what it had."""
+        if (fault := self.faults.get(options.workspace)) is not None:
+            raise fault
+        session = options.session or f"session-{len(self.apps) + 1}"
+        if session in self._owned:
+            raise SessionOwnedError(f"session {session} is owned", hint="attach to it")
+        options = replace(options, session=session)
+        app = self._known.get(session)
+        if app is None:
+            app = ScriptedApp(options)
+            self._remember(app)
+        else:
+            app.reopen(options)
+        self._owned[session] = app
+        self._wake()
+        return app
+
+    def _remember(self, app: ScriptedApp) -> None:
+        self.apps.append(app)
+        self._known[app.session] = app
+
+    def _find(self, session: str) -> ScriptedApp:
+        app = self._known.get(session)
+        if app is None:
+            raise _unknown(session)
+        if app.run is None and session in self._owned:
+            raise SessionOwnedError(f"session {session} is owned, and has had no run yet")
+        return app
+
+    async def _row(self, app: ScriptedApp) -> Mapping[str, Any]:
+        session, is_owned = app.session, app.session in self._owned
+        row = next(row for row in await app.sessions() if row["session"] == session)
+        pid = self.owner_pid if session in self._detached else row["pid"]
+        return {
+            **row,
+            "name": self._names.get(session),
+            "origin": self._origins.get(session),
+            "pid": pid if is_owned else None,
+            "status": row["status"] if is_owned or not app.has_open_run else "interrupted",
+            "waits": list(await app.requests()) if is_owned else [],
+        }
+
+    async def _close(self, session: str) -> None:
+        app = self._owned.get(session)
+        if app is not None:
+            await app.close()
+            self._end(app)
+
+    def _owner_ends(self, app: ScriptedApp, run: ScriptedRun) -> None:
+        if app.run is run and app.session in self._detached:
+            self._end(app)
+
+    def _end(self, app: ScriptedApp) -> None:
+        """Let go of a session, whose readers have read all; its owner has ended."""
+        if self._owned.get(app.session) is app:
+            del self._owned[app.session]
+            self._detached.discard(app.session)
+            app.hang_up()
+            self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+
+def _write(app: ScriptedApp, path: Path, form: str) -> str:
+    path = path / f"{app.session}.{form}" if path.is_dir() else path
+    events = [event.to_dict() for event in app.said]
+    try:
+        path.write_text(json.dumps({"session": {"id": app.session}, "events": events}))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
+    return str(path)
+
+
+def _is_finished(app: ScriptedApp) -> bool:
+    ended = None if app.run is None else app.run.ended
+    if ended is None or not ended.done() or ended.exception() is not None:
+        return False
+    return ended.result().status in _FINISHED
+
+
+def _unknown(session: str) -> StoreError:
+    return StoreError(f"there is no session {session!r}", code="unknown_session")

@@ -1,0 +1,270 @@
+"""The contract of every Hub, as a pytest class to subclass.
+
+    class TestMyHub(HubContract):
+        @asynccontextmanager
+        async def open_scene(self, tmp_path):
+            async with open_somehow(tmp_path) as hub:
+                yield MyScene(hub, workspace)
+
+The scene is what stands behind the hub: masters that ask a person, and end with the answer. What
+`open` and `attach` give is judged by `AppContract`.
+"""
+# ruff: noqa: S101 - these are tests
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from prsm_core.errors import ConfigError, ControlError, PrsmError, SessionOwnedError, StoreError
+from prsm_testing.bound import bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from prsm_core.interfaces.frontend import RunOptions
+    from prsm_core.interfaces.hub import Hub
+
+__all__ = ["HubContract", "HubScene"]
+
+NOWHERE = "01AAAAAAAAAAAAAAAAAAAAAAAA"
+
+
+class HubScene(ABC):
+    """A hub, a workspace, and runs in it whose master asks a person, and ends with the answer."""
+
+    hub: Hub
+    workspace: str
+
+    @abstractmethod
+    async def until_asked(self, session: str) -> None:
+        """Wait until the session's master asks."""
+
+    @abstractmethod
+    async def finish(self, session: str) -> None:
+        """Have the session's run end as completed, and its owner with it."""
+
+
+@bounded
+@pytest.mark.asyncio
+class HubContract(ABC):
+    """What every Hub does with whole sessions; each test's docstring is the rule."""
+
+    bound_s: ClassVar[float] = 60.0  # how long a test may take
+
+    @abstractmethod
+    def open_scene(self, tmp_path: Path) -> AbstractAsyncContextManager[HubScene]:
+        """Open a hub without sessions, and a workspace below `tmp_path`."""
+
+    async def test_a_run_goes_on_by_itself_until_it_ends(self, tmp_path: Path) -> None:
+        """It is owned by a process of its own, which `attach` reaches and leaving it does not end.
+
+        Its owner ends with the run.
+        """
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            async with scene.hub.attach(session) as app:
+                assert [row["session"] for row in await app.sessions()] == [session]
+            row = await _row(scene, session)
+            assert (row["status"], row["task"]) == ("running", "ask")
+            assert row["pid"] is not None
+            assert [each["session"] for each in await scene.hub.sessions(scene.workspace)] == [
+                session
+            ]
+            [waits] = row["waits"]
+            assert waits["kind"] == "question"
+            await scene.finish(session)
+            row = await _row(scene, session)
+            assert (row["status"], row["pid"], list(row["waits"])) == ("completed", None, [])
+            with pytest.raises(ControlError) as gone:
+                async with scene.hub.attach(session):
+                    raise AssertionError
+            assert gone.value.code == "no_owner"
+
+    async def test_the_last_master_is_given_a_further_task(self, tmp_path: Path) -> None:
+        """With `continues` the run is of the same session; what was said stays."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            await scene.finish(session)
+            options = _options(scene, "once more", session=session, continues=True)
+            begun = await scene.hub.start(options)
+            assert begun["session"] == session
+            await scene.until_asked(session)
+            assert (await _row(scene, session))["status"] == "running"
+            await scene.finish(session)
+
+    async def test_what_is_finished_does_not_go_on(self, tmp_path: Path) -> None:
+        """`resumes` of a run that is over is refused, and nothing begins."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            await scene.finish(session)
+            with pytest.raises(ConfigError) as refused:
+                await scene.hub.start(_options(scene, None, session=session, resumes=True))
+            assert refused.value.code == "finished"
+            assert (await _row(scene, session))["pid"] is None
+
+    async def test_a_session_has_one_owner(self, tmp_path: Path) -> None:
+        """One that is owned is not opened, begun anew or deleted; its owner goes on."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            options = _options(scene, "other", session=session, continues=True)
+            with pytest.raises(SessionOwnedError):
+                await scene.hub.start(options)
+            with pytest.raises(SessionOwnedError):
+                await scene.hub.delete(session)
+            with pytest.raises(SessionOwnedError):
+                async with scene.hub.open(options):
+                    raise AssertionError
+            assert (await _row(scene, session))["status"] == "running"
+            await scene.finish(session)
+
+    async def test_what_this_process_owns_is_not_begun_by_another(self, tmp_path: Path) -> None:
+        """A session that is open here is left before it goes on by itself."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            await scene.finish(session)
+            options = _options(scene, "once more", session=session)
+            async with scene.hub.open(options):
+                with pytest.raises(SessionOwnedError):
+                    await scene.hub.start(replace(options, continues=True))
+            _ = await scene.hub.start(replace(options, continues=True))
+            await scene.until_asked(session)
+            await scene.finish(session)
+
+    async def test_a_session_is_owned_before_its_first_run(self, tmp_path: Path) -> None:
+        """Who opens it again, or asks what it did, is told so, rather than that there is none."""
+        async with self.open_scene(tmp_path) as scene:
+            hub = scene.hub
+            async with hub.open(_options(scene, None)) as app:
+                session = app.options.session or ""
+                with pytest.raises(SessionOwnedError):
+                    async with hub.open(_options(scene, None, session=session)):
+                        raise AssertionError
+                for act in (
+                    hub.peek(session),
+                    hub.rename(session, "x"),
+                    hub.fork(session),
+                    hub.delete(session),
+                    hub.export(session, str(tmp_path)),
+                    hub.start(_options(scene, "x", session=session)),
+                ):
+                    with pytest.raises(SessionOwnedError) as owned:
+                        await act
+                    assert session in owned.value.message
+                async with hub.attach(session) as again:
+                    assert again.options.session == session
+                    assert (await again.view())["run"] is None
+
+    async def test_a_session_has_the_name_that_it_was_given(self, tmp_path: Path) -> None:
+        """Also while it runs; a blank one takes it away; one that acts on a terminal is refused."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            assert (await _row(scene, session))["name"] is None
+            await scene.hub.rename(session, "  the  blue one ")
+            assert (await _row(scene, session))["name"] == "the blue one"
+            with pytest.raises(ConfigError):
+                await scene.hub.rename(session, "\x1b[2Jgone")
+            await scene.finish(session)
+            await scene.hub.rename(session, " ")
+            assert (await _row(scene, session))["name"] is None
+
+    async def test_what_the_master_did_last_is_seen_without_opening(self, tmp_path: Path) -> None:
+        """`peek` has the last entries of its history, oldest first, whoever owns the session."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            entries = await scene.hub.peek(session)
+            async with scene.hub.attach(session) as app:
+                [master] = (await app.tree())["agents"]
+                assert entries == await app.history(master["id"], limit=20)
+            await scene.finish(session)
+            entries = await scene.hub.peek(session)
+            assert entries
+            assert list(await scene.hub.peek(session, limit=1)) == list(entries[-1:])
+
+    async def test_a_fork_begins_as_the_session_was_and_touches_it_not(
+        self, tmp_path: Path
+    ) -> None:
+        """It is `interrupted`, says of whom it is, and can be deleted alone."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            fork = await scene.hub.fork(session)
+            row = await _row(scene, fork)
+            assert (row["origin"], row["status"], row["pid"]) == (session, "interrupted", None)
+            await scene.hub.delete(fork)
+            assert (await _row(scene, session))["status"] == "running"
+            with pytest.raises(StoreError):
+                await scene.hub.fork(session, at=100_000)
+            await scene.finish(session)
+
+    async def test_what_was_deleted_is_there_no_more(self, tmp_path: Path) -> None:
+        """Nothing lists it, and nothing can be done with it; others stay."""
+        async with self.open_scene(tmp_path) as scene:
+            session, other = await _started(scene), await _started(scene)
+            for each in (session, other):
+                await scene.finish(each)
+            await scene.hub.delete(session)
+            assert [row["session"] for row in await scene.hub.sessions()] == [other]
+            with pytest.raises(StoreError) as gone:
+                await scene.hub.delete(session)
+            assert gone.value.code == "unknown_session"
+
+    async def test_a_session_is_written_to_a_file(self, tmp_path: Path) -> None:
+        """To the file of that name, or into a folder; where that cannot be, it is said."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            await scene.finish(session)
+            path = await scene.hub.export(session, str(tmp_path))
+            assert session in path
+            assert session in await asyncio.to_thread(Path(path).read_text, encoding="utf-8")
+            with pytest.raises(ConfigError):
+                await scene.hub.export(session, str(tmp_path / "no" / "folder" / "x.json"))
+            with pytest.raises(ConfigError):
+                await scene.hub.export(session, str(tmp_path), "pdf")
+
+    async def test_a_session_that_there_is_not_is_told(self, tmp_path: Path) -> None:
+        """By the code `unknown_session`, whatever was to be done with it."""
+        async with self.open_scene(tmp_path) as scene:
+            hub = scene.hub
+            for act in (
+                hub.peek(NOWHERE),
+                hub.rename(NOWHERE, "x"),
+                hub.fork(NOWHERE),
+                hub.delete(NOWHERE),
+                hub.export(NOWHERE, str(tmp_path)),
+            ):
+                with pytest.raises(StoreError) as unknown:
+                    await act
+                assert unknown.value.code == "unknown_session"
+
+    async def test_a_run_that_cannot_begin_says_why(self, tmp_path: Path) -> None:
+        """And no other session is touched by it."""
+        async with self.open_scene(tmp_path) as scene:
+            session = await _started(scene)
+            with pytest.raises(PrsmError) as refused:
+                await scene.hub.start(_options(scene, "x", session=NOWHERE, continues=True))
+            assert NOWHERE in refused.value.message
+            assert [row["session"] for row in await scene.hub.sessions()] == [session]
+            await scene.finish(session)
+
+
+def _options(scene: HubScene, task: str | None, **others: Any) -> RunOptions:
+    told = scene.hub.options
+    return replace(told, task=task, workspace=scene.workspace, **{"session": None, **others})
+
+
+async def _started(scene: HubScene) -> str:
+    """Begin a run, and wait until its master asks; return the session."""
+    begun = await scene.hub.start(_options(scene, "ask"))
+    session = str(begun["session"])
+    await scene.until_asked(session)
+    return session
+
+
+async def _row(scene: HubScene, session: str) -> Mapping[str, Any]:
+    return next(row for row in await scene.hub.sessions() if row["session"] == session)

@@ -1,0 +1,433 @@
+"""The watch: checks the rules while the run goes on, at every step, knot and quiet moment."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.projection import kind_of
+from prsm_core.domain.writes import (
+    AgentEnded,
+    AgentRestarted,
+    AgentSpawned,
+    AgentsResumed,
+    CallClosed,
+    CallOpened,
+    MessagesConsumed,
+    MessageSent,
+    ReceivesUndone,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    TurnClosed,
+    TurnOpened,
+)
+from prsm_core.errors import FencedError, InvalidTransitionError, MessageRoutingError
+from prsm_testing.sim.knots import Beginnings, Observer, find_knot
+from prsm_testing.sim.receives import received_unheard
+from prsm_testing.sim.spending import Spending
+
+if TYPE_CHECKING:
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult
+    from prsm_core.domain.messages import RoutedMessage
+    from prsm_core.domain.steps import Step, Write
+    from prsm_core.engine.engine import OrchestrationEngine
+    from prsm_core.errors import PrsmError
+    from prsm_core.interfaces.provider import SessionRequest
+    from prsm_testing.sim.rules import Findings
+    from prsm_testing.sim.shape import Shape
+    from prsm_testing.sim.store import SimStore
+
+QUIET_SECONDS = 0.2  # a jump at least this long is worth a look at everything
+
+_LADDER = (
+    PermissionMode.PLAN,
+    PermissionMode.DEFAULT,
+    PermissionMode.ACCEPT_EDITS,
+    PermissionMode.BYPASS,
+)
+_IN_ORDER = frozenset({MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT})
+Life = tuple[str, int]  # an agent and its incarnation
+
+
+@dataclass(slots=True)
+class Facts:
+    """What the steps tell, in the order in which the ledger took them."""
+
+    agents: dict[str, AgentDescriptor] = field(default_factory=dict)
+    spawned: int = 0
+    results: dict[Life, AgentResult] = field(default_factory=dict)
+    inboxes: defaultdict[Life, dict[str, RoutedMessage]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    letters: dict[str, RoutedMessage] = field(default_factory=dict)
+    consumed: dict[str, str] = field(default_factory=dict)  # message -> step
+    waits_for_one: set[str] = field(default_factory=set)  # calls that take one child's messages
+    calls: int = 0
+    asked: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    lives: dict[str, int] = field(default_factory=dict)
+    present: dict[str, int] = field(default_factory=dict)  # agent -> life, if not its first
+    is_finished: bool = False
+
+    @property
+    def beginnings(self) -> Beginnings:
+        """Return what the observer of waits needs."""
+        return Beginnings(self.asked, self.numbers, self.lives)
+
+
+class Watch:
+    """Owns the facts of a run and checks them; also the store's watcher."""
+
+    def __init__(self, findings: Findings, shape: Shape) -> None:
+        self.facts = Facts()
+        self._findings = findings
+        self._shape = shape
+        self._engine: OrchestrationEngine | None = None
+        self._store: SimStore | None = None
+        self._observer: Observer | None = None
+        self._seen = -1  # writes at the last look
+        self._spending = Spending(findings, shape.budget)
+        self._reopened: set[str] = set()  # who had a session since the run went on
+
+    def attach(self, engine: OrchestrationEngine, store: SimStore) -> None:
+        """Watch an engine, and be asked before it acts on a knot."""
+        self._engine, self._store = engine, store
+        self._observer = Observer(engine, self.facts.beginnings)
+        resolve = engine.detector.on_knot
+
+        def act(agents: frozenset[str], by_sweep: bool) -> None:
+            self._knot(agents, by_sweep=by_sweep)
+            resolve(agents, by_sweep)
+
+        engine.detector.on_knot = act
+
+    def detach(self) -> None:
+        """Look at the engine no more: it is closed."""
+        self._engine = self._store = self._observer = None
+
+    def refused(self, step: Step, error: PrsmError) -> None:
+        """Take note of a step that the ledger refused: only what came too late may be."""
+        if self._is_past(step):
+            self._findings.check(
+                "incarnations",
+                isinstance(error, FencedError),
+                f"{kind_of(step)} of life {step.incarnation} of"
+                f" {self._name(step.agent_id)} came to the next one: {error.message}",
+            )
+            return
+        if isinstance(error, FencedError | MessageRoutingError):
+            self._findings.checked["incarnations"] += 1
+            return
+        rule = {"not_consumable": "messages"}.get(error.code, "surprises")
+        if isinstance(error, InvalidTransitionError):
+            rule = "results"
+        self._findings.fail(rule, f"the ledger refused {kind_of(step)}: {error.message}")
+
+    def applied(self, step: Step) -> None:
+        """Take in a step."""
+        facts = self.facts
+        if facts.is_finished:
+            self._findings.check(
+                "log",
+                step.find(RunStarted) is not None or step.find(RunResumed) is not None,
+                f"{kind_of(step)} of {self._name(step.agent_id)} came after run_finished",
+            )
+        self._findings.check(
+            "incarnations",
+            not self._is_past(step),
+            f"{kind_of(step)} of life {step.incarnation} of {self._name(step.agent_id)} was"
+            " taken in the next one",
+        )
+        for sent in step.all(MessageSent):
+            message = sent.message
+            facts.letters[message.message_id] = message
+            facts.numbers[message.message_id] = len(facts.numbers)
+            facts.inboxes[message.target, message.incarnation][message.message_id] = message
+        for write in step.writes:
+            self._take(step, write)
+
+    def _take(self, step: Step, write: Write) -> None:
+        match write:
+            case AgentSpawned():
+                self._spawned(write.agent)
+            case TurnOpened():
+                self._spending.opened(step.at)
+                self._consume(step, write.consumed)
+            case TurnClosed():
+                self._spending.closed(write, self._wall_time())
+            case CallOpened():
+                self._call_opened(step, write)
+            case CallClosed():
+                call = f"{step.agent_id} {write.turn_id} {write.call_id}"
+                self._consume(step, write.consumed, call)
+            case AgentEnded():
+                self._ended(step, write)
+            case MessagesConsumed() | ReceivesUndone():
+                self._read_or_undone(step, write)
+            case RunStarted() | RunFinished() | RunResumed():
+                self._began_or_ended(write)
+            case AgentRestarted() | AgentsResumed():
+                self._live_again(step, write)
+
+    def _is_past(self, step: Step) -> bool:
+        """Return whether a step is of a life after which another one has begun."""
+        return step.incarnation < self.facts.present.get(step.agent_id or "", 1)
+
+    def _spawned(self, child: AgentDescriptor) -> None:
+        facts = self.facts
+        facts.spawned += 1
+        facts.agents[child.agent_id] = child
+        facts.lives[child.agent_id] = len(facts.numbers)
+        parent = facts.agents.get(child.parent_id or "")
+        self._findings.check(
+            "limits",
+            facts.spawned <= self._shape.agents
+            and child.depth <= self._shape.depth
+            and child.depth == (0 if parent is None else parent.depth + 1),
+            f"{child.name} is agent {facts.spawned} of the run, at depth {child.depth}",
+        )
+        if parent is not None:
+            self._spending.launched()
+            self._findings.check(
+                "grants",
+                _may(child, parent),
+                f"{child.name} may do more than {parent.name} may hand down",
+            )
+
+    def _call_opened(self, step: Step, opened: CallOpened) -> None:
+        self.facts.calls += 1
+        call = opened.call
+        key = f"{step.agent_id} {opened.turn_id} {call.id}"
+        if call.params.get("wait") or call.tool_name == "consult_expert":
+            self.facts.waits_for_one.add(key)
+        for message in [sent.message for sent in step.all(MessageSent)]:
+            if message.type is MessageType.QUESTION and message.correlation_id is not None:
+                self.facts.asked[key] = message.correlation_id
+
+    def _ended(self, step: Step, end: AgentEnded) -> None:
+        facts, life = self.facts, (step.agent_id or "", step.incarnation)
+        self._findings.check(
+            "results",
+            life not in facts.results,
+            f"life {step.incarnation} of {self._name(step.agent_id)} has a second result",
+        )
+        facts.results[life] = end.result
+        parent_id = facts.agents[life[0]].parent_id
+        sent = [one.message for one in step.all(MessageSent)]
+        told = [message for message in sent if message.type is MessageType.TASK_RESULT]
+        self._findings.check(
+            "results",
+            len(told) <= 1 and all(m.target == parent_id for m in told),
+            f"the end of {self._name(step.agent_id)} was told {len(told)} times",
+        )
+
+    def _began_or_ended(self, write: Write) -> None:
+        facts = self.facts
+        if isinstance(write, RunFinished):
+            facts.is_finished = True
+        elif isinstance(write, RunStarted):
+            facts.is_finished = False
+            facts.spawned = 0
+            self._spending.begin()
+        elif isinstance(write, RunResumed):
+            facts.is_finished = False
+            self._reopened.clear()
+
+    def _live_again(self, step: Step, write: AgentRestarted | AgentsResumed) -> None:
+        if isinstance(write, AgentsResumed):
+            for agent_id, incarnation in write.lives.items():
+                self._lives_again(agent_id, incarnation, is_resume=True)
+        elif step.agent_id is not None:
+            self._lives_again(step.agent_id, step.incarnation, is_resume=write.is_resume)
+
+    def _lives_again(self, agent_id: str, incarnation: int, *, is_resume: bool) -> None:
+        facts, before = self.facts, (agent_id, incarnation - 1)
+        facts.present[agent_id] = incarnation
+        if is_resume:
+            facts.inboxes[agent_id, incarnation] = facts.inboxes.pop(before, {})
+        else:
+            facts.lives[agent_id] = len(facts.numbers)
+        self._findings.check(
+            "results",
+            (before in facts.results) is not is_resume,
+            f"{self._name(agent_id)} lives again and had no result",
+        )
+
+    def _consume(self, step: Step, message_ids: tuple[str, ...], call: str = "") -> None:
+        facts, life = self.facts, (step.agent_id or "", step.incarnation)
+        name = self._name(step.agent_id)
+        for message_id in message_ids:
+            message = facts.inboxes[life].pop(message_id, None)
+            first = facts.consumed.setdefault(message_id, step.step_id)
+            self._findings.check(
+                "messages", first == step.step_id, f"{name} consumed {message_id} a second time"
+            )
+            self._findings.check(
+                "incarnations",
+                message is not None or first != step.step_id,
+                f"life {step.incarnation} of {name} consumed what was sent to another one",
+            )
+            if message is not None and call not in facts.waits_for_one:
+                self._check_order(life, message)
+
+    def _read_or_undone(self, step: Step, write: MessagesConsumed | ReceivesUndone) -> None:
+        if isinstance(write, MessagesConsumed):
+            self._consume(step, write.messages)
+            return
+        facts, life = self.facts, (step.agent_id or "", step.incarnation)
+        for message_id in (id_ for ids in write.received.values() for id_ in ids):
+            was_read = facts.consumed.pop(message_id, None) is not None
+            self._findings.check("messages", was_read, f"{message_id} was unread already")
+            facts.inboxes[life][message_id] = facts.letters[message_id]
+
+    def opened(self, request: SessionRequest) -> None:
+        """Look at what an agent has received whose engine died, as its first session begins.
+
+        One that has a thread is told what that lacks; another one has a history of all that.
+        """
+        agent, store = request.agent_id, self._store
+        if store is None or agent in self._reopened:
+            return
+        self._reopened.add(agent)
+        if request.resume_token is None:
+            lost = received_unheard(store.ledger, agent)
+            name = self._name(agent)
+            self._findings.check("receives", not lost, f"{name} lost what {lost} had received")
+
+    def _check_order(self, life: Life, message: RoutedMessage) -> None:
+        """Of what one agent has sent, the older comes first, unless nobody needs it any more."""
+        if message.type not in _IN_ORDER:
+            return
+        number = self.facts.numbers[message.message_id]
+        older = [
+            other
+            for other in self.facts.inboxes[life].values()
+            if other.source == message.source
+            and other.type is message.type
+            and other.type is not MessageType.QUESTION
+            and self.facts.numbers[other.message_id] < number
+        ]
+        self._findings.check(
+            "messages", not older, f"{self._name(life[0])} consumed a message before an older one"
+        )
+
+    def _name(self, agent_id: str | None) -> str:
+        agent = self.facts.agents.get(agent_id or "")
+        return "the run" if agent is None else agent.name
+
+    def _wall_time(self) -> float:
+        return 0.0 if self._engine is None else self._engine.clock.time()
+
+    def _alive(self) -> frozenset[str]:
+        if self._engine is None:
+            return frozenset()
+        records = self._engine.manager.roster.records()
+        return frozenset(record.agent_id for record in records if not record.has_ended)
+
+    def _knot(self, agents: frozenset[str], *, by_sweep: bool) -> None:
+        if self._observer is None:
+            return
+        expected = find_knot(self._observer.blocked(), self._alive())
+        self._findings.check(
+            "victims",
+            agents == expected,
+            f"a knot of {self._names(agents)} was found, by definition it is"
+            f" {self._names(expected)}",
+        )
+        self._findings.check(
+            "knots", not by_sweep, f"the knot of {self._names(agents)} was found by the sweep only"
+        )
+
+    def _names(self, agents: frozenset[str]) -> str:
+        return ", ".join(sorted(map(self._name, agents))) or "nobody"
+
+    def look(self, seconds: float) -> None:
+        """Look at everything when nothing can run and this much time is about to pass."""
+        engine, store, observer = self._engine, self._store, self._observer
+        if engine is None or store is None or observer is None or seconds < QUIET_SECONDS:
+            return
+        is_left = store.crashed.is_set() or engine.journal.is_suspended
+        if not store.is_idle or store.writes == self._seen or is_left:
+            return
+        self._seen = store.writes
+        self._check_slots(engine)
+        self._check_senders(engine)
+        for record in engine.manager.roster.records():
+            self._findings.check(
+                "results",
+                record.has_ended or not record.state.is_terminal,
+                f"{record.descriptor.name} has ended, and nobody was told",
+            )
+        blocked = observer.blocked()
+        knot = find_knot(blocked, self._alive())
+        self._findings.check("knots", not knot, f"{self._names(knot)} wait for each other")
+        for agent, waits in blocked.items():
+            missed = [wait.what for wait in waits if wait.ready and not wait.timed]
+            self._findings.check(
+                "wakeups",
+                not missed,
+                f"{self._name(agent)} sleeps although {' and '.join(missed)} is there",
+            )
+            self._check_blocked(engine, agent)
+
+    def _check_senders(self, engine: OrchestrationEngine) -> None:
+        """Who has ended or claimed its result writes no more; who waits may."""
+        blocked = engine.detector.graph.blocked
+        for agent_id, record in engine.peers.senders.items():
+            self._findings.check(
+                "wakeups",
+                not (record.has_ended or (record.claimed_result and agent_id in blocked)),
+                f"{record.descriptor.name} is waited for, and writes no more",
+            )
+
+    def _check_slots(self, engine: OrchestrationEngine) -> None:
+        slots = engine.slots
+        manager = engine.manager
+        sessions = [manager.lives.session_of(r.agent_id) for r in manager.roster.records()]
+        holders = [
+            session for session in sessions if session is not None and session.life.holds_slot
+        ]
+        self._findings.check(
+            "slots",
+            len(holders) == slots.in_use <= slots.limit,
+            f"{len(holders)} agents hold {slots.in_use} of {slots.limit} slots",
+        )
+
+    def _check_blocked(self, engine: OrchestrationEngine, agent_id: str) -> None:
+        record = engine.manager.roster.get(agent_id)
+        name, life = record.descriptor.name, (agent_id, record.incarnation)
+        session = engine.manager.lives.session_of(agent_id)
+        self._findings.check(
+            "slots",
+            session is not None and not session.life.holds_slot,
+            f"{name} waits and holds a slot",
+        )
+        if record.claimed_result is not None:
+            return  # it reads nothing any more
+        unread = {message.message_id for message in engine.router.unread(agent_id)}
+        self._findings.check(
+            "mailboxes",
+            unread == self.facts.inboxes[life].keys(),
+            f"{name} waits; its mailbox and its inbox differ by"
+            f" {len(unread ^ self.facts.inboxes[life].keys())} messages",
+        )
+
+
+def _may(child: AgentDescriptor, parent: AgentDescriptor) -> bool:
+    below, above = child.grant, parent.grant
+    return (
+        child.tools <= below.tools <= above.tools
+        and _rank(child.mode) <= _rank(below.mode) <= _rank(above.mode)
+        and (above.models is None or (below.models is not None and below.models <= above.models))
+        and (above.depth is None or (below.depth is not None and below.depth < above.depth))
+        and below.budget.within(above.budget) == below.budget
+    )
+
+
+def _rank(mode: PermissionMode) -> int:
+    """Return how far a mode reaches: who only delegates does less than any rung lets."""
+    return -1 if mode is PermissionMode.DELEGATE else _LADDER.index(mode)

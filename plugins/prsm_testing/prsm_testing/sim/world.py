@@ -1,0 +1,409 @@
+"""The world of one simulation: the real engine on simulated ground, from start to end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.config import Settings
+from prsm_core.domain.account import REFUSED
+from prsm_core.domain.ids import Ids
+from prsm_core.engine.assembly import EngineConfig
+from prsm_core.engine.engine import OrchestrationEngine
+from prsm_core.engine.providers.retry import RetryPolicy
+from prsm_core.engine.requests.human import HumanPolicy
+from prsm_core.engine.tools.table import ToolTable
+from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, PrsmError, StoreError
+from prsm_core.interfaces.provider import ProviderSpec
+from prsm_core.interfaces.sink import EventSink, EventSinkSpec
+from prsm_core.kit.temporary import temporary_folder
+from prsm_core.permissions import build_broker
+from prsm_testing.fake_clock import FakeClock
+from prsm_testing.memory_ledger import MemoryLedger
+from prsm_testing.sim.behaviour import Society
+from prsm_testing.sim.faults import FaultDice
+from prsm_testing.sim.ledger import check_ended, check_ledger
+from prsm_testing.sim.letters import PeerTools, takers
+from prsm_testing.sim.model import ModelCrashError, SimProvider
+from prsm_testing.sim.outcome import Outcome, digest
+from prsm_testing.sim.person import Person
+from prsm_testing.sim.processes import SimLauncher
+from prsm_testing.sim.rules import Findings
+from prsm_testing.sim.shape import Shape
+from prsm_testing.sim.stale_lives import StaleLives, check_marks
+from prsm_testing.sim.store import CRASHED, SimStore
+from prsm_testing.sim.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+
+    from prsm_core.domain.events import Event
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.frontend import RunResult
+    from prsm_core.interfaces.provider import ProviderServices
+    from prsm_core.interfaces.sink import RunInfo
+    from prsm_testing.sim.plan import Plan
+
+SESSION = "simulated"
+MORE_SECONDS = 600.0  # what a person gives to a run whose limit had gone by when it was cut off
+ABANDON_SECONDS = 5.0  # real ones, that a run which broke a rule gets to be taken down
+
+
+def simulate(plan: Plan) -> Outcome:
+    """Play one seed and return what came of it."""
+    findings = Findings()
+    with temporary_folder("prsm-sim-") as folder, _listening(findings):
+        world = World(plan, findings, folder)
+        with asyncio.Runner() as runner, suppress(_AbandonedError):
+            runner.run(world.play())
+        return world.outcome()
+
+
+class _AbandonedError(Exception):
+    """A run that broke a rule could not be taken down in time."""
+
+
+class World:
+    """Owns everything of one simulation."""
+
+    def __init__(self, plan: Plan, findings: Findings, folder: str) -> None:
+        self._plan = plan
+        self._findings = findings
+        self._folder = folder
+        self._dice = random.Random(plan.seed)  # noqa: S311 - a schedule, no secret
+        self._shape = Shape.draw(self._dice, plan.agents)
+        self._letters, self._takers = PeerTools(), takers(plan.seed)
+        self._faults = FaultDice(plan.faults, self._dice, self._shape.fault_rate)
+        self._clock = FakeClock(on_jump=self._before_jump)
+        self._watch = Watch(findings, self._shape)
+        self._ledger = MemoryLedger()
+        self._stale = StaleLives(self._faults, findings, self._dice, self._clock)
+        self._is_interrupted = False  # the present engine, by the user
+        self._resumes = False  # the present engine goes on with the run of the one before
+        self._is_broken = False  # a rule did not hold: the run is taken down
+        self._playing: asyncio.Task[Any] | None = None
+        self._deadline = 0.0  # virtual, of the present engine
+        self._patience: asyncio.Timeout | None = None
+        self._crashed_run: str | None = None
+        self._limit_s: float | None = None  # of the run
+        self._status = "not started"
+        self._providers: list[SimProvider] = []
+        findings.now = self._clock.now
+        findings.on_violation = self._give_up
+
+    async def play(self) -> None:
+        """Run a task; after a crash or an interrupt another engine goes on with it."""
+        asyncio.get_running_loop().set_exception_handler(self._loop_failed)
+        crash_at = self._draw_moment("restart", 0.25)
+        interrupt_at = self._draw_moment("interrupt", 0.15)
+        try:
+            async with asyncio.timeout(None) as self._patience:
+                await self._play_engine(crash_at, interrupt_at)
+                is_cut, again = self._crashed_run is not None, "again"
+                # What a limit holds is gone on with as often as it takes.
+                while (is_cut or self._is_interrupted) and not self._is_broken:
+                    self._dice.seed(f"{self._plan.seed} {again}")
+                    self._resumes = self._has_run()
+                    await self._play_engine()
+                    is_cut, again = False, f"{again} again"
+        except TimeoutError:
+            raise _AbandonedError from None
+        self._patience = None
+        self._check_end()
+
+    def _has_run(self) -> bool:
+        """Return whether there is a run to go on with: an engine may die before its first write."""
+        return bool(self._ledger.tables["runs"])
+
+    def _draw_moment(self, fault: str, chance: float) -> int | None:
+        """Return the number of the write at which a fault strikes, None if it does not."""
+        if not self._faults.strikes(fault, chance):
+            return None
+        return self._dice.randint(1, 30 * self._plan.agents)
+
+    def outcome(self) -> Outcome:
+        """Return what came of it."""
+        events = self._ledger.events[SESSION]
+        return Outcome(
+            plan=self._plan,
+            status=self._status,
+            agents=len(self._ledger.tables["agents"]),
+            calls=sum(provider.calls for provider in self._providers),
+            messages=len(self._ledger.tables["inbox"]),
+            knots=sum(event.type == "deadlock_detected" for event in events),
+            faults=self._faults.injected,
+            virtual_s=round(self._clock.now(), 3),
+            digest=digest(events, self._folder),
+            checked=self._findings.checked,
+            violations=tuple(self._findings.violations),
+        )
+
+    async def _play_engine(
+        self, crash_at: int | None = None, interrupt_at: int | None = None
+    ) -> None:
+        self._deadline = self._clock.now() + self._plan.minutes * 60
+        self._is_interrupted = False
+        store = SimStore(
+            self._ledger,
+            self._clock,
+            self._dice,
+            (self._watch, self._stale),
+            slowest_s=self._shape.commit_s,
+            crash_at=crash_at,
+            tell_at=interrupt_at,
+        )
+        engine = OrchestrationEngine(self._config(store))
+        self._letters.mail = engine.peers
+        self._watch.attach(engine, store)
+        self._stale.attach(engine, store)
+        person = Person(engine, self._shape, self._dice, self._clock)
+        async with _running(store.run()):
+            with _unless_crashed():
+                async with (
+                    engine,
+                    _running(person.run()),
+                    _running(self._stale.run()),
+                    _running(self._interrupt(engine, store)),
+                ):
+                    await self._play_runs(engine, store)
+            await self._until_let_go(engine)
+        self._watch.detach()
+        self._stale.detach()
+        if store.crashed.is_set():
+            self._crashed_run = next(reversed(self._ledger.tables["runs"]), "")
+        elif not self._is_broken:
+            self._check_engine(engine)
+
+    async def _until_let_go(self, engine: OrchestrationEngine) -> None:
+        """Wait for what a closed engine has left behind since it would not end."""
+        tasks = engine.manager.lives.running()
+        if tasks and any(provider.lingering for provider in self._providers):
+            await asyncio.wait(tasks)
+
+    async def _play_runs(self, engine: OrchestrationEngine, store: SimStore) -> None:
+        async with asyncio.TaskGroup() as group:
+            self._playing = group.create_task(self._run_tasks(engine, store))
+        self._playing = None
+
+    async def _interrupt(self, engine: OrchestrationEngine, store: SimStore) -> None:
+        """Stop the run in the middle: by closing the engine under it, or by leaving it."""
+        await store.reached.wait()
+        if self._playing is None or store.crashed.is_set():
+            return
+        self._is_interrupted = True
+        self._status = "interrupted"
+        if self._dice.random() < 0.5:
+            with _unless_crashed():
+                await engine.shutdown()
+        else:
+            self._playing.cancel()
+
+    async def _run_tasks(self, engine: OrchestrationEngine, store: SimStore) -> None:
+        try:
+            await self._run_and_continue(engine)
+        except PrsmError as error:
+            if not store.crashed.is_set():
+                self._findings.fail("surprises", f"the run raised {error.code}: {error.message}")
+
+    async def _run_and_continue(self, engine: OrchestrationEngine) -> None:
+        limit = self._dice.uniform(10, 600) if self._dice.random() < 0.05 else None
+        if self._resumes:
+            result = await self._resume(engine)
+        else:
+            self._limit_s = limit
+            result = await engine.run("a task", mode=self._shape.mode, timeout_s=limit)
+        self._take(result)
+        there = engine.manager.roster.records()  # nobody, if the run had ended with the last engine
+        if self._dice.random() < 0.2 and not self._is_interrupted and there:
+            master = next(iter(there)).agent_id
+            try:
+                result = await engine.run_continuation("one thing more", master)
+            except AgentSpawnError:
+                return  # its provider does not let go of it
+            self._take(result)
+
+    def _take(self, result: RunResult) -> None:
+        """Note how a run has ended, or that a limit holds it and nobody is there."""
+        self._status = result.status
+        if (result.status, result.exit_code) == ("interrupted", REFUSED):
+            self._is_interrupted = True
+
+    async def _resume(self, engine: OrchestrationEngine) -> RunResult:
+        """Go on with the run; the person gives more time where its limit has gone by."""
+        try:
+            return await engine.resume()
+        except ConfigError as error:
+            if error.code != "no_time_left" or self._limit_s is None:
+                raise
+            return await engine.resume(timeout_s=MORE_SECONDS)
+
+    def _config(self, store: SimStore) -> EngineConfig:
+        settings = Settings.model_validate(self._shape.settings)
+        takes = self._takers
+        tools = ToolTable() if takes is None else self._letters.table(takes=takes)
+        return EngineConfig(
+            settings=settings,
+            workspace=self._folder,
+            session_id=SESSION,
+            store=store,
+            launcher=SimLauncher(self._clock, self._findings, self._shape.residents),
+            providers={
+                "sim": ProviderSpec(name="sim", summary="simulated", factory=self._provider)
+            },
+            broker=build_broker(
+                settings.permissions,
+                workspace=self._folder,
+                checks={},
+                orchestration=tools.names,
+                now=self._clock.now,
+            ),
+            tools=tools,
+            human=HumanPolicy(interactive=self._shape.interactive, on_ask=self._shape.on_ask),
+            clock=self._clock,
+            ids=Ids(self._clock.time, self._dice),
+            state_dir=Path(self._folder),
+            retry=RetryPolicy(rng=self._dice),
+            sinks=[
+                EventSinkSpec(name=f"sink{n}", summary="simulated", maxsize=50, factory=self._sink)
+                for n in range(self._shape.sinks)
+            ],
+        )
+
+    def _provider(self, _settings: Mapping[str, Any], services: ProviderServices) -> SimProvider:
+        society = Society(
+            shape=self._shape,
+            dice=self._dice,
+            to_spawn=self._plan.agents + self._plan.agents // 5,
+            restarts=self._plan.agents // 3,
+        )
+        provider = SimProvider(society, self._faults, self._findings, services)
+        provider.on_open = self._watch.opened
+        self._providers.append(provider)
+        return provider
+
+    def _sink(self, _run: RunInfo, _settings: Mapping[str, Any]) -> EventSink:
+        return SimSink(self._faults, self._clock)
+
+    def _before_jump(self, due: float) -> None:
+        """Look at everything while nothing runs; see to it that the run ends."""
+        if self._is_broken:
+            return
+        self._watch.look(due - self._clock.now())
+        if due > self._deadline:
+            self._findings.fail("ends", f"it goes on after {self._plan.minutes:g} virtual minutes")
+
+    def _give_up(self) -> None:
+        """Take down a run that has broken a rule: soon, and without further questions."""
+        if self._is_broken:
+            return
+        self._is_broken = True
+        if self._patience is not None:
+            now = asyncio.get_running_loop().time()
+            self._patience.reschedule(now + ABANDON_SECONDS)
+        if self._playing is not None:
+            self._playing.cancel()
+
+    def _loop_failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self._findings.fail("surprises", f"{context['message']}: {context.get('exception')!r}")
+
+    def _check_engine(self, engine: OrchestrationEngine) -> None:
+        """Check that a closed engine has let go of everything."""
+        manager = engine.manager
+        records = manager.roster.records()
+        left = {
+            "requests": len(engine.requests.waiting()),
+            "slots": engine.slots.in_use,
+            "sessions": len(manager.lives.running()),
+        }
+        if not self._is_interrupted:  # else the agents stay as they were, for a resume
+            left |= {
+                "waits": len(engine.detector.graph.blocked),
+                "mailboxes": sum(
+                    engine.router.is_registered(record.agent_id) for record in records
+                ),
+                "live agents": sum(not record.has_ended for record in records),
+            }
+        for what, count in left.items():
+            self._findings.check("leftovers", not count, f"{count} {what} are left")
+
+    def _check_end(self) -> None:
+        if self._is_broken:
+            return
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        names = ", ".join(sorted(task.get_name() for task in tasks))
+        self._findings.check("leftovers", not tasks, f"tasks are left: {names}")
+        self._findings.checked["ends"] += 1
+        crashed = None if self._resumes else self._crashed_run
+        check_ledger(self._ledger, SESSION, self._findings, crashed=crashed)
+        check_marks(self._ledger.events[SESSION], self._findings)
+        check_ended(self._ledger, self._watch.facts, self._findings, crashed=crashed)
+
+
+class SimSink(EventSink):
+    """A sink that is slow or fails, if that is what strikes."""
+
+    def __init__(self, faults: FaultDice, clock: Clock) -> None:
+        self._faults = faults
+        self._clock = clock
+
+    async def write(self, batch: Sequence[Event]) -> None:
+        """Take a batch, perhaps for minutes, perhaps not at all."""
+        if self._faults.strikes("slow-sink", 0.02):
+            await self._clock.sleep(200.0)
+        if self._faults.strikes("slow-sink", 0.02):
+            raise OSError("the disk is full")
+
+
+@contextmanager
+def _unless_crashed() -> Iterator[None]:
+    """Go on where the engine cannot even write how it ends, since its process has died."""
+    try:
+        yield
+    except StoreError as error:
+        if error.code != CRASHED:
+            raise
+
+
+@asynccontextmanager
+async def _running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run something beside the body; it ends with it."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work)
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+class _Listener(logging.Handler):
+    """Hears the engine's log: whatever fails by surprise is a finding."""
+
+    def __init__(self, findings: Findings) -> None:
+        super().__init__(logging.ERROR)
+        self._findings = findings
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell faults of the simulation from those of the engine."""
+        error = record.exc_info[1] if record.exc_info else None
+        expected = isinstance(error, ModelCrashError | FencedError) or (
+            isinstance(error, StoreError) and error.code == CRASHED
+        )
+        if not expected:
+            what = "" if error is None else f": {type(error).__name__}: {error}"
+            self._findings.fail("surprises", record.getMessage() + what)
+
+
+@contextmanager
+def _listening(findings: Findings) -> Iterator[None]:
+    log, listener = logging.getLogger("prsm"), _Listener(findings)
+    propagates, log.propagate = log.propagate, False
+    log.addHandler(listener)
+    try:
+        yield
+    finally:
+        log.removeHandler(listener)
+        log.propagate = propagates

@@ -1,0 +1,493 @@
+"""The part of every Store's contract that tells a session as a resume adopts it."""
+# ruff: noqa: S101 - these are tests; a plugin author runs them
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec.structs import replace
+
+from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.messages import MessageType
+from prsm_core.domain.turns import AgentError, AgentMessage, Effect, ErrorKind, StopReason
+from prsm_core.domain.usage import Spent, TokenUsage, total
+from prsm_core.domain.writes import (
+    AgentRelabelled,
+    AgentRestarted,
+    AgentsResumed,
+    EffectNoted,
+    Granted,
+    ModelSwitched,
+    ResultClaimed,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    SnapshotTaken,
+    ThreadKept,
+    Told,
+    TurnMetered,
+)
+from prsm_core.errors import FencedError, PrsmError, StoreError
+
+if TYPE_CHECKING:
+    from prsm_core.domain.sessions import AgentNow, CallState, TurnState
+    from prsm_core.domain.steps import Write
+    from prsm_core.domain.writes import TurnOpened
+    from prsm_core.interfaces.store import Store
+    from prsm_testing.steps import Steps
+
+PENDING, STARTING, RUNNING = AgentState.PENDING, AgentState.STARTING, AgentState.RUNNING
+_USED = Spent.of_turn(TokenUsage(input_tokens=7, output_tokens=3), 0.25)
+
+
+def said(turn: TurnOpened, role: str, text: str, **fields: Any) -> Told:
+    """Return what tells of a message of a turn."""
+    data = {"turn": turn.turn_id, "role": role, "text": text, "thinking": None, "id": text}
+    return Told(kind="message_completed", data={**data, **fields})
+
+
+def began(call_id: str, tool: str = "Bash", **fields: Any) -> Told:
+    """Return what tells that a call of the vendor's own has begun."""
+    data = {"call": call_id, "tool": tool, "arguments": {"command": "make"}, **fields}
+    return Told(kind="tool_call_started", data={**data, "orchestration": False})
+
+
+def ended(call_id: str, status: str = "completed", **fields: Any) -> Told:
+    """Return what tells that a call of the vendor's own has ended."""
+    data = {"call": call_id, "status": status, "result": None, "error": None, **fields}
+    return Told(kind="tool_call_finished", data=data)
+
+
+async def agent_now(store: Store, name: str) -> AgentNow:
+    """Return the agent called `name` as the session's state has it."""
+    state = await store.state("s1")
+    (found,) = [now for now in state.agents if now.agent.name == name]
+    return found
+
+
+async def open_turn(store: Store, name: str) -> TurnState:
+    """Return the open turn of the agent called `name`."""
+    turn = (await agent_now(store, name)).open_turn
+    assert turn is not None
+    return turn
+
+
+def marks(state: CallState) -> tuple[str, str, int | None]:
+    """Return what tells a call from others: its id, its status, when it was answered."""
+    return state.call.id, state.call.status, state.answered_at
+
+
+class StateRules:
+    """What every Store tells of a session's state; each test's docstring is the rule."""
+
+    async def test_a_session_without_a_run_is_unknown(self, store: Store, team: Steps) -> None:
+        """Nobody can go on with what the ledger does not have, and the error says so."""
+        assert (await store.state("s1")).task == "a task"
+        with pytest.raises(StoreError) as caught:
+            await store.state("s2")
+        assert (caught.value.code, bool(caught.value.hint)) == ("unknown_session", True)
+
+    async def test_runs_are_told_with_what_they_began_with(self, store: Store, team: Steps) -> None:
+        """Their options, their newest engine and, once they are over, how they ended."""
+        options = {"mode": "plan", "budget": {"usd": 2.5}}
+        start = RunStarted(task="b", workspace="/b", engine=("boot", 7, 9), options=options)
+        await store.commit(team.step(None, start, run_id="r2", at=2000.0))
+        first, second = (await store.state("s1")).runs
+        assert (first.run_id, first.task, first.options) == (team.run, "a task", {})
+        assert (first.engine, first.epoch, first.outcome) == (None, 1, None)
+        assert (second.status, second.started_at, second.options) == ("running", 2000.0, options)
+        assert second.engine == ("boot", 7, 9)
+        over = RunFinished(status="failed", summary="s", error="no", used={})
+        await store.commit(team.step(None, over, run_id="r2", at=3000.0))
+        second = (await store.state("s1")).runs[1]
+        assert (second.status, second.finished_at) == ("failed", 3000.0)
+        assert second.outcome == {
+            "status": "failed",
+            "summary": "s",
+            "error": "no",
+            "exit_code": None,
+            "problems": [],
+        }
+
+    async def test_a_run_that_was_cut_off_runs_again(self, store: Store, team: Steps) -> None:
+        """Its next engine is known, its end is forgotten; everybody sees it run."""
+        cut = RunFinished(status="interrupted", used={})
+        await store.commit(team.step(None, cut))
+        again = RunResumed(epoch=2, engine=("boot", 8, 1))
+        await store.commit(team.step(None, again))
+        (run,) = (await store.state("s1")).runs
+        assert (run.status, run.epoch, run.engine) == ("running", 2, ("boot", 8, 1))
+        assert (run.finished_at, run.outcome) == (None, None)
+        shown = (await store.picture("s1")).run
+        assert shown is not None
+        assert (shown.status, shown.finished_at) == ("running", None)
+        assert [info.status for info in await store.sessions()] == ["running"]
+
+    async def test_a_run_is_gone_on_with_once_and_not_after_its_end(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Of two that want the same epoch one gets it; a finished run is not one to go on with."""
+        await store.commit(team.step(None, RunResumed(epoch=2)))
+        for epoch in (2, 4):
+            with pytest.raises(StoreError) as caught:
+                await store.commit(team.step(None, RunResumed(epoch=epoch)))
+            assert caught.value.code == "not_resumable"
+        await store.commit(team.step(None, RunFinished(status="completed", used={})))
+        with pytest.raises(StoreError) as caught:
+            await store.commit(team.step(None, RunResumed(epoch=3)))
+        assert caught.value.code == "not_resumable"
+
+    async def test_agents_are_told_as_they_are_now(self, store: Store, team: Steps) -> None:
+        """With their present life, prompt, model, thread and result; parents come first."""
+        result = AgentResult(agent_id=team.agent("w1"), success=True, summary="done")
+        writes: tuple[Write, ...] = (
+            ModelSwitched(provider="other", model="second", reasoning_effort="high"),
+            ThreadKept(thread="thread-1"),
+            ResultClaimed(result=result),
+        )
+        await store.commit(team.step("w1", *writes))
+        goes_on = AgentRestarted(prompt="go on", is_resume=True)
+        waits = team.change(PENDING, STARTING, waiting_on="a slot")
+        await store.commit(team.step("w1", goes_on, waits, incarnation=2))
+        master, w1 = (await store.state("s1")).agents
+        assert master.agent == team.descriptor("master")
+        assert (master.resume_token, master.result, master.waiting_on) == (None, None, None)
+        agent = w1.agent
+        assert (agent.state, agent.incarnation, agent.prompt) == (STARTING, 2, "go on")
+        assert (agent.provider, agent.model, agent.reasoning_effort) == ("other", "second", "high")
+        assert (w1.resume_token, w1.result, w1.waiting_on) == ("thread-1", result, "a slot")
+        await store.commit(team.step("w1", ThreadKept(thread=None), incarnation=2))
+        assert (await agent_now(store, "w1")).resume_token is None
+
+    async def test_what_is_said_of_an_agent_is_told_as_it_is_and_as_it_was(
+        self, store: Store, team: Steps
+    ) -> None:
+        """By itself and by its parent; by nobody else, nor by one that has ended."""
+        step = team.spawn("w9", "w1", labels={"a": "1"}, continues=team.agent("master"))
+        born = (await store.commit(step)).events[0]
+        assert (born.data["labels"], born.data["continues"]) == ({"a": "1"}, team.agent("master"))
+        at = (await store.state("s1")).position
+        about = AgentRelabelled(agent_id=team.agent("w9"), labels={"b": "2"})
+        (told,) = (await store.commit(team.step("w1", about))).events
+        assert (told.type, told.agent, told.data) == (
+            "agent_labels_changed",
+            team.agent("w9"),
+            {"labels": {"b": "2"}},
+        )
+        now, then = await store.state("s1"), await store.state("s1", at)
+        assert [dict(one.agents[-1].agent.labels) for one in (then, now)] == [
+            {"a": "1"},
+            {"b": "2"},
+        ]
+        assert now.agents[-1].agent.continues == team.agent("master")
+        row = (await store.agents("s1"))[-1]
+        assert dict(row.descriptor.labels) == {"b": "2"}
+        with pytest.raises(StoreError) as caught:
+            await store.commit(team.step("master", about))
+        assert caught.value.code == "unknown_agent"
+        await store.commit(team.step("w9", replace(about, labels={})))
+        await store.commit(team.end("w9"))
+        with pytest.raises(FencedError):
+            await store.commit(team.step("w9", about))
+        assert (await agent_now(store, "w9")).agent.labels == {}
+
+    async def test_agents_go_on_together_or_none_does(self, store: Store, team: Steps) -> None:
+        """With their states and their mail; no step of the lives before is taken any more."""
+        await store.commit(team.step("w1", team.change(PENDING, STARTING, waiting_on="a slot")))
+        await store.commit(team.step("master", *team.sent(team.message("master", "w1"))))
+        master, w1 = team.agent("master"), team.agent("w1")
+        for lives in ({w1: 2, "nobody": 2}, {w1: 2, master: 3}, {w1: 2, master: 1}):
+            with pytest.raises(PrsmError):
+                await store.commit(team.step(None, AgentsResumed(lives=lives)))
+        await store.commit(team.step(None, AgentsResumed(lives={master: 2, w1: 2})))
+        now = await agent_now(store, "w1")
+        assert (now.agent.state, now.agent.incarnation, now.waiting_on) == (STARTING, 2, "a slot")
+        assert [message.incarnation for message in (await store.state("s1")).unread] == [2]
+        with pytest.raises(FencedError):
+            await store.commit(team.step("w1", team.told()))
+
+    async def test_an_open_turn_is_told_with_what_was_said(self, store: Store, team: Steps) -> None:
+        """Also that of an agent which has ended: a kill can come before its turn was closed."""
+        turn = team.turn("w1", started_at_ms=1_000_005)
+        prompt = said(turn, "user", "do it", id="m1")
+        await store.commit(team.step("w1", turn, prompt))
+        assert (await open_turn(store, "w1")).last_heard == 0
+        answer = said(turn, "assistant", "well", id="m2", thinking="hm")
+        heard = (await store.commit(team.step("w1", answer))).events[0].seq
+        await store.commit(team.step("w1", said(turn, "user", "faster", id="m3")))
+        await store.commit(team.end("w1"))
+        now = await agent_now(store, "w1")
+        assert (now.agent.state, now.next_turn, now.turns) == (AgentState.KILLED, 2, 1)
+        assert (now.head_turn_id, now.last_turn, now.spent) == (None, None, None)
+        open_ = now.open_turn
+        assert open_ is not None
+        assert (open_.turn_id, open_.number, open_.parent_turn_id) == (turn.turn_id, 1, None)
+        assert (open_.started_at, open_.spent, open_.last_heard) == (1_000_005, None, heard)
+        told = [("m1", "user", "do it"), ("m2", "assistant", "well"), ("m3", "user", "faster")]
+        assert open_.messages == tuple(
+            AgentMessage(
+                id=id_,
+                role=role,
+                content=text,
+                sequence=number,
+                created_at=1_000_000,
+                thinking="hm" if id_ == "m2" else None,
+            )
+            for number, (id_, role, text) in enumerate(told, 1)
+        )
+
+    async def test_the_calls_of_an_open_turn_are_told_in_their_order(
+        self, store: Store, team: Steps
+    ) -> None:
+        """The engine's as they are stored, the vendor's as the log tells them."""
+        turn = team.turn("w1")
+        before = (began("v0"), ended("v0", result="not of this turn"))
+        await store.commit(team.step("w1", *before, turn))
+        await store.commit(team.step("w1", began("v1"), ended("v1", "denied", result="r")))
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        started = await store.commit(team.step("w1", began("v2", "Read")))
+        closed = await store.commit(team.close_call(turn, "c1", "w1"))
+        open_ = await open_turn(store, "w1")
+        v1, c1, v2 = open_.calls
+        assert marks(v1)[:2] == ("v1", "failed")
+        assert (v1.call.error, v1.call.result, v1.call.completed_at) == ("denied", "r", 1_000_000)
+        assert marks(c1) == ("c1", "completed", closed.events[0].seq)
+        assert (c1.call.result, c1.call.completed_at) == ("the answer", 1_000_200)
+        assert (c1.call.tool_name, c1.call.params) == ("ask_parent", {"question": "which one?"})
+        assert marks(v2) == ("v2", "running", None)
+        assert (v2.call.tool_name, v2.call.params) == ("Read", {"command": "make"})
+        assert (v2.call.completed_at, v2.call.orchestration) == (None, False)
+        await store.commit(team.step("w1", ended("v2", "unknown", error="nobody told")))
+        *_, v2 = (await open_turn(store, "w1")).calls
+        assert (v2.call.status, v2.call.error) == ("unknown", "nobody told")
+        assert [each.call.sequence for each in open_.calls] == [1, 2, 3]
+        assert open_.last_heard == started.events[0].seq
+
+    async def test_an_id_of_a_vendor_that_comes_again_is_its_last_call(
+        self, store: Store, team: Steps
+    ) -> None:
+        """What was told of the call before does not stand for it."""
+        turn = team.turn("w1")
+        await store.commit(team.step("w1", turn, began("v1"), ended("v1"), began("v2")))
+        await store.commit(team.step("w1", began("v1")))
+        v2, v1 = (await open_turn(store, "w1")).calls
+        assert (marks(v2), marks(v1)) == (("v2", "running", None), ("v1", "running", None))
+
+    async def test_a_call_is_told_with_its_effects_and_what_it_consumed(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Its own only: a vendor uses an id again in a later turn."""
+        first = team.turn("w1")
+        await store.commit(team.step("w1", first))
+        await store.commit(team.open_call(first, team.call("c1"), "w1"))
+        mail = [team.message("master", "w1") for _ in range(3)]
+        await store.commit(team.step("master", *team.sent(*mail)))
+        old, *used = (message.message_id for message in mail)
+        await store.commit(team.close_call(first, "c1", "w1", (old,)))
+        await store.commit(team.close_turn(first, "w1"))
+        turn = team.turn("w1", 2, parent_turn_id=first.turn_id)
+        await store.commit(team.step("w1", turn))
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        effects = [
+            Effect(turn_id=turn.turn_id, call_id="c1", name=name, ref=ref, data=data)
+            for name, ref, data in (("since", None, {"at": 1.5}), ("child:0", "w2", None))
+        ]
+        await store.commit(team.step("w1", EffectNoted(effect=effects[0])))
+        await store.commit(team.step("master", EffectNoted(effect=effects[1])))
+        (call,) = (await open_turn(store, "w1")).calls
+        assert (call.effects, call.consumed) == (tuple(effects), ())
+        await store.commit(team.close_call(turn, "c1", "w1", tuple(used)))
+        (call,) = (await open_turn(store, "w1")).calls
+        assert call.consumed == tuple(used)
+
+    async def test_an_effect_is_noted_once(self, store: Store, team: Steps) -> None:
+        """A second one of the same name is refused, as is one of a turn that is not there."""
+        turn = team.turn("w1")
+        await store.commit(team.step("w1", turn))
+        noted = EffectNoted(effect=Effect(turn_id=turn.turn_id, call_id="c1", name="child:0"))
+        await store.commit(team.step("w1", noted))
+        nowhere = EffectNoted(effect=Effect(turn_id="nothing", call_id="c1", name="child:0"))
+        for again in (noted, nowhere):
+            with pytest.raises(StoreError) as caught:
+                await store.commit(team.step("w1", again))
+            assert caught.value.code == "conflict"
+
+    async def test_what_a_running_turn_has_used_counts_once(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Who resumes knows of it; among what turns have used it counts once the turn is over."""
+        turn = team.turn("w1")
+        await store.commit(team.step("w1", turn))
+        for spent in (Spent.of_turn(TokenUsage(input_tokens=2), None), _USED):
+            await store.commit(team.step("w1", TurnMetered(turn_id=turn.turn_id, spent=spent)))
+            assert (await open_turn(store, "w1")).spent == spent
+        (row,) = [a for a in await store.agents("s1") if a.descriptor.name == "w1"]
+        assert row.spent == Spent()
+        closing = team.result(usage=TokenUsage(input_tokens=20, output_tokens=5), cost_usd=None)
+        await store.commit(team.close_turn(turn, "w1", result=closing))
+        (row,) = [a for a in await store.agents("s1") if a.descriptor.name == "w1"]
+        assert row.spent == closing.spent
+        late = TurnMetered(turn_id=turn.turn_id, spent=_USED)
+        await store.commit(team.step("w1", late))
+        assert (await agent_now(store, "w1")).spent == closing.spent
+
+    async def test_a_running_turn_is_not_one_that_told_nothing(
+        self, store: Store, team: Steps
+    ) -> None:
+        """What it has not told it may still tell: only closed turns are counted so."""
+        turn = team.turn("w1")
+        untold = Spent.of_turn(TokenUsage(), None)
+        metered = TurnMetered(turn_id=turn.turn_id, spent=untold)
+        await store.commit(team.step("w1", turn, metered))
+        (row,) = [a for a in await store.agents("s1") if a.descriptor.name == "w1"]
+        assert row.spent == Spent()
+
+    async def test_turns_and_use_are_those_of_the_newest_run(
+        self, store: Store, team: Steps
+    ) -> None:
+        """The newest closed turn is told whichever run it was of."""
+        first = team.turn("w1")
+        texts = (("user", "do it"), ("assistant", "half"), ("assistant", " \n"))
+        result = team.result(
+            messages=tuple(
+                AgentMessage(id=text, role=role, content=text, sequence=9 - n, created_at=1)
+                for n, (role, text) in enumerate(texts)
+            ),
+            cost_usd=0.5,
+        )
+        await store.commit(team.step("w1", first))
+        await store.commit(team.close_turn(first, "w1", result=result))
+        now = await agent_now(store, "w1")
+        assert (now.turns, now.spent, now.next_turn) == (1, result.spent, 2)
+        start = RunStarted(task="b", workspace="/work")
+        await store.commit(team.step(None, start, run_id="r2", at=2000.0))
+        now = await agent_now(store, "w1")
+        assert (now.turns, now.spent) == (0, None)
+        assert now.head_turn_id == first.turn_id
+        end = now.last_turn
+        assert end is not None
+        assert (end.turn_id, end.stop_reason, end.error) == (first.turn_id, "end_turn", None)
+        assert end.last_text == result.last_text == "half"
+        head, spent = first.turn_id, []
+        for number in (2, 3):
+            turn = team.turn("w1", number, parent_turn_id=head, started_at_ms=2_000_000)
+            closing = team.result(cost_usd=number / 8)
+            await store.commit(team.step("w1", turn))
+            await store.commit(team.close_turn(turn, "w1", result=closing))
+            head = turn.turn_id
+            spent.append(closing.spent)
+        now = await agent_now(store, "w1")
+        assert (now.turns, now.spent, now.head_turn_id) == (2, total(spent), head)
+
+    async def test_a_compaction_is_no_turn_of_an_agents_own(
+        self, store: Store, team: Steps
+    ) -> None:
+        """It is the newest turn and counts as one, but not as what the agent ended with."""
+        error = AgentError(kind=ErrorKind.CONTEXT_OVERFLOW, message="too long")
+        first = team.turn("w1")
+        closing = team.result(stop_reason=StopReason.ERROR, error=error)
+        await store.commit(team.step("w1", first))
+        await store.commit(team.close_turn(first, "w1", result=closing))
+        head = first.turn_id
+        for number, failure in ((2, error), (3, None)):
+            compaction = team.turn("w1", number, parent_turn_id=head, turn_type="compaction")
+            step = team.close_turn(compaction, "w1", result=team.result(error=failure))
+            await store.commit(replace(step, writes=(compaction, *step.writes)))
+            now, head = await agent_now(store, "w1"), compaction.turn_id
+            assert (now.turns, now.next_turn) == (number, number + 1)
+            assert (now.head_turn_id, now.open_turn) == (head, None)
+            end = now.last_turn
+            assert end is not None
+            assert (end.turn_id, end.was_too_long) == (first.turn_id, True)
+            assert end.is_compacted == (failure is None)
+        later = team.turn("w1", 4, parent_turn_id=head)
+        await store.commit(team.step("w1", later))
+        await store.commit(team.close_turn(later, "w1"))
+        end = (await agent_now(store, "w1")).last_turn
+        assert end is not None
+        assert (end.turn_id, end.is_compacted, end.was_too_long) == (later.turn_id, False, False)
+
+    async def test_the_last_turn_is_the_one_that_ended_last(
+        self, store: Store, team: Steps
+    ) -> None:
+        """Not the one with the greatest number."""
+        first, second = team.turn("w1", 1), team.turn("w1", 2)
+        for turn in (first, second):
+            await store.commit(team.step("w1", turn))
+        for turn in (second, first):
+            await store.commit(team.close_turn(turn, "w1"))
+        end = (await agent_now(store, "w1")).last_turn
+        assert end is not None
+        assert end.turn_id == first.turn_id
+
+    async def test_unread_messages_requests_and_grants_are_told(
+        self, store: Store, team: Steps
+    ) -> None:
+        """What the agents' present lives have not read, and what nobody has answered."""
+        old, new = team.message("master", "w1"), team.message("w1", "master")
+        await store.commit(team.step("master", *team.sent(old), *team.sent(new)))
+        asked, done = team.request("w1"), team.request("w1")
+        for request in (asked, done):
+            await store.commit(team.ask("w1", request))
+        await store.commit(team.step("w1", team.resolved(done.request_id)))
+        await store.commit(team.step("w1", Granted(grant={"tool": "Bash"}), at=1234.0))
+        await store.commit(team.end("w1"))
+        state = await store.state("s1")
+        assert state.unread == (old, new)
+        assert state.requests == (asked,)
+        (grant,) = state.grants
+        assert grant["data"] == {"tool": "Bash"}
+        assert (grant["agent_id"], grant["created_at"]) == (team.agent("w1"), 1234.0)
+        await store.commit(team.restart("w1", 2))
+        assert (await store.state("s1")).unread == (new,)
+
+    async def test_snapshots_are_told_in_order_and_once_for_a_commit(
+        self, store: Store, team: Steps
+    ) -> None:
+        """One that is named again for a later prompt is there twice, with all that it says."""
+        first = team.snapshot(snapshot_id="a", last_commit=1, staged="t", head="h")
+        again, other = replace(first, last_commit=2), team.snapshot(snapshot_id="b")
+        for each in (first, again, first, other):
+            await store.commit(team.step("w1", SnapshotTaken(snapshot=each)))
+        state = await store.state("s1")
+        assert state.snapshots == (first, again, other)
+        told = [event async for event in store.events("s1") if event.type == "snapshot_taken"]
+        assert [event.data["snapshot"] for event in told] == ["a", "a", "a", "b"]
+        assert told[0].agent == team.agent("w1")
+        assert (await store.state("s1", state.position - 1)).snapshots == (first, again)
+
+    async def test_a_question_is_open_while_its_call_is_and_nobody_answered(
+        self, store: Store, team: Steps
+    ) -> None:
+        """It is known by the effect of its call; reading it is not answering it."""
+        turn = team.turn("w1")
+        await store.commit(team.step("w1", turn))
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        question = team.message("w1", "master", correlation_id="q1")
+        other = team.message("w1", "master", correlation_id="q2")
+        asked = Effect(turn_id=turn.turn_id, call_id="c1", name="question", ref="q1")
+        noted = EffectNoted(effect=asked)
+        await store.commit(team.step("w1", *team.sent(other, question), noted))
+        (open_,) = (await store.state("s1")).questions
+        assert (open_.message, open_.is_read) == (question, False)
+        await store.commit(team.consume("master", question.message_id))
+        (open_,) = (await store.state("s1")).questions
+        assert (open_.message, open_.is_read) == (question, True)
+        answer = team.message("master", "w1", MessageType.ANSWER, correlation_id="q1")
+        await store.commit(team.step("master", *team.sent(answer)))
+        assert (await store.state("s1")).questions == ()
+
+    async def test_a_question_whose_call_was_answered_is_none(
+        self, store: Store, team: Steps
+    ) -> None:
+        """However it was answered: with the end of the one who was asked, for one."""
+        turn = team.turn("w1")
+        asked = Effect(turn_id=turn.turn_id, call_id="c1", name="question", ref="q1")
+        question = team.message("w1", "master", correlation_id="q1")
+        await store.commit(team.step("w1", turn))
+        await store.commit(team.open_call(turn, team.call("c1"), "w1"))
+        await store.commit(team.step("w1", *team.sent(question), EffectNoted(effect=asked)))
+        assert len((await store.state("s1")).questions) == 1
+        await store.commit(team.close_call(turn, "c1", "w1"))
+        assert (await store.state("s1")).questions == ()

@@ -452,7 +452,7 @@ def _fault(arguments: list[str]) -> Any:
     """Return what is to go wrong: nothing, unless the arguments begin with an order."""
     if not arguments or not arguments[0].startswith("--fault="):
         return {}
-    sys.path.insert(0, str(_HERE.parents[3]))
+    sys.path[:0] = [str(_HERE.parents[3]), str(_HERE.parents[2] / "prsm_testing")]
     from prsm_testing.faults import Marks
 
     from plugins.prsm_acp.tests.faults import FAULTS

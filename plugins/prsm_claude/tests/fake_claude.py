@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _HERE = Path(__file__)
-sys.path.insert(0, str(_HERE.parents[3]))
+sys.path[:0] = [str(_HERE.parents[3]), str(_HERE.parents[2] / "prsm_testing")]
 
 from plugins.prsm_claude.tests.fake_parts import Conversation, Wire  # noqa: E402 - found by now
 

@@ -21,7 +21,8 @@ from pathlib import Path
 
 def misbehave(arguments: list[str]) -> int:
     """Do what an order says, the first of the arguments."""
-    sys.path.insert(0, str(Path(__file__).parents[3]))
+    root = Path(__file__).parents[3]
+    sys.path[:0] = [str(root), str(root / "plugins" / "prsm_testing")]
     from prsm_testing.faults import Marks
 
     from plugins.prsm_codex.tests.exec_faults import FAULTS

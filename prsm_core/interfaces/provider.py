@@ -72,7 +72,7 @@ class ProviderCapabilities(Record, frozen=True, kw_only=True):
 
 
 class ProviderStatus(Record, frozen=True, kw_only=True):
-    """What `probe` found: usable or not, and if not why and how to mend it."""
+    """What `probe` found: usable or not, why not or why it may not work, and how to mend it."""
 
     available: bool
     version: str | None = None

@@ -61,11 +61,6 @@ def encode_names(names: tuple[str, ...] | frozenset[str]) -> str:
     return encode(names)
 
 
-def encode_optional(value: object | None) -> str | None:
-    """Return `value` as JSON, or None for None (SQL NULL)."""
-    return None if value is None else encode(value)
-
-
 def arguments_hash(params: Mapping[str, Any]) -> str:
     """Return the SHA-256 (hex) of the arguments as canonical JSON: sorted keys, no spaces."""
     return sha256(encode_canonical(params).encode()).hexdigest()

@@ -254,3 +254,30 @@ async def test_without_boxes_in_the_settings_nothing_is_told_of_them(opened):
     async with opened(**reach("pre_tool")) as team:
         await team.run()
         assert not any("box" in text for text, _ in warnings(team))
+
+
+def untested(version):
+    """Return what the probe of a provider finds whose program nobody has tested."""
+    reason = f"version {version} was not tested"
+    return ProviderStatus(available=True, version=version, tested=">=1,<2", reason=reason)
+
+
+@pytest.mark.parametrize("is_child", [False, True], ids=["master", "child"])
+async def test_a_version_that_nobody_tested_is_told_of_in_the_run_as_no_news(opened, is_child):
+    other = Weak(capabilities=ProviderCapabilities(enforcement="pre_tool"), status=untested("3.0"))
+    own = {} if is_child else {"status": untested("2.1")}
+    some = ProviderCapabilities(enforcement="pre_tool")
+
+    async def master(agent):
+        if is_child:
+            await agent.spawn(model="weak/m")
+            await agent.spawn(model="weak/m")
+            await agent.collect(2)
+        await agent.complete()
+
+    async with opened(others=(other.spec(),), capabilities=some, **own) as team:
+        await team.run(master=master)
+        told = [(one["text"], one["once"]) for one in team.ledger.events("notice")]
+    name, version = ("weak", "3.0") if is_child else ("script", "2.1")
+    text = f"provider {name}: version {version} was not tested (`prsm doctor` says more)"
+    assert told == [(text, True)]

@@ -7,8 +7,6 @@ import math
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.errors import ConfigError
 
-# The code of what an AppHandle cannot do yet. All is there by now; frontends know the name.
-NOT_BUILT = "not_built"
 WAYS = ("prompt", "turn", "act")  # of an undo
 
 

@@ -250,13 +250,15 @@ class Enforcement:
         return [*_warnings(self._summary(short)), *self._odd(name)]
 
     def _odd(self, name: str) -> list[Notice]:
-        """Return what of the settings a provider ignores; it is told of from now on."""
+        """Return what else there is to tell of a provider; it is told of from now on."""
         self._told.add(name)
         if not self._is_available(name):
             # That needs no probe: it is told also of one that is slow to answer.
             return _warnings(self._metering([name]))
         ignored = describe_ignored(name, self._settings, self._providers.capabilities(name))
-        told = [Notice("warning", ignored, once=True)] if ignored else []
+        why = getattr(self._known[name], "reason", None)
+        doubt = f"provider {name}: {why} (`prsm doctor` says more)" if why else ""
+        told = [Notice("warning", text, once=True) for text in (ignored, doubt) if text]
         return [*told, *_warnings([*self._unboxed(name), *self._metering([name])])]
 
     async def _boxes(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from prsm_core.domain.ids import Ids
 from prsm_core.domain.turns import StepEnded, StopReason, TurnEnded
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
+from prsm_core.engine.files.session_files import opens
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
@@ -153,6 +154,7 @@ async def open_team(
                 clock=clock,
                 ids=Ids(clock.time),
                 state_dir=Path(folder),
+                files=opens(None),
             )
             async with OrchestrationEngine(config) as running:
                 yield Team(running, store)

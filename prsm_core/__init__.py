@@ -14,7 +14,7 @@ kit         what providers are made with      interfaces   what others implement
 domain      immutable values                  distributions  packages that are installed
 loop        the event loop of commands        shell        what a text runs under bash
 errors      the exception tree                hub          many sessions in one process
-version     of this core
+version     of this core                      files        what keeps files is made with
 """
 
 from __future__ import annotations
@@ -106,9 +106,14 @@ def attach(
 
     Args:
         package: Its `__name__`.
-        homes: Names, separated by spaces, by the module inside the package that defines them.
+        homes: Names, separated by spaces, by the module inside the package that defines them, or
+            by the full name of one in another room.
     """
-    modules = {name: module for module, names in homes.items() for name in names.split()}
+    modules = {
+        name: home if home.startswith("prsm_core.") else f"{package}.{home}"
+        for home, names in homes.items()
+        for name in names.split()
+    }
     public = sorted(modules)
 
     def get(name: str) -> object:
@@ -116,7 +121,7 @@ def attach(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         import importlib
 
-        value = getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
+        value = getattr(importlib.import_module(modules[name]), name)
         # The next access finds the name without this function.
         vars(sys.modules[package])[name] = value
         return value

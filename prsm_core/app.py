@@ -30,6 +30,9 @@ from prsm_core.engine.providers.owned import Owned, open_owned
 from prsm_core.engine.providers.registry import build_provider_registry, configured_specs
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
+from prsm_core.engine.workspace_files import INSTALL, WorkspaceFiles
+from prsm_core.errors import PluginError
+from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
@@ -38,10 +41,9 @@ from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor, build_broker
-from prsm_core.plugins.needed import check_needed
+from prsm_core.plugins.needed import check_needed, chosen
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.identity import repo_identity
-from prsm_core.workspace.shadow.opening import Shadows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.engine.turns.host import OpenEndpoint
+    from prsm_core.engine.workspace_files import OpenFiles
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
     from prsm_core.interfaces.provider import AgentHost
@@ -106,7 +109,7 @@ async def open_app(
             trusted=trusted,
             external=external,
             own_rules=OwnRules.of(paths) if keeps_rules else None,
-            shadows=Shadows(state=paths.state, data=paths.data, trees=paths.trees),
+            files=_open_files(settings, plugins, paths),
             skills=_skill_places(settings, paths, trusted=trusted),
             **_parts_of(owned, tools, options),
             **_plugged_in(settings, plugins),
@@ -129,6 +132,25 @@ def _control(app: LocalApp, engine: OrchestrationEngine, owned: Owned) -> Contro
 def _check_plugins(options: RunOptions, settings: Settings, plugins: PluginManager) -> None:
     named = options.provider or settings.defaults.provider
     check_needed(plugins, named, settings.permissions.required)
+
+
+def _open_files(settings: Settings, plugins: PluginManager, paths: Paths) -> OpenFiles:
+    """Return what opens the files of the engine.
+
+    Raises PluginError where a required gate would have to judge changes that nothing finds: a check
+    that is missing must not fail open.
+    """
+    spec = chosen(plugins, WorkspaceFilesSpec, settings.workspace.files, "workspace.files")
+    if spec is None:
+        if gates := [name for name, gate in settings.gates.items() if gate.required]:
+            raise PluginError(
+                f"gates.{gates[0]} is required, and no package that runs gates is installed",
+                hint=f"{INSTALL}, or take the gates out of the configuration",
+                code="gate_is_missing",
+            )
+        return WorkspaceFiles
+    opens: OpenFiles = plugins.implementation(spec)(paths)
+    return opens
 
 
 def _skill_places(settings: Settings, paths: Paths, *, trusted: bool) -> SkillPlaces | None:

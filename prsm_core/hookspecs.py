@@ -1,4 +1,4 @@
-"""The contract with plugins: six hooks, each asked once at start-up.
+"""The contract with plugins: seven hooks, each asked once at start-up.
 
 A plugin is a module named by an entry point of group `prsm`. It implements any of these
 functions, marked with `hookimpl`, and returns frozen records; building a record imports nothing
@@ -14,6 +14,7 @@ import pluggy
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from prsm_core.interfaces.files import WorkspaceFilesSpec
     from prsm_core.interfaces.frontend import FrontendSpec
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderSpec
@@ -187,4 +188,30 @@ def prsm_tools() -> Iterable[ToolContribution]:  # type: ignore[empty-body]
     Returns:
         Records; `await handler(call)` returns a mapping of JSON values. With `settings` in the
         record it is `handler(call, settings)`.
+    """
+
+
+@hookspec
+def prsm_workspace_files() -> Iterable[WorkspaceFilesSpec]:  # type: ignore[empty-body]
+    """Contribute what keeps the files that agents work on.
+
+    Called once at start-up. An engine uses one: that which `workspace.files` names, or the only one
+    there is. It opens it once, as the engine is made. Without one, runs work and nothing is
+    recorded of files: no snapshots, no changes, no worktrees, and no gate can pass.
+
+    Example::
+
+        from prsm_core import hookimpl
+        from prsm_core.files import WorkspaceFilesSpec
+
+        @hookimpl
+        def prsm_workspace_files():
+            yield WorkspaceFilesSpec(
+                name="copies", summary="Copies the folder before each prompt.",
+                factory="my_package.copies:keep_files",
+            )
+
+    Returns:
+        Records; `factory(paths)` returns an `OpenFiles`, which opens the `WorkspaceFiles` of an
+        engine by its `FilesContext`.
     """

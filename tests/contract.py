@@ -17,7 +17,7 @@ from typing import Any
 import prsm_testing
 
 import prsm_core
-from prsm_core import PrsmError, hookspecs, kit, shell
+from prsm_core import PrsmError, files, hookspecs, kit, shell
 from prsm_core.domain.events import EVENT_FIELDS
 
 GOLDEN = Path(__file__).parent / "data" / "contract.json"
@@ -95,6 +95,7 @@ def describe() -> dict[str, Any]:
     return {
         "hooks": hooks(),
         "names": {name: _shape(getattr(prsm_core, name)) for name in dir(prsm_core)},
+        "files": {name: _shape(getattr(files, name)) for name in dir(files)},
         "kit": {name: _shape(getattr(kit, name)) for name in dir(kit)},
         "shell": {name: _shape(getattr(shell, name)) for name in dir(shell)},
         "testing": {name: _shape(getattr(prsm_testing, name)) for name in dir(prsm_testing)},

@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 import prsm_core
+import prsm_core.files
 from prsm_core import hookspecs
 from tests.contract import GOLDEN, describe, hooks
 from tests.sources import CORE, parsed
@@ -27,6 +28,7 @@ PROMISES = {
     "prsm_event_sinks": prsm_core.EventSinkSpec,
     "prsm_frontends": prsm_core.FrontendSpec,
     "prsm_tools": prsm_core.ToolContribution,
+    "prsm_workspace_files": prsm_core.files.WorkspaceFilesSpec,
 }
 TOOL = prsm_core.ToolSpec(
     name="look",
@@ -62,7 +64,7 @@ def run_example(tmp_path):
 
 
 @pytest.mark.requirement("C1")
-def test_there_are_exactly_the_six_hooks():
+def test_there_are_exactly_the_seven_hooks():
     assert set(HOOKS) == set(PROMISES)
 
 

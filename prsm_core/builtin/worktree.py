@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec import field
 
 from prsm_core.domain.record import Record
-from prsm_core.engine.evidence.baseline import is_in_repository
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.shell import run_captured
 from prsm_core.errors import PrsmError
 from prsm_core.kit.text import escape_exact
+from prsm_core.workspace.identity import is_in_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prsm_core.cli.table import print_table
+from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
@@ -104,5 +105,7 @@ def _details(spec: Spec) -> str | None:
         case ToolContribution():
             sets = f", sets labels {spec.labels}/" if spec.labels else ""
             return f"for {', '.join(sorted(spec.spec.roles))}{sets}"
+        case WorkspaceFilesSpec():
+            return None
         case _:
             return None if spec.selectable else "by name only"

@@ -376,6 +376,10 @@ class SandboxSettings(Section):
 class WorkspaceSettings(Section):
     """What is kept of the files that agents work on."""
 
+    files: Text | None = Field(
+        default=None,
+        description="What keeps them, where more than one installed package does.",
+    )
     snapshots: Annotated[Literal["auto", "off"], BeforeValidator(off_as_text)] = Field(
         default="auto",
         description="auto: the files are kept as they are before each of your prompts, by git.",

@@ -4,11 +4,11 @@ engine      one session's runs; `assembly` puts the parts together, each given w
 current_run that one is open, what ends it, and its end
 config      what an engine is made of; `making` those parts that are made of it
 forking     a session that goes on from another one
-undoing     what a person said, taken back
-going_back  where a conversation goes as files go back
 starting    what a run begins with: its model, its master
 ports       what the parts need of those above them
 state       what is held of each agent beside the ledger
+quiet       which calls may write to files now, and the moment in which none does
+workspace_files the port of what keeps files; where nothing does, it keeps nothing
 account     what the events of a run say against its result
 outcome     how a run ends, also by an embedder's signal
 time_limit  how long it may take, over all its engines
@@ -19,8 +19,7 @@ context/    how much fits into a model's context, and what of a conversation goe
 tools/      the orchestration tools
 requests/   what waits for a person
 providers/  which there are, what they can, which models they have
-files/      the folders that agents write in: who writes now, and git for snapshots
-evidence/   what a claim to be done is worth
+files/      what keeps the files that agents write in, by git, and weighs claims to be done
 spending/   budgets
 processes/  all that is started
 door/       AppHandle over an engine: what frontends may do and see

@@ -21,33 +21,25 @@ from prsm_core.engine.agents.slots import Slots
 from prsm_core.engine.agents.steering import Steering
 from prsm_core.engine.agents.steps import AgentSteps
 from prsm_core.engine.config import EngineConfig
-from prsm_core.engine.evidence.evidence import Sources
-from prsm_core.engine.files.late import LateWatch
-from prsm_core.engine.files.quiet import QuietMoment
 from prsm_core.engine.journal.views import ConversationStore
 from prsm_core.engine.making import (
     compact_late,
     make_budgets,
     make_failover,
-    make_files,
-    make_gates,
     make_providers,
     make_requests,
     make_sandbox,
     make_saying,
     make_shell,
     make_skills,
-    make_snapshots,
     make_tools,
-    make_trees,
-    make_witness,
     make_workforce,
-    make_workspaces,
 )
 from prsm_core.engine.outcome import RunAbort
 from prsm_core.engine.providers.enforcement import Enforcement
 from prsm_core.engine.providers.listings import Listings
 from prsm_core.engine.providers.team import TeamNews
+from prsm_core.engine.quiet import QuietMoment
 from prsm_core.engine.spawn.idle import IdleChildren
 from prsm_core.engine.spawn.mcp_servers import configured_servers
 from prsm_core.engine.spawn.planner import Planner
@@ -67,6 +59,7 @@ from prsm_core.engine.turns.parts import TurnImages, TurnParts
 from prsm_core.engine.turns.permits import Permits
 from prsm_core.engine.turns.standing import Standing
 from prsm_core.engine.turns.watch import TurnWatch
+from prsm_core.engine.workspace_files import FilesContext
 from prsm_core.messaging.deadlock import DeadlockDetector
 from prsm_core.messaging.router import MessageRouter
 
@@ -74,9 +67,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prsm_core.engine.agents.resuming import Resumption
-    from prsm_core.engine.files.changes import ChangeWatch
-    from prsm_core.engine.files.keeper import FilesKeeper
-    from prsm_core.engine.files.late import Trees
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.mcp_trials import McpTrials
@@ -101,13 +91,12 @@ class Assembly:
         self._feed = feed
         settings, clock = config.settings, config.clock
         self.abort = RunAbort(background)
-        self._workspaces = make_workspaces(config)
-        self.sandbox = make_sandbox(config, self._workspaces)
-        self.quiet = QuietMoment(clock)
-        self.files = make_files(config, background, journal)
-        self._snapshots = make_snapshots(config, self.files, self.quiet, background, journal, feed)
-        self.slots = Slots(settings.engine.max_concurrent_agents)
+        self.quiet, self._roster = QuietMoment(clock), Roster()
+        self._lives: Lives[AgentSession] = Lives(background, clock)
         self.conversations = ConversationStore(config.store, config.session_id)
+        self.files = config.files(self._files_context())
+        self.sandbox = make_sandbox(config, self.files.folders)
+        self.slots = Slots(settings.engine.max_concurrent_agents)
         self.budgets = make_budgets(journal)
         self.providers = make_providers(config, background)
         self.skills = make_skills(config, self.providers)
@@ -115,10 +104,9 @@ class Assembly:
         rules = self.budgets.parts_of, config.checks
         self.enforcement = Enforcement(self.providers, settings, journal, background, clock, *rules)
         self.workforce = make_workforce(self.listings, self.enforcement, self.providers)
-        self.router, self._roster = MessageRouter(), Roster()
-        self._leases = LeaseTable(self._roster, self._workspaces)
+        self.router = MessageRouter()
+        self._leases = LeaseTable(self._roster, self.files.folders)
         self._idle = IdleChildren()
-        self._lives: Lives[AgentSession] = Lives(background, clock)
         self.detector = self._make_detector()
         self._steps = self._make_steps()
         self._steering, self.peers = self._make_mail()
@@ -127,15 +115,14 @@ class Assembly:
         self.labelling = Labelling(self._roster, self._steps, journal, *who)
         self.planner = self._make_planner()
         self.holds = self._make_holds()
-        self.trees = self._make_trees()
         self.ends = self._make_ends()
         self.manager = self._make_manager()
         self._knots = self._make_knots()
-        self.saying = make_saying(config, self.providers, journal, self._snapshots)
+        self.saying = make_saying(config, self.providers, journal, self.files)
         of = self._roster, self.router, self._steps, self.saying, self._steering
         self.prompting = Prompting(*of, config.broker, config.workspace)
         self._standing = self._make_standing()
-        self.changes = self.quiet.watch = self._make_changes()
+        self.quiet.watch = self.files.watch
         self._permits = self._make_permits()
         self._sessions = self._session_parts()
 
@@ -174,40 +161,39 @@ class Assembly:
 
     async def settle(self) -> None:
         """Have done what belongs to a run that is about to end."""
-        await self.trees.settled()
+        await self.files.trees.settled()
         await self.requests.settle()
-        if self._snapshots is not None:
-            await self._snapshots.settle()
+        await self.files.settle()
 
     async def aclose(self) -> None:
         """Close what has processes of its own."""
         try:
             await self.providers.aclose()
         finally:
-            if self.files is not None:
-                await self.files.aclose()
+            await self.files.aclose()
 
-    def _make_changes(self) -> LateWatch | None:
-        files = self.files
-        return None if files is None else LateWatch(lambda: self._make_watch(files))
-
-    def _make_watch(self, files: FilesKeeper) -> ChangeWatch:
-        from prsm_core.engine.files.changes import ChangeWatch  # once a call may write
-
+    def _files_context(self) -> FilesContext:
         config, lives = self._config, self._lives
-        return ChangeWatch(
-            files,
-            self._journal,
-            config.store,
-            self._roster,
-            leases=self._leases.beside,
-            turn_of=lambda agent: None if (one := lives.session_of(agent)) is None else one.turn,
-            hold=self.quiet.hold,
-            is_apart=lambda folder: self._workspaces.top(folder) is not None,
-            clock=config.clock,
-            background=self._background,
-            session=config.session_id,
+        return FilesContext(
+            settings=config.settings,
             workspace=config.workspace,
+            trusted=config.trusted,
+            session=config.session_id,
+            store=config.store,
+            launcher=config.launcher,
+            env=config.shell_env,
+            clock=config.clock,
+            ids=config.ids,
+            background=self._background,
+            journal=self._journal,
+            feed=self._feed,
+            quiet=self.quiet,
+            roster=self._roster,
+            conversations=self.conversations,
+            leases=lambda agent: self._leases.beside(agent),
+            turn_of=lambda agent: None if (one := lives.session_of(agent)) is None else one.turn,
+            task_of=lives.task_of,
+            sandbox=lambda: self.sandbox,
         )
 
     def _make_steps(self) -> AgentSteps:
@@ -241,7 +227,7 @@ class Assembly:
             self.budgets,
             self._journal,
             settings=config.settings,
-            workspace=self._workspaces.of,
+            workspace=self.files.folders.of,
             clock=config.clock,
             ids=config.ids,
             workforce=self.workforce,
@@ -249,17 +235,12 @@ class Assembly:
             labels=self.labelling.of_child,
         )
 
-    def _make_trees(self) -> Trees:
-        files, where, lives = self.files, self._workspaces, self._lives
-        of = (self._config, files, where, self._roster, self.quiet)
-        return make_trees(*of, self._background, self._journal, self.sandbox, lives.task_of)
-
     def _make_ends(self) -> AgentEnds:
         return AgentEnds(
             self._roster,
             self._lives,
             self._steps,
-            trees=self.trees,
+            trees=self.files.trees,
             idle=self._idle,
             detector=self.detector,
             router=self.router,
@@ -279,7 +260,7 @@ class Assembly:
             self._steps,
             ends=self.ends,
             begin=lambda record: AgentSession(record, self._sessions),
-            trees=self.trees,
+            trees=self.files.trees,
             leases=self._leases,
             idle=self._idle,
             router=self.router,
@@ -317,8 +298,8 @@ class Assembly:
             self._roster,
             leased=self._leases.beside,
             reads_by_shell=lambda name: providers.capabilities(name).shell_reads,
-            workspace=self._workspaces.of,
-            is_apart=lambda record: self._workspaces.own(record, self._roster) is not None,
+            workspace=self.files.folders.of,
+            is_apart=lambda record: self.files.folders.own(record, self._roster) is not None,
             trusted=config.trusted,
             interactive=config.human.interactive,
         )
@@ -369,7 +350,7 @@ class Assembly:
                 slots=self.slots,
                 residents=self.providers.residents,
                 quiet=self.quiet,
-                sources=self._sources(),
+                files=self.files,
                 is_closing=self.manager.is_closing,
                 forget=self._lives.forget,
             ),
@@ -380,7 +361,7 @@ class Assembly:
                 self.providers,
                 self.enforcement,
                 settings,
-                self._workspaces,
+                self.files.folders,
                 self.skills.prompt,
                 self._make_trials,
             ),
@@ -414,23 +395,6 @@ class Assembly:
             compact=compact_late,
         )
 
-    def _sources(self) -> Sources:
-        config = self._config
-        return Sources(
-            roster=self._roster,
-            conversations=self.conversations,
-            gates=make_gates(config, self.sandbox, self._workspaces),
-            launcher=config.launcher,
-            journal=self._journal,
-            clock=config.clock,
-            refusals=config.settings.engine.gate_refusals,
-            main=config.workspace,
-            workspace=self._workspaces.of,
-            in_worktree=self.trees.has_changed,
-            newest=lambda: self._feed.newest,
-            witness=make_witness(config, self.changes, self.files, self._roster),
-        )
-
     def _turn_parts(self) -> TurnParts:
         config, clock = self._config, self._config.clock
         calls = CallParts(
@@ -448,7 +412,7 @@ class Assembly:
         return TurnParts(
             calls=calls,
             settings=config.settings,
-            workspace=self._workspaces.of,
+            workspace=self.files.folders.of,
             system_prompt=self.skills.prompt,
             clock=clock,
             new_id=config.ids.ulid,
@@ -505,7 +469,7 @@ class Assembly:
                 roster=self._roster, journal=self._journal, conversations=self.conversations
             ),
             shell=make_shell(
-                config, self._permits, self._standing, self.quiet, self.sandbox, self._workspaces
+                config, self._permits, self._standing, self.quiet, self.sandbox, self.files.folders
             ),
             spending=Spending(budgets=self.budgets),
         )
@@ -515,7 +479,7 @@ class Assembly:
             births=self.manager,
             planner=self.planner,
             roster=self._roster,
-            trees=self.trees,
+            trees=self.files.trees,
             idle=self._idle,
             listings=self.listings,
             enforcement=self.enforcement,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import field
 
 from prsm_core.domain.record import Record
+from prsm_core.engine.workspace_files import WorkspaceFiles
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.absent import PRESENT, Absent
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.requests.human import HumanPolicy
     from prsm_core.engine.tools.table import ToolTable
     from prsm_core.engine.turns.host import OpenEndpoint
+    from prsm_core.engine.workspace_files import OpenFiles
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.interfaces.provider import ProviderSpec
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.clocks import Parting
     from prsm_core.permissions import PermissionBroker
-    from prsm_core.workspace.shadow.opening import Shadows
 
 
 class EngineConfig(Record, frozen=True, kw_only=True):
@@ -70,6 +71,6 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     made: Made | None = None  # of `providers`, where that is done already
     retry: RetryPolicy | None = None  # pauses of another kind than the settings'
     own_rules: OwnRules | None = None  # where the rules of a person's answers go
-    shadows: Shadows | None = None  # None: nobody looks after the files
+    files: OpenFiles = WorkspaceFiles  # opens what keeps the files
     skills: SkillPlaces | None = None  # None: agents are told of none
     parting: Parting | None = None  # None: one of its own

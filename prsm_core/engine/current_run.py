@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.ends import AgentEnds
     from prsm_core.engine.agents.steps import AgentSteps
     from prsm_core.engine.config import EngineConfig
-    from prsm_core.engine.files.late import LateWatch
     from prsm_core.engine.journal.sinks import RunSinks
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.outcome import RunAbort
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.workspace_files import ChangeWatch
     from prsm_core.interfaces.frontend import RunResult
     from prsm_core.kit.clocks import Parting
 
@@ -76,7 +76,7 @@ class CurrentRun:
         steps: AgentSteps,
         agents: AgentEnds,
         budgets: BudgetLedger,
-        changes: LateWatch | None,
+        changes: ChangeWatch | None,
         abort: RunAbort,
         sinks: RunSinks,
         prepare: Callable[[], Awaitable[object]],

@@ -73,14 +73,13 @@ class OrchestrationEngine:
             saying=parts.saying,
             contexts=parts.context_parts,
             files=parts.files,
-            trees=parts.trees,
             skills=parts.skills,
         )
         self.manager, self.ends, self.detector = parts.manager, parts.ends, parts.detector
         self.prompting, self.saying = parts.prompting, parts.saying
         self.router, self.slots, self.peers = parts.router, parts.slots, parts.peers
-        self.requests, self.trees, self.holds = parts.requests, parts.trees, parts.holds
-        self.quiet, self.files, self.changes = parts.quiet, parts.files, parts.changes
+        self.requests, self.holds = parts.requests, parts.holds
+        self.quiet, self.files = parts.quiet, parts.files
         self.budgets, self.conversations = parts.budgets, parts.conversations
         self.providers, self.enforcement = parts.providers, parts.enforcement
         self.clock, self.ids = config.clock, config.ids
@@ -115,7 +114,7 @@ class OrchestrationEngine:
             steps=parts.manager.steps,
             agents=parts.ends,
             budgets=parts.budgets,
-            changes=parts.changes,
+            changes=parts.files.watch,
             abort=parts.abort,
             sinks=self._sinks,
             prepare=parts.sandbox.prepare,

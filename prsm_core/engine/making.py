@@ -10,11 +10,6 @@ from prsm_core.config import resolve_paths
 from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.saying import Saying
 from prsm_core.engine.agents.skills import Skills
-from prsm_core.engine.evidence.gates import GateRunner
-from prsm_core.engine.files.folders import Workspaces
-from prsm_core.engine.files.keeper import FilesKeeper
-from prsm_core.engine.files.late import Trees
-from prsm_core.engine.files.prompts import PromptSnapshots
 from prsm_core.engine.processes.sandbox import Sandbox
 from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.registry import build_provider_registry
@@ -27,27 +22,22 @@ from prsm_core.engine.tools.shell import Shell
 from prsm_core.kit.places import unseen_folders
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping
 
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.engine.config import EngineConfig
-    from prsm_core.engine.evidence.witness import Witness
-    from prsm_core.engine.files.late import LateWatch
-    from prsm_core.engine.files.quiet import QuietMoment
-    from prsm_core.engine.files.trees import TreeKeeper
-    from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Steps
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
     from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.spending.budgets import BudgetAlert
-    from prsm_core.engine.state import Roster
     from prsm_core.engine.tools.table import ToolSet
     from prsm_core.engine.turns.call import Handler
     from prsm_core.engine.turns.permits import Permits
     from prsm_core.engine.turns.standing import Standing
+    from prsm_core.engine.workspace_files import Folders, WorkspaceFiles
     from prsm_core.kit.background import Background
 
 
@@ -121,12 +111,7 @@ def make_requests(
     return HumanRequests(config.human, config.clock, journal, steps.write, rules, config.workspace)
 
 
-def make_workspaces(config: EngineConfig) -> Workspaces:
-    """Return what tells which folder is the workspace of an agent."""
-    return Workspaces(config.workspace, None if config.shadows is None else config.shadows.trees)
-
-
-def make_sandbox(config: EngineConfig, workspaces: Workspaces) -> Sandbox:
+def make_sandbox(config: EngineConfig, folders: Folders) -> Sandbox:
     """Return the sandbox of commands."""
     paths = resolve_paths(Path(config.workspace), os.environ)
     return Sandbox(
@@ -138,50 +123,19 @@ def make_sandbox(config: EngineConfig, workspaces: Workspaces) -> Sandbox:
             *(paths.user_config.parent, paths.data, paths.state, paths.trees),
             *unseen_folders(config.sinks, config.sink_settings, os.environ),
         ),
-        tree_of=workspaces.top,
+        tree_of=folders.top,
     )
-
-
-def make_files(
-    config: EngineConfig, background: Background, journal: Journal
-) -> FilesKeeper | None:
-    """Return what owns git and the shadows; None where no snapshots are wanted."""
-    if config.shadows is None:
-        return None
-    return FilesKeeper(config.shadows, config.launcher, config.clock, background, journal)
 
 
 def make_saying(
     config: EngineConfig,
     providers: ProviderRegistry,
     journal: Journal,
-    snapshots: PromptSnapshots | None,
+    files: WorkspaceFiles,
 ) -> Saying:
     """Return what makes texts of what a person says."""
     settings, state_dir = config.settings, config.state_dir
-    return Saying(providers, settings, journal, config.workspace, state_dir, snapshots)
-
-
-def make_witness(
-    config: EngineConfig, watch: LateWatch | None, files: FilesKeeper | None, roster: Roster
-) -> Callable[[], Witness] | None:
-    """Return what knows the files by what was found, once asked; None: nobody watches them."""
-    if watch is None or files is None:
-        return None
-
-    def make() -> Witness:
-        from prsm_core.engine.evidence.witness import Witness  # at the first claim
-
-        return Witness(
-            watch,
-            files,
-            config.store,
-            roster,
-            session=config.session_id,
-            workspace=config.workspace,
-        )
-
-    return make
+    return Saying(providers, settings, journal, config.workspace, state_dir, files)
 
 
 def make_budgets(journal: Journal) -> BudgetLedger:
@@ -202,94 +156,13 @@ async def compact_late(*of: Any, **more: Any) -> None:
     await Compaction(*of, **more).run()
 
 
-def make_gates(config: EngineConfig, sandbox: Sandbox, workspaces: Workspaces) -> GateRunner:
-    """Return what runs the gates."""
-    return GateRunner(
-        config.settings.gates,
-        workspace=config.workspace,
-        launcher=config.launcher,
-        clock=config.clock,
-        env=config.shell_env,
-        variables_of=workspaces.variables,
-        sandbox=sandbox,
-    )
-
-
-def make_snapshots(
-    config: EngineConfig,
-    files: FilesKeeper | None,
-    quiet: QuietMoment,
-    background: Background,
-    journal: Journal,
-    feed: Feed,
-) -> PromptSnapshots | None:
-    """Return what takes snapshots before prompts; None where none are wanted."""
-    if files is None or config.settings.workspace.snapshots == "off":
-        return None
-    return PromptSnapshots(
-        files,
-        quiet,
-        journal,
-        feed,
-        config.store,
-        background,
-        config.clock,
-        config.settings.workspace,
-    )
-
-
-def make_trees(
-    config: EngineConfig,
-    files: FilesKeeper | None,
-    workspaces: Workspaces,
-    roster: Roster,
-    quiet: QuietMoment,
-    background: Background,
-    journal: Journal,
-    sandbox: Sandbox,
-    task_of: Callable[[str], asyncio.Task[None] | None],
-) -> Trees:
-    """Return what gives agents worktrees, and merges them."""
-
-    def make() -> TreeKeeper:
-        # Once there is one.
-        from prsm_core.engine.files.furnishing import Furnishing
-        from prsm_core.engine.files.trees import TreeKeeper, TreeParts
-
-        furnishing = Furnishing(
-            settings=config.settings.workspace,
-            trusted=config.trusted,
-            launcher=config.launcher,
-            clock=config.clock,
-            env=config.shell_env,
-            sandbox=sandbox,
-        )
-        return TreeKeeper(
-            TreeParts(
-                keeper=files,
-                where=workspaces.where,
-                workspaces=workspaces,
-                roster=roster,
-                quiet=quiet,
-                journal=journal,
-                store=config.store,
-                clock=config.clock,
-                background=background,
-                furnishing=furnishing,
-                task_of=task_of,
-            )
-        )
-
-    return Trees(workspaces, roster, config.settings.workspace.worktrees, make)
-
-
 def make_shell(
     config: EngineConfig,
     permits: Permits,
     standing: Standing,
     quiet: QuietMoment,
     sandbox: Sandbox,
-    workspaces: Workspaces,
+    folders: Folders,
 ) -> Shell:
     """Return what runs the commands of `run_bash`."""
     return Shell(
@@ -301,7 +174,7 @@ def make_shell(
         launcher=config.launcher,
         clock=config.clock,
         env=config.shell_env,
-        variables_of=workspaces.variables,
+        variables_of=folders.variables,
         limit_s=config.settings.engine.tool_timeout_seconds,
     )
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.saying import Said, Saying
     from prsm_core.engine.agents.skills import Skills
     from prsm_core.engine.assembly import EngineConfig
-    from prsm_core.engine.files.keeper import FilesKeeper
-    from prsm_core.engine.files.late import Trees
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.configured_names import SetName
     from prsm_core.engine.providers.enforcement import Enforcement
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.providers.team import Workforce
     from prsm_core.engine.spawn.planner import Planner
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.workspace_files import WorkspaceFiles
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.sink import EventSinkSpec
     from prsm_core.interfaces.tool import ToolContribution
@@ -76,8 +75,7 @@ class Starting:
         journal: Journal,
         saying: Saying,
         contexts: Callable[[], ContextParts],
-        files: FilesKeeper | None,
-        trees: Trees,
+        files: WorkspaceFiles,
         skills: Skills,
     ) -> None:
         self._config = config
@@ -94,7 +92,6 @@ class Starting:
         self._doubtful: Sequence[SetName] = ()  # names that providers have to be asked about
         self._checking: asyncio.Task[None] | None = None
         self._files = files
-        self._trees = trees
         self._skills = skills
         self._stand_in = ""  # what is told where the master's model is not the one that was named
 
@@ -231,17 +228,7 @@ class Starting:
         Raises PrsmError where it can neither be finished nor taken back: nobody is to work on files
         that are neither old nor new.
         """
-        if self._files is None:
-            return []
-
-        async def finish(owed: Mapping[str, Any]) -> str:
-            from prsm_core.engine.going_back import finish_owed  # few undos are cut off
-
-            config = self._config
-            return await finish_owed(config.store, owed, ids=config.ids, now=config.clock.time())
-
-        cwd = Path(self.cwd)
-        done = [*await self._files.recover(cwd, finish), *await self._trees.recover(cwd)]
+        done = await self._files.recover(Path(self.cwd))
         return [Notice("warning", text) for text in done]
 
     def begin_naming(

@@ -21,6 +21,7 @@ from prsm_core import hookspecs
 from prsm_core.distributions import CORE
 from prsm_core.domain.tools import ToolSpec
 from prsm_core.errors import PluginError
+from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import SCOPES, FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
@@ -250,6 +251,7 @@ RECORDS: Table = {
         "is_repeatable": FLAG,
         "reads_labels": TEXTS,
     },
+    WorkspaceFilesSpec: {**_COMMON, "factory": _CODE},
 }
 
 

@@ -166,6 +166,13 @@ class PluginManager:
             switched_off=self.switched_off,
         )
 
+    def lost(self, kind: type) -> Sequence[str]:
+        """Return the names of the records of a kind that plugins in quarantine would have."""
+        quarantined = {record.name for record in self.quarantined}
+        return [
+            name for (of, name), owner in self._lost.items() if of is kind and owner in quarantined
+        ]
+
     def owner_of(self, spec: Spec) -> PluginRecord:
         """Return the plugin that contributed a record."""
         return self._owners[type(spec), spec.name]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from prsm_core.errors import PluginError
+from prsm_core.errors import ConfigError, PluginError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
-from prsm_core.plugins.records import MORE_TIME, PluginState
+from prsm_core.plugins.records import MORE_TIME, WORDS, PluginState, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prsm_core.plugins.manager import PluginManager
     from prsm_core.plugins.records import PluginRecord
+
+S = TypeVar("S", bound=Spec)
 
 
 def check_needed(plugins: PluginManager, provider: str | None, checks: Sequence[str]) -> None:
@@ -38,6 +40,23 @@ def check_required(plugins: PluginManager, checks: Sequence[str]) -> None:
             raise PluginError(
                 f"permissions.required: {error.message}", hint="; ".join(idle) or error.hint
             ) from error
+
+
+def chosen(plugins: PluginManager, kind: type[S], named: str | None, setting: str) -> S | None:
+    """Return the record of which an engine has one: the one that is named, or the only one.
+
+    None where there is none. Raises PluginError for a name of none, and for one that is lost with
+    its plugin; ConfigError where there are several and `setting` names none of them.
+    """
+    if named is not None:
+        return plugins.get(kind, named)
+    specs = plugins.collect(kind)
+    if len(specs) > 1:
+        message = f"{', '.join(specs)}: more than one {WORDS[kind]} is installed"
+        raise ConfigError(message, hint=f"name one of them: {setting}")
+    for name in plugins.lost(kind):
+        plugins.get(kind, name)
+    return next(iter(specs.values()), None)
 
 
 def _check_no_guard_is_lost(plugins: PluginManager) -> None:

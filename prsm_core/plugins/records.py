@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import PluginError
+from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.interfaces.provider import ProviderSpec
@@ -28,6 +29,7 @@ Spec = (
     | EventSinkSpec
     | FrontendSpec
     | ToolContribution
+    | WorkspaceFilesSpec
 )
 Key = tuple[type, str]  # the kind of a record and its name
 
@@ -38,6 +40,7 @@ HOOKS: Mapping[str, type[Spec]] = {
     "prsm_event_sinks": EventSinkSpec,
     "prsm_frontends": FrontendSpec,
     "prsm_tools": ToolContribution,
+    "prsm_workspace_files": WorkspaceFilesSpec,
 }
 WORDS: Mapping[type, str] = {
     ProviderSpec: "provider",
@@ -46,6 +49,7 @@ WORDS: Mapping[type, str] = {
     EventSinkSpec: "event sink",
     FrontendSpec: "frontend",
     ToolContribution: "tool",
+    WorkspaceFilesSpec: "keeper of files",
 }
 
 

@@ -18,6 +18,7 @@ from prsm_core.plugins.objects import load_object
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from prsm_core.interfaces.files import WorkspaceFilesSpec
     from prsm_core.interfaces.provider import ProviderSpec
 
 Configurable: TypeAlias = (
@@ -70,7 +71,7 @@ class WithSettings(Record, frozen=True, kw_only=True):
         return load_object(self.reference, plugin=self.plugin)
 
 
-def section_of(spec: Configurable | ProviderSpec) -> str:
+def section_of(spec: Configurable | ProviderSpec | WorkspaceFilesSpec) -> str:
     """Return by which name the settings of a record stand in the section of its kind."""
     shared = spec.section if isinstance(spec, FrontendSpec | ToolContribution) else None
     return shared or spec.name
@@ -81,9 +82,10 @@ def settings_model(spec: Configurable | ProviderSpec, *, plugin: str) -> Any:
 
     Raises PluginError when it cannot be imported, or is no pydantic model.
     """
-    if spec.settings is None:
+    reference = getattr(spec, "settings", None)
+    if reference is None:
         return None
-    model = load_object(spec.settings, plugin=plugin)
+    model = load_object(reference, plugin=plugin)
     # Not asked of pydantic itself, which stays with the configuration.
     if not (isinstance(model, type) and callable(getattr(model, "model_validate", None))):
         raise PluginError(f"plugin {plugin}: the settings of {spec.name!r} are no pydantic model")

@@ -99,3 +99,14 @@ def _read_pointer(path: Path) -> str:
     from prsm_core.kit.regular import read_regular  # of worktrees and submodules alone
 
     return os.fsdecode(read_regular(path, _POINTER_LIMIT)).rstrip("\r\n")
+
+
+def is_in_repository(folder: str) -> bool:
+    """Return whether git may know the files of a folder; blocks. It knows none of one that is gone.
+
+    Such a folder may have a name that none can have here: the run was another machine's.
+    """
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for such a name
+        return False
+    identity = repo_identity(Path(folder))
+    return identity.common_dir != identity.root

@@ -13,7 +13,7 @@ import pytest
 
 from prsm_core.cli.places import workspace_ledger
 from prsm_core.domain.ids import Ids
-from prsm_core.engine.going_back import way_back
+from prsm_core.engine.files.going_back import way_back
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.shadow.opening import Shadows
 from tests.workspace.shadow_scene import DirectGit, every_byte

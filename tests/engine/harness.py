@@ -31,6 +31,7 @@ from prsm_core.domain.turns import (
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
+from prsm_core.engine.files.session_files import opens
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
@@ -440,7 +441,7 @@ async def open_team(
     """Open an engine on an empty ledger; on leaving, `check` what it left behind."""
     clock, sections = clock or SystemClock(), team_settings(engine, settings)
     (folder / "workspace").mkdir(exist_ok=True)
-    parts = {"scorers": scorers, "sinks": sinks, "shadows": shadows, "skills": skills}
+    parts = {"scorers": scorers, "sinks": sinks, "files": opens(shadows), "skills": skills}
     parts |= {"external": external, "own_rules": own_rules, "redactor": redactor or Redactor(())}
     parts |= {"tools": tools or ToolTable(), **provider_fields.pop("config", {})}
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")

@@ -84,7 +84,7 @@ async def test_a_turn_that_ends_while_the_agent_is_being_ended_undoes_nothing(te
         await begun.wait()
         await agent.tell(TurnEnded(StopReason.ERROR, ERROR))
 
-    team.engine.trees.settle = merges_for_long
+    team.engine.files.trees.settle = merges_for_long
     calls: list[asyncio.Future] = []
     run = team.start(master=master)
     await begun.wait()

@@ -86,7 +86,9 @@ async def test_with_room_for_all_nobody_is_parked(parked):
 async def test_the_git_that_looks_after_files_takes_no_agents_place(parked, tmp_path):
     shadows = Shadows(state=tmp_path / "state", data=tmp_path / "data")
     async with parked(1, shadows=shadows) as team:
-        assert await team.engine.files.attempt(team.workspace, lambda shadow: shadow.folder, "")
+        assert await team.engine.files.keeper.attempt(
+            team.workspace, lambda shadow: shadow.folder, ""
+        )
         assert (await team.run(master=leads, w1=works)).status == "completed"
         assert team.provider.crowd == 1
 

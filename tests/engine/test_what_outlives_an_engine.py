@@ -23,7 +23,8 @@ from prsm_core.engine.agents.session import AgentSession, BetweenTurns
 from prsm_core.engine.assembly import Assembly
 from prsm_core.engine.current_run import CurrentRun
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.engine.evidence.evidence import Proof
+from prsm_core.engine.files.evidence.evidence import ClaimProof
+from prsm_core.engine.files.session_files import SessionFiles
 from prsm_core.engine.journal.sinks import _SinkRunner
 from prsm_core.engine.providers.breaker import CircuitBreaker
 from prsm_core.engine.providers.profiles import AuthProfiles
@@ -139,7 +140,7 @@ KEPT = {
         "_has_retried": "lost: a prompt that is still too long is compacted once more",
         "_gave_up": "lost: compacting at the budget is tried once more",
     },
-    Proof: {"_record": OF_RECORD, "_from": WIRED},
+    ClaimProof: {"_record": OF_RECORD, "_from": WIRED},
     StuckWatch: {
         "_life": WIRED,
         "_ends": WIRED,
@@ -265,11 +266,7 @@ KEPT = {
         "peers": "derived: who may write, from the tools of the lives that begin",
         "quiet": "lost: what ran has died with its engine",
         "skills": "derived: looked for anew; what agents were told stands in their prompts",
-        "_snapshots": "derived: one that was taken and never named is named by the next",
-        "files": "derived: the shadows on the disk; git is started anew",
-        "changes": "stored: what was found; what was not, by the tracker's files and open calls",
-        "trees": "stored: in the records of worktrees; what is made late is made again",
-        "_workspaces": "derived: from the folders of agents",
+        "files": "derived: by its parts, below",
         "slots": "derived: those at work take theirs first",
         "_roster": "derived: from SessionState.agents",
         "_leases": "derived: from the regions in the grants",
@@ -290,12 +287,21 @@ KEPT = {
             WIRED,
         ),
     },
+    SessionFiles: {
+        "context": WIRED,
+        "_snapshots": "derived: one that was taken and never named is named by the next",
+        "keeper": "derived: the shadows on the disk; git is started anew",
+        "watch": "stored: what was found; what was not, by the tracker's files and open calls",
+        "trees": "stored: in the records of worktrees; what is made late is made again",
+        "folders": "derived: from the folders of agents",
+        "_sources": WIRED,
+    },
     OrchestrationEngine: {
         **dict.fromkeys(
             (
                 *("_background", "feed", "journal", "_parts", "_starting"),
                 *("manager", "ends", "detector", "prompting", "saying"),
-                *("quiet", "files", "changes", "trees", "holds"),
+                *("quiet", "files", "holds"),
                 *("router", "peers", "slots", "requests", "budgets", "providers", "enforcement"),
                 *("conversations", "listings", "_sinks", "_run", "parting"),
             ),

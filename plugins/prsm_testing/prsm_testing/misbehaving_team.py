@@ -32,6 +32,7 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
+from prsm_core.engine.files.session_files import opens
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
@@ -226,6 +227,7 @@ class MisbehavingTeam:
                 ids=Ids(clock.time),
                 state_dir=self.folder / "state",
                 open_endpoint=_endpoint,
+                files=opens(None),
             )
 
         return config

@@ -29,8 +29,8 @@ from prsm_core.engine.files.deciding import (
 )
 from prsm_core.engine.files.deciding import find_change as find_row
 from prsm_core.engine.files.reasons import of_path, reason_values, told_reason
+from prsm_core.engine.files.taking_back import nothing_kept, told
 from prsm_core.engine.journal.views import conversation
-from prsm_core.engine.undoing import nothing_kept, told
 from prsm_core.errors import ConfigError, MessageRoutingError
 from prsm_core.kit.arguments import takes_checked
 from prsm_core.workspace.commits.records import Commit, Outcome

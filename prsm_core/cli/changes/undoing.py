@@ -26,7 +26,7 @@ from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.holding import held, require_quiet
 from prsm_core.engine.control.session_lock import find_owner
 from prsm_core.engine.files.deciding import of_last_turn, of_merge, told_act
-from prsm_core.engine.undoing import find_act, told_acted
+from prsm_core.engine.files.taking_back import find_act, told_acted
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.kit.text import escape_exact, first_line
 from prsm_core.loop.run import run_to_end

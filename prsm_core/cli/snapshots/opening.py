@@ -66,7 +66,7 @@ async def _finish(shadow: Shadow, workspace: str) -> None:
     if owed is None:
         return
     from prsm_core.domain.ids import Ids  # few undos are cut off
-    from prsm_core.engine.going_back import finish_owed
+    from prsm_core.engine.files.going_back import finish_owed
     from prsm_core.store import SqliteStore
 
     async with await SqliteStore.open(workspace_ledger(workspace)) as store:

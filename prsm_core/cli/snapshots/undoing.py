@@ -24,9 +24,9 @@ from prsm_core.domain.record import Record
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.holding import held, require_quiet
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
-from prsm_core.engine.going_back import carry_out
+from prsm_core.engine.files.going_back import carry_out
+from prsm_core.engine.files.taking_back import Prompt, files_gone, find_prompt, known_since, told
 from prsm_core.engine.processes.launcher import install_child_watcher
-from prsm_core.engine.undoing import Prompt, files_gone, find_prompt, known_since, told
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end

@@ -21,7 +21,7 @@ from prsm_core.domain.ids import Ids
 from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.holding import held, require_quiet
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
-from prsm_core.engine.going_back import carry_out, session_after, sessions_of, way_back
+from prsm_core.engine.files.going_back import carry_out, session_after, sessions_of, way_back
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.kit.text import escape_exact
 from prsm_core.loop.run import run_to_end

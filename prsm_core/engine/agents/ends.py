@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState
+from prsm_core.domain.events import EVENT_FIELDS
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.notes import Ending
-from prsm_core.domain.writes import AgentEnded, MessageSent
+from prsm_core.domain.writes import AgentEnded, MessageSent, Told
 from prsm_core.engine.guarded.failing import is_unfit, plain_result
 
 if TYPE_CHECKING:
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from prsm_core.domain.steps import Write
-    from prsm_core.domain.writes import CallClosed, Told
+    from prsm_core.domain.writes import CallClosed
     from prsm_core.engine.agents.lives import Lives
     from prsm_core.engine.agents.peers import Peers
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.steps import AgentSteps
-    from prsm_core.engine.files.late import Trees
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Roster, Staged
+    from prsm_core.engine.workspace_files import Trees
     from prsm_core.interfaces.clock import Clock
     from prsm_core.messaging.deadlock import DeadlockDetector
     from prsm_core.messaging.router import MessageRouter
@@ -284,9 +285,9 @@ class AgentEnds:
 
 
 def _merged(tree: Mapping[str, Any]) -> Told:
-    from prsm_core.engine.files.trees import of_tree  # once an agent has a worktree
-
-    return of_tree(tree)
+    """Return the event that tells what became of an agent's worktree."""
+    fields = EVENT_FIELDS["worktree_merged"]
+    return Told(kind="worktree_merged", data={name: tree.get(name) for name in fields})
 
 
 def _known_end(record: AgentRecord, result: AgentResult) -> AgentResult | None:

@@ -8,7 +8,6 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import ORCHESTRATION_TOOLS
 from prsm_core.engine.agents.slots import SlotLease, Slots
-from prsm_core.engine.evidence.evidence import Proof
 from prsm_core.engine.state import Evidence
 from prsm_core.engine.turns.waits import edge_of
 
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.agents import AgentResult
     from prsm_core.domain.writes import StateChanged
-    from prsm_core.engine.evidence.evidence import Sources
-    from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.ports import Steps, Wait
     from prsm_core.engine.providers.residents import Residents
+    from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.run import TurnRun
+    from prsm_core.engine.workspace_files import WorkspaceFiles
     from prsm_core.messaging.deadlock import DeadlockDetector
 
 WAITING = frozenset(
@@ -43,7 +42,7 @@ class LifeParts(Record, frozen=True, kw_only=True):
     slots: Slots
     residents: Residents
     quiet: QuietMoment
-    sources: Sources  # of evidence
+    files: WorkspaceFiles  # which weigh claims
     is_closing: Callable[[], bool]  # the engine is: nothing begins any more
     forget: Callable[[str], None]  # keeps nothing of the life of an agent that has ended
 
@@ -181,8 +180,8 @@ class AgentLife:
         turn, record = self.turn, self.record
         if turn is None or record.children or record.incarnation > 1 or record.next_turn > 2:
             return False
-        sources = self._parts.sources
-        if sources.workspace(record.descriptor.cwd) != sources.main:
+        folders = self._parts.files.folders
+        if folders.of(record.descriptor.cwd) != folders.main:
             return False  # what is done in a worktree is seen there
         ours = [row.tool_name for row in turn.calls.rows.values()]
         ours += [call.name for call in turn.calls.open]
@@ -198,12 +197,12 @@ class AgentLife:
         """
         if not (artifacts or commands) and self.has_only_talked:
             return Evidence()
-        proof = Proof(self.record, self._parts.sources)
+        proof = self._parts.files.proof(self.record)
         return await proof.weigh(artifacts, commands, is_last=is_last)
 
     async def weigh_again(self, result: AgentResult) -> AgentResult:
         """Return an accepted result with what became of it while the agent's children ended."""
-        return await Proof(self.record, self._parts.sources).again(result)
+        return await self._parts.files.proof(self.record).again(result)
 
 
 def _acts(tool: str) -> bool:

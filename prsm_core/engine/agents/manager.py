@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from prsm_core.engine.agents.session import AgentSession
     from prsm_core.engine.agents.skills import Skills
     from prsm_core.engine.agents.steps import AgentSteps
-    from prsm_core.engine.files.late import Trees
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.spawn.idle import IdleChildren
     from prsm_core.engine.spawn.planner import Planner
     from prsm_core.engine.spawn.regions import LeaseTable
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import Roster, Staged
+    from prsm_core.engine.workspace_files import Trees
     from prsm_core.interfaces.clock import Clock
     from prsm_core.messaging.router import MessageRouter
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.turns import AgentMessage
     from prsm_core.engine.context.remembered import Remembered
     from prsm_core.engine.context.tokens import Room
-    from prsm_core.engine.files.folders import Workspaces
     from prsm_core.engine.guarded.provider import Opener
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Toolbox
     from prsm_core.engine.turns.going_on import GoingOn
+    from prsm_core.engine.workspace_files import Folders
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import AgentHost, Carried, ProviderSession
 
@@ -54,7 +54,7 @@ class Opening:
         providers: ProviderRegistry,
         enforcement: Enforcement,
         settings: Settings,
-        workspaces: Workspaces,
+        workspaces: Folders,
         system_prompt: Callable[[AgentDescriptor], str],
         make_trials: Callable[[], McpTrials],
     ) -> None:

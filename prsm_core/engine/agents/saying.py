@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.config import Settings
-    from prsm_core.engine.files.prompts import PromptSnapshots
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.providers.registry import ProviderRegistry
+    from prsm_core.engine.workspace_files import WorkspaceFiles
     from prsm_core.workspace.references import Read
 
 
@@ -50,10 +50,10 @@ class Saying:
         journal: Journal,
         workspace: str,
         state_dir: Path,
-        snapshots: PromptSnapshots | None = None,
+        files: WorkspaceFiles,
     ) -> None:
         """Read references in the workspace, and keep images below the state directory."""
-        self._snapshots = snapshots
+        self._files = files
         self._providers = providers
         self._settings = settings
         self._journal = journal
@@ -89,9 +89,7 @@ class Saying:
         self, said: str, folder: str, agent: str | None = None
     ) -> AbstractAsyncContextManager[None]:
         """Have a snapshot taken of the files as they are before this is said, if any is."""
-        if self._snapshots is None:
-            return nullcontext()
-        return self._snapshots.before(said, folder, agent)
+        return self._files.before(said, folder, agent)
 
     @asynccontextmanager
     async def _text(self, said: str, images: Sequence[str], provider: str) -> AsyncIterator[Said]:

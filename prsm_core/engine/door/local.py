@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole, AgentState, PermissionMode
-from prsm_core.engine.files.quiet import HOLD_SECONDS
 from prsm_core.engine.journal.views import ConversationStore, add_changes, build_tree
 from prsm_core.engine.outcome import StartedRun
+from prsm_core.engine.quiet import HOLD_SECONDS
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 from prsm_core.errors import ConfigError
 from prsm_core.kit.arguments import takes_checked
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
-    from prsm_core.engine.door.deciding import Deciding
-    from prsm_core.engine.door.undoing import Undoing
     from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.providers.survey import ProviderReport
     from prsm_core.engine.state import AgentRecord
+    from prsm_core.engine.workspace_files import Decisions, Undo
     from prsm_core.interfaces.frontend import RunHandle, RunOptions, RunResult
     from prsm_core.interfaces.store import AgentRow, Store
 
@@ -399,11 +398,8 @@ class LocalApp:
         return await self._deciding.accept(changes, agent, call)
 
     @property
-    def _deciding(self) -> Deciding:
-        from prsm_core.engine.door.deciding import Deciding  # once a person decides
-
-        engine = self._engine
-        return Deciding(engine.changes, self._store, self._session, engine.workspace)
+    def _deciding(self) -> Decisions:
+        return self._engine.files.decisions
 
     async def reject(
         self,
@@ -439,10 +435,9 @@ class LocalApp:
         return await self._undoing.restore_snapshot(snapshot, is_dry=dry_run)
 
     @cached_property
-    def _undoing(self) -> Undoing:
-        from prsm_core.engine.door.undoing import Undoing  # once a person undoes something
-
-        return Undoing(self._engine, self._store, self._session, self._state_dir)
+    def _undoing(self) -> Undo:
+        engine = self._engine
+        return engine.files.undoing(lambda: engine.is_running, self._state_dir)
 
     async def commit_changes(
         self,
@@ -465,11 +460,11 @@ class LocalApp:
 
     async def worktrees(self) -> Sequence[Mapping[str, Any]]:
         """Return the worktrees of agents that have ended and are not merged."""
-        return await self._engine.trees.left(self._session)
+        return await self._engine.files.trees.left(self._session)
 
     async def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
         """Keep agents from beginning to write for as long as this is open."""
-        changes = self._engine.changes
+        changes = self._engine.files.watch
         async with AsyncExitStack() as stack:
             hold = await stack.enter_async_context(self._engine.quiet.hold(limit=HOLD_SECONDS))
             if changes is not None:

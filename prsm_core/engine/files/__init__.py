@@ -1,9 +1,9 @@
-"""Files: what the engine owns of the working trees that its agents write in.
+"""Files: what keeps the working trees that agents write in, behind the port of the engine.
 
+session_files all of it, for one engine's session
 keeper   git, and the shadows of folders: one thread at a time, told and never silent
 prompts  the snapshots before what persons say
 naming   how the ledger names a snapshot
-quiet    which calls may write now, and the moment in which none does
 calls    those that may have made a change that is found next
 edits    what a call says it does to files, by its arguments
 changes  what they changed: found, attributed, written and told
@@ -15,4 +15,9 @@ trees    worktrees of agents: given, merged, removed
 furnishing what a new one has of what git ignores: copies, and a command that sets it up
 deciding which changes a person means, and what becomes of them
 verdicts  … in the files and in the ledger, whatever dies meanwhile
+decisions … as an AppHandle decides about them
+undoing   what an AppHandle takes back, and keeps
+taking_back which prompt that is, and where the conversation goes then
+going_back what a restore owes besides the files
+evidence/ what an agent's claim to be done is worth
 """

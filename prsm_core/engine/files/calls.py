@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from prsm_core.engine.files.quiet import WritingCall as Running
+    from prsm_core.engine.quiet import WritingCall as Running
     from prsm_core.workspace.changes.splitting import Edit
 
 UNNAMED = ""  # the id of a call that its provider has not named

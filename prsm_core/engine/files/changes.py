@@ -16,7 +16,7 @@ import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from prsm_core.domain.changes import Author as ChangeAuthor
 from prsm_core.domain.changes import FileChange, path_text
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.engine.files.keeper import FilesKeeper
-    from prsm_core.engine.files.quiet import Hold, WritingCall
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.quiet import Hold, WritingCall
     from prsm_core.engine.state import Leases, Roster
+    from prsm_core.engine.workspace_files import ToldTurn
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
@@ -58,16 +59,6 @@ _ID_BYTES = 5
 _UNSEEN = "what changes in {} is not found"
 
 __all__ = ["ChangeWatch"]
-
-
-class Turn(Protocol):
-    """A turn of an agent, as far as it is told of changes."""
-
-    turn_id: str
-
-    def tell(self, text: str) -> None:
-        """Have the model told something with its next answer, or prompt."""
-        ...
 
 
 class ChangeWatch:
@@ -94,7 +85,7 @@ class ChangeWatch:
         roster: Roster,
         *,
         leases: Callable[[str | None], Leases],
-        turn_of: Callable[[str], Turn | None],
+        turn_of: Callable[[str], ToldTurn | None],
         hold: Callable[..., AbstractAsyncContextManager[Hold]],
         is_apart: Callable[[str], bool],
         clock: Clock,

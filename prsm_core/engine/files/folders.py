@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from prsm_core.engine.workspace_files import Folders
 from prsm_core.permissions.within import is_within
 from prsm_core.workspace.identity import repo_identity
 
@@ -22,11 +23,11 @@ PORT = "PRSM_PORT"
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
-class Workspaces:
+class Workspaces(Folders):
     """Tells it by where an agent works; `where` is None where there are no worktrees."""
 
     def __init__(self, workspace: str, where: Where | None) -> None:
-        self.main = workspace
+        super().__init__(workspace)
         self.where = self._where = where
         self._within: str | None = None  # from the top of the working tree, once it is needed
         self._made_from: dict[str, str] = {}  # the working tree of a worktree, by its top

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.tools import WRITING_TOOLS
+from prsm_core.engine.workspace_files import Trees
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.engine.files.changes import ChangeWatch
     from prsm_core.engine.files.folders import Workspaces
-    from prsm_core.engine.files.quiet import WritingCall
     from prsm_core.engine.files.trees import TreeKeeper
+    from prsm_core.engine.quiet import WritingCall
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.workspace.shadow.worktree import Shadow
 
@@ -107,7 +108,7 @@ class LateWatch:
         self._watch().ends(call, has_run=has_run)
 
 
-class Trees:
+class LateTrees(Trees):
     """Stands for what gives agents worktrees; `policy` is that of the settings, off or writers."""
 
     def __init__(

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from prsm_core.config.schema import WorkspaceSettings
     from prsm_core.domain.events import Event
     from prsm_core.engine.files.keeper import FilesKeeper
-    from prsm_core.engine.files.quiet import Hold, QuietMoment
     from prsm_core.engine.journal.feed import Feed
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.quiet import Hold, QuietMoment
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background

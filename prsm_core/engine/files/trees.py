@@ -17,10 +17,8 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.changes import path_text
-from prsm_core.domain.events import EVENT_FIELDS
 from prsm_core.domain.record import Record
-from prsm_core.domain.writes import Told
-from prsm_core.engine.files.quiet import WritingCall
+from prsm_core.engine.quiet import WritingCall
 from prsm_core.engine.state import told_region
 from prsm_core.errors import AgentSpawnError, PrsmError
 from prsm_core.kit.clocks import first_of
@@ -33,8 +31,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.files.folders import Workspaces
     from prsm_core.engine.files.furnishing import Furnishing
     from prsm_core.engine.files.keeper import FilesKeeper
-    from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
@@ -67,6 +65,7 @@ class TreeParts(Record, frozen=True, kw_only=True):
     workspaces: Workspaces
     roster: Roster
     quiet: QuietMoment
+    look_at: Callable[[Shadow, tuple[str, ...]], None]  # as the watch of changes does
     journal: Journal
     store: Store
     clock: Clock
@@ -134,7 +133,7 @@ class TreeKeeper:
             loop = asyncio.get_running_loop()
 
             def work(trees: Worktrees) -> Outcome:
-                merge = _Merge(quiet, call, trees.shadow, loop)
+                merge = _Merge(self._parts, call, trees.shadow, loop)
                 return trees.settle(tree_id, message, is_wanted=is_wanted, writing=merge.writing)
 
             outcome = await self._use(self._folder_above(record), work)
@@ -342,23 +341,24 @@ class _Merge:
 
     def __init__(
         self,
-        quiet: QuietMoment,
+        parts: TreeParts,
         call: WritingCall,
         shadow: Shadow,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._quiet, self._call, self._shadow, self._loop = quiet, call, shadow, loop
+        self._quiet, self._look_at = parts.quiet, parts.look_at
+        self._call, self._shadow, self._loop = call, shadow, loop
 
     @contextmanager
     def writing(self, files: Sequence[str]) -> Iterator[None]:
         """Have these files, from the top of the folder, be the call's own for the block."""
         all_ = tuple(f"{self._shadow.folder}/{file}" for file in files)
         self._tell(lambda: self._quiet.owns(self._call, all_))
-        self._quiet.look_at(self._shadow, all_)
+        self._look_at(self._shadow, all_)
         try:
             yield
         finally:
-            self._quiet.look_at(self._shadow, all_)
+            self._look_at(self._shadow, all_)
             self._tell(lambda: self._quiet.ended(self._call))
 
     def _tell(self, what: Callable[[], None]) -> None:
@@ -387,12 +387,6 @@ class _Recovery:
 def tree_name(tree: Tree) -> str:
     """Return what a worktree is called where people are told of it."""
     return f"the worktree of {tree.name}"
-
-
-def of_tree(told: Mapping[str, Any]) -> Told:
-    """Return the event that tells what became of an agent's worktree."""
-    fields = EVENT_FIELDS["worktree_merged"]
-    return Told(kind="worktree_merged", data={name: told.get(name) for name in fields})
 
 
 def _worktrees(shadow: Shadow, where: Where) -> Worktrees:

@@ -22,7 +22,7 @@ from prsm_core.engine.files.deciding import (
     taken_back_text,
     wanted,
 )
-from prsm_core.engine.files.quiet import HOLD_SECONDS
+from prsm_core.engine.quiet import HOLD_SECONDS
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.acting import Acting
 from prsm_core.workspace.changes.rejecting import Rejecter
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from prsm_core.engine.files.committing import Wording
     from prsm_core.engine.files.deciding import Choice
     from prsm_core.engine.files.keeper import FilesKeeper
-    from prsm_core.engine.files.quiet import Hold, WritingCall
     from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.quiet import Hold, WritingCall
     from prsm_core.interfaces.store import Store
     from prsm_core.workspace.changes.acting import Acted
     from prsm_core.workspace.changes.rejecting import Rejection

@@ -16,8 +16,8 @@ from prsm_core.permissions.within import is_within
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prsm_core.engine.files.folders import Workspaces
     from prsm_core.engine.state import AgentRecord, Leases, Roster
+    from prsm_core.engine.workspace_files import Folders
 
 
 def choose_region(
@@ -60,7 +60,7 @@ def region_fits(child: tuple[str, ...] | None, parent: tuple[str, ...] | None) -
 class LeaseTable:
     """Owns the leases of files and folders; each holds as long as its agent lives."""
 
-    def __init__(self, roster: Roster, workspaces: Workspaces) -> None:
+    def __init__(self, roster: Roster, workspaces: Folders) -> None:
         self._roster = roster
         self._workspaces = workspaces
         self._lessees: dict[str, AgentRecord] = {}  # few of many agents

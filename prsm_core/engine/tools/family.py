@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.tools import McpServer, ToolOutcome
     from prsm_core.domain.turns import Effect
     from prsm_core.domain.writes import CallClosed, EffectNoted
-    from prsm_core.engine.files.late import Trees
     from prsm_core.engine.ports import Births
     from prsm_core.engine.providers.enforcement import Enforcement
     from prsm_core.engine.providers.listings import Listings
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.engine.turns.call import Call
+    from prsm_core.engine.workspace_files import Trees
 
 LOOK_SECONDS = 8.0  # how long an agent waits to know which providers can start its child
 CHILD = "child"  # the effect of a call that makes or takes one

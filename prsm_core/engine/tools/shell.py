@@ -16,10 +16,10 @@ from prsm_core.permissions import outcome_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.processes.sandbox import Sandbox
     from prsm_core.engine.processes.shell import ShellResult
+    from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.permits import Permits

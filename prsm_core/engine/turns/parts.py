@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.images import Image
     from prsm_core.domain.tools import ToolOutcome
-    from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.outcome import RunAbort
     from prsm_core.engine.ports import Life, Steered, Steps
+    from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.spending.budgets import BudgetLedger
     from prsm_core.engine.state import AgentRecord

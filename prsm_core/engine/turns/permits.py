@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.ids import Ids
     from prsm_core.domain.permissions import Question, Verdict
-    from prsm_core.engine.files.quiet import QuietMoment
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.ports import Life, Steps
+    from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.requests.human import HumanRequests
     from prsm_core.engine.turns.standing import Standing
     from prsm_core.kit.background import Background

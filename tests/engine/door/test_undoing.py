@@ -11,7 +11,7 @@ import pytest
 
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.engine.door.local import LocalApp
-from prsm_core.engine.undoing import find_prompt
+from prsm_core.engine.files.taking_back import find_prompt
 from prsm_core.errors import ConfigError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.workspace.shadow.opening import Shadows
@@ -164,7 +164,7 @@ async def test_what_an_undo_that_was_cut_off_comes_to_is_told_by_the_next_act(op
         prompt = await find_prompt(team.store, SESSION)
         restore = partial(Shadow.restore, wanted=prompt.snapshot.snapshot_id)
         owing = partial(restore, then=prompt.owed(team.engine.ids))
-        await team.engine.files.use(folder, owing)  # and here its process dies
+        await team.engine.files.keeper.use(folder, owing)  # and here its process dies
         with pytest.raises(ConfigError, match="there is no snapshot"):
             await app.restore_snapshot("0000000000")
         made = await app.restore_snapshot(kept)

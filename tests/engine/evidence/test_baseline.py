@@ -7,9 +7,10 @@ import subprocess
 
 import pytest
 
-from prsm_core.engine.evidence.baseline import blobs_before, is_in_repository
+from prsm_core.engine.files.evidence.evidence import blobs_before
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.kit.clocks import SystemClock
+from prsm_core.workspace.identity import is_in_repository
 
 BEGAN = 2_000_000_000.0
 

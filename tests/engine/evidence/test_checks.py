@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from prsm_core.domain.changes import Author, ChangeRow, FileChange
 from prsm_core.domain.events import Event
-from prsm_core.engine.evidence.command_log import Check, CommandLog, End, read_command, red
+from prsm_core.engine.files.evidence.command_log import Check, CommandLog, End, read_command, red
 from prsm_core.engine.state import NEVER
 
 pytestmark = pytest.mark.requirement("U28", "U13", "F9")

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from prsm_core.domain.events import Event
-from prsm_core.engine.evidence.command_log import MAX_COMMANDS, CommandLog
+from prsm_core.engine.files.evidence.command_log import MAX_COMMANDS, CommandLog
 
 UNKNOWN = "`make` ended, but its exit code is not known"
 

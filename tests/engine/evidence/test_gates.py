@@ -8,7 +8,7 @@ import pytest
 
 from prsm_core.config.schema import GateSettings
 from prsm_core.domain.agents import AgentRole
-from prsm_core.engine.evidence.gates import OUTPUT_LIMIT, SHOWN_LINES, GateRunner
+from prsm_core.engine.files.evidence.gates import OUTPUT_LIMIT, SHOWN_LINES, GateRunner
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.kit.clocks import SystemClock
 from tests.engine.hostile import DEADLINE, gone, until

@@ -78,7 +78,7 @@ async def test_so_it_is_after_a_resume(opened, folder):
 
     async def master(agent):
         await write_same_and_new(agent, folder)
-        await team.engine.changes.get().flush()
+        await team.engine.files.watch.get().flush()
         await die(team)
 
     async def mastered(agent):

@@ -44,9 +44,9 @@ async def play(opened, folder, seed):
         team.provider.behaviours.update(dict.fromkeys(WORKERS, town.work), master=master)
         result = await team.engine.run("do it")
         assert (result.status, team.provider.failures) == ("completed", [])
-        rows = await team.engine.changes.get().rows()
+        rows = await team.engine.files.watch.get().rows()
         names = {one.agent_id: one.descriptor.name for one in team.manager.roster.records()}
-        texts = await team.engine.files.use(folder, lambda shadow: held(shadow, rows))
+        texts = await team.engine.files.keeper.use(folder, lambda shadow: held(shadow, rows))
         check_authors(town, rows, names, texts)
         await decide(app, town)
         await app.aclose()

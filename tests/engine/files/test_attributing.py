@@ -137,7 +137,7 @@ async def test_a_command_in_a_folder_that_is_its_agents_own_explains_nothing_eit
 
     async with opened() as team:
         await team.run(master=master, w1=worker)
-        [row] = await team.engine.changes.get().rows()
+        [row] = await team.engine.files.watch.get().rows()
     assert (row.change.how, row.change.is_unsure) == ("region", True)
 
 
@@ -181,8 +181,8 @@ async def test_what_a_person_writes_in_a_file_during_its_edit_is_a_change_of_its
 
     async with opened() as team:
         assert (await team.run(master=master)).status == "completed"
-        rows = await team.engine.changes.get().rows()
-        patches = [await team.engine.changes.get().patch([row]) for row in rows]
+        rows = await team.engine.files.watch.get().rows()
+        patches = [await team.engine.files.watch.get().patch([row]) for row in rows]
     assert how(team, "a") == [("named", "master"), ("possible", "master")]
     assert [[line for line in told.splitlines()[5:] if line[0] in "+-"] for told in patches] == [
         ["-line 3", "+mine"],

@@ -60,7 +60,7 @@ async def test_a_call_that_names_a_file_outside_of_the_folder_is_no_matter_of_gi
 
     async with opened() as team:
         assert (await team.run(master=master)).status == "completed"
-        [row] = await team.engine.changes.get().rows()
+        [row] = await team.engine.files.watch.get().rows()
         assert whose(row, team) == ("named", ["master"], "master-1")
     assert (row.change.path, row.change.kind) == ("a", "modified")
     assert team.ledger.events("notice") == []
@@ -79,7 +79,7 @@ async def test_what_calls_change_is_told_with_the_call_and_kept_once(opened, fol
 
     async with opened() as team:
         assert (await team.run(master=master)).status == "completed"
-        found = {row.change.path: row for row in await team.engine.changes.get().rows()}
+        found = {row.change.path: row for row in await team.engine.files.watch.get().rows()}
     assert {path: (whose(row, team), row.change.kind) for path, row in found.items()} == {
         "a": (("named", ["master"], "master-1"), "modified"),
         "made": (("possible", ["master"], "master-2"), "added"),
@@ -366,7 +366,7 @@ async def test_a_change_is_taken_back_alone_and_its_agent_is_told_why(opened, fo
         await hand.write("a", "".join(["first\n", *lines[1:19], "last\n"]))
         await hand.write("b", "x\n")
         await until(lambda: len(found(team, "a")) == 2 and found(team, "b"))
-        changes = team.engine.changes.get()
+        changes = team.engine.files.watch.get()
         [first, _, other] = await changes.rows()
         made, _ = await changes.verdicts.reject(Choice(ids=(first.change.id,)))
         heard.append([(one.path, one.state) for one in made])
@@ -380,7 +380,7 @@ async def test_a_change_is_taken_back_alone_and_its_agent_is_told_why(opened, fo
 
     async with opened() as team:
         await team.run(master=master)
-        states = {row.change.id: row.state for row in await team.engine.changes.get().rows()}
+        states = {row.change.id: row.state for row in await team.engine.files.watch.get().rows()}
     assert heard[:2] == [[("a", "rejected")], "already_decided"]
     assert "- a: taken back" in heard[2]
     assert (folder / "a").read_text() == "".join([*lines[:19], "last\n"])
@@ -422,7 +422,7 @@ async def test_without_git_the_run_goes_on_and_says_so_once(opened, folder, tmp_
     empty = tmp_path / "empty"
     empty.mkdir()
     async with opened() as team:
-        monkeypatch.setitem(team.engine.files._launcher._environ, "PATH", str(empty))
+        monkeypatch.setitem(team.engine.files.keeper._launcher._environ, "PATH", str(empty))
         assert (await team.run(master=master)).status == "completed"
     assert found(team, "a") == []
 

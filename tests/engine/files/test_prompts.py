@@ -16,7 +16,7 @@ from prsm_testing.fake_clock import FakeClock
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.files.prompts import BESIDE_SECONDS, LATEST_SECONDS
-from prsm_core.engine.files.quiet import QUIET_SECONDS
+from prsm_core.engine.quiet import QUIET_SECONDS
 from prsm_core.errors import ConfigError, ProcessError
 from prsm_core.interfaces.frontend import RunOptions
 from prsm_core.store import SqliteStore
@@ -68,7 +68,7 @@ async def files_of(team, snapshot):
             for name in names
         }
 
-    return await team.engine.files.use(team.workspace, look)
+    return await team.engine.files.keeper.use(team.workspace, look)
 
 
 async def state_of(team):
@@ -117,7 +117,7 @@ async def test_a_run_that_goes_from_step_to_step_is_over_before_one_is_begun(kep
         await step_on(clock, agent, lambda: clock.now() > LATEST_SECONDS / 2)
 
     async with kept(clock=clock) as team:
-        keeper = team.engine.files
+        keeper = team.engine.files.keeper
         attempt = keeper.attempt
 
         async def told_attempt(*given):
@@ -250,7 +250,7 @@ async def test_a_snapshot_is_named_once_although_the_next_one_is_taken_meanwhile
         await agent.complete()
 
     async with kept() as team:
-        read, secure, reads, taken = team.store.state, team.engine.files.secure, [], []
+        read, secure, reads, taken = team.store.state, team.engine.files.keeper.secure, [], []
 
         async def read_late(*given):
             reads.append(given)
@@ -266,7 +266,7 @@ async def test_a_snapshot_is_named_once_although_the_next_one_is_taken_meanwhile
             return secure(folder)
 
         monkeypatch.setattr(team.store, "state", read_late)
-        monkeypatch.setattr(team.engine.files, "secure", secured)
+        monkeypatch.setattr(team.engine.files.keeper, "secure", secured)
         running = team.start("begin", master=master)
         await team.seen("tool_call_finished")
         record = team.manager.roster.resolve("master")
@@ -297,7 +297,9 @@ async def test_where_nothing_changed_the_same_snapshot_is_named_again(kept):
         assert first.snapshot_id == second.snapshot_id
         assert first.last_commit < second.last_commit
         assert [one.description for one in (first, second)] == ["one", "two"]
-        found = await team.engine.files.use(team.workspace, lambda shadow: shadow.snapshots())
+        found = await team.engine.files.keeper.use(
+            team.workspace, lambda shadow: shadow.snapshots()
+        )
         assert len(found) == 1
 
 
@@ -318,7 +320,9 @@ async def test_what_git_throws_away_of_a_snapshot_is_taken_in_once_another_is_ta
         record = team.manager.roster.resolve("master")
         await team.engine.run_continuation("two", record.agent_id)
         first, _ = (await state_of(team)).snapshots
-        await team.engine.files.use(team.workspace, lambda _: None)  # what was begun has ended
+        await team.engine.files.keeper.use(
+            team.workspace, lambda _: None
+        )  # what was begun has ended
         git("reflog", "expire", "--expire=now", "--all")
         git("gc", "-q", "--prune=now")
         assert await files_of(team, first) == {"a": "a\n"}
@@ -381,7 +385,7 @@ async def test_a_snapshot_that_a_dead_engine_took_and_never_named_is_named(kept,
         await agent.complete()
 
     async with kept() as team:
-        lost = await team.engine.files.use(
+        lost = await team.engine.files.keeper.use(
             team.workspace,
             lambda shadow: shadow.take(About(kind="run", session=SESSION, position=0)),
         )
@@ -436,9 +440,11 @@ async def test_a_restore_that_was_cut_off_is_finished_before_a_run_begins(
         shadow.journal.begin(Intent(target.id, safety.id, 1.0))
 
     async with kept(settings={"workspace": {"snapshots": snapshots}}) as team:
-        await team.engine.files.use(team.workspace, cut_off)
+        await team.engine.files.keeper.use(team.workspace, cut_off)
         assert (await team.run("go", master=master)).exit_code == 0
-        assert await team.engine.files.use(team.workspace, lambda shadow: not shadow.is_cut_off)
+        assert await team.engine.files.keeper.use(
+            team.workspace, lambda shadow: not shadow.is_cut_off
+        )
     assert seen == ["old"]
     told = [one["text"] for one in team.ledger.events("notice")]
     assert [one for one in told if "that was cut off is finished" in one]

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Allow, Deny, PermissionRequest
-from prsm_core.engine.files.quiet import GATE_SECONDS, QuietMoment, WritingCall
+from prsm_core.engine.quiet import GATE_SECONDS, QuietMoment, WritingCall
 from tests.engine.harness import DEADLINE, failed
 
 

@@ -106,7 +106,7 @@ class Town:
 
     async def be_a_person(self, team):
         """Write, accept and reject, whatever agents do."""
-        chance, changes = random.Random(f"{self.seed}person"), team.engine.changes.get()
+        chance, changes = random.Random(f"{self.seed}person"), team.engine.files.watch.get()
         await self.at_work.wait()
         for _ in range(STEPS):
             await pause(chance)
@@ -151,9 +151,9 @@ async def play(opened, folder, seed):
         team.provider.behaviours.update(dict.fromkeys(WORKERS, town.work), master=master)
         result = await team.engine.run("do it")  # it takes what it takes
         assert (result.status, team.provider.failures) == ("completed", [])
-        rows = await team.engine.changes.get().rows()
+        rows = await team.engine.files.watch.get().rows()
         names = {one.agent_id: one.descriptor.name for one in team.manager.roster.records()}
-        texts = await team.engine.files.use(folder, lambda shadow: held(shadow, rows))
+        texts = await team.engine.files.keeper.use(folder, lambda shadow: held(shadow, rows))
     check(town, rows, names, texts)
 
 

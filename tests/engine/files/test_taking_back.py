@@ -11,7 +11,7 @@ from prsm_testing.fake_clock import FakeClock
 from prsm_core.domain.writes import ChangesDecided, FileChanged
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.files.deciding import Choice
-from prsm_core.engine.files.quiet import QUIET_SECONDS
+from prsm_core.engine.quiet import QUIET_SECONDS
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions
 from tests.engine.deaths import dies_after, dies_at, go_on, run_to_death
@@ -65,7 +65,7 @@ async def test_while_a_command_runs_that_may_write_nothing_is_taken_back_and_it_
     async with opened(clock=clock) as team:
         run = team.start(master=master)
         await at_it.wait()
-        changes = team.engine.changes.get()
+        changes = team.engine.files.watch.get()
         choice = await first_of(changes)
         before = every_byte(folder)
         rejecting = asyncio.ensure_future(changes.verdicts.reject(choice))
@@ -98,7 +98,7 @@ async def test_a_call_that_has_named_other_files_keeps_nobody_from_taking_back(o
     async with opened(clock=clock) as team:
         run = team.start(master=master)
         await at_it.wait()
-        changes = team.engine.changes.get()
+        changes = team.engine.files.watch.get()
         rejecting = asyncio.ensure_future(changes.verdicts.reject(await first_of(changes)))
         await until(lambda: team.engine.quiet._holds)
         await team.settled()
@@ -139,9 +139,9 @@ async def test_a_command_that_ends_soon_is_waited_for_and_the_next_one_waits(ope
     async with opened() as team:
         run = team.start(master=master)
         await at_it.wait()
-        await reject(team.engine.changes.get())
+        await reject(team.engine.files.watch.get())
         assert (await run).status == "completed"
-        rows = await team.engine.changes.get().rows()
+        rows = await team.engine.files.watch.get().rows()
     assert order == ["one", "rejected", "two"]
     assert (folder / "a").read_text() == edited(n10="one\n", n19="two\n")
     assert [(row.change.author.call, row.state) for row in rows] == [
@@ -206,7 +206,7 @@ async def test_a_rejection_whose_engine_dies_at_its_commit_is_finished_and_is_no
             put(folder / "a", lines)  # by a person, and not found yet
             put(folder / "other", "1\n")
             dies(team, ChangesDecided)
-            changes = team.engine.changes.get()
+            changes = team.engine.files.watch.get()
             with contextlib.suppress(StoreError):
                 await changes.verdicts.reject(await first_of(changes))
             await be_dead(team)
@@ -219,7 +219,7 @@ async def test_a_rejection_whose_engine_dies_at_its_commit_is_finished_and_is_no
     assert (folder / "a").read_text() == edited(n10="second\n")
     async with opened() as again:
         assert (await go_on(again, master=mastered)).status == "completed"
-        rows = await again.engine.changes.get().rows()
+        rows = await again.engine.files.watch.get().rows()
     assert (folder / "a").read_text() == edited(n10="second\n")
     assert [(row.change.path, row.change.how, row.state) for row in rows] == [
         ("a", "named", "rejected"),
@@ -248,7 +248,7 @@ async def test_a_look_whose_engine_dies_at_its_commit_is_told_once(opened, folde
         await run_to_death(team, master=master)
     async with opened() as again:
         assert (await go_on(again, master=mastered)).status == "completed"
-        rows = await again.engine.changes.get().rows()
+        rows = await again.engine.files.watch.get().rows()
     assert [(row.change.path, row.change.how) for row in rows] == [
         ("a", "named"),
         ("b", "possible"),

@@ -14,6 +14,7 @@ from prsm_core.domain.account import REFUSED
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
+from prsm_core.engine.files.session_files import opens
 from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
@@ -267,6 +268,7 @@ class World:
             ids=Ids(self._clock.time, self._dice),
             state_dir=Path(self._folder),
             retry=RetryPolicy(rng=self._dice),
+            files=opens(None),
             sinks=[
                 EventSinkSpec(name=f"sink{n}", summary="simulated", maxsize=50, factory=self._sink)
                 for n in range(self._shape.sinks)

@@ -51,7 +51,7 @@ class GateRunner:
         clock: Clock,
         env: Mapping[str, str],
         variables_of: Callable[[str], Mapping[str, str]],
-        sandbox: Sandbox | None = None,
+        sandbox: Callable[[], Sandbox] | None = None,
     ) -> None:
         self._gates = gates
         self._workspace = workspace
@@ -114,7 +114,7 @@ class GateRunner:
                 env={**self._env, **self._variables_of(workspace)},
                 output_limit=OUTPUT_LIMIT,
                 keep_end=True,
-                sandbox=self._sandbox,
+                sandbox=None if self._sandbox is None else self._sandbox(),
             )
         except PrsmError as error:
             return GateVerdict(name=name, problem=f"could not run: {error.message}", is_broken=True)

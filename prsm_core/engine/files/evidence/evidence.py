@@ -7,32 +7,47 @@ failing gate sends the agent back, so that it can mend what it broke.
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from prsm_core.domain.agents import UNCHECKED
 from prsm_core.domain.record import Record
-from prsm_core.engine.evidence.baseline import blobs_before, is_in_repository
+from prsm_core.engine.processes.shell import run_captured
 from prsm_core.engine.state import NEVER, Evidence, Level
+from prsm_core.engine.workspace_files import Proof
 from prsm_core.errors import OrchestrationError
 from prsm_core.kit.quotation import quote
+from prsm_core.workspace.identity import is_in_repository
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from prsm_core.domain.agents import AgentResult
     from prsm_core.domain.changes import ChangeRow
-    from prsm_core.engine.evidence.command_log import CommandLog
-    from prsm_core.engine.evidence.gates import GateRunner, GateVerdict
-    from prsm_core.engine.evidence.witness import Seen, Witness
+    from prsm_core.engine.files.evidence.command_log import CommandLog
+    from prsm_core.engine.files.evidence.gates import GateRunner, GateVerdict
+    from prsm_core.engine.files.evidence.witness import Seen, Witness
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.workspace.artifacts import Artifact
+    from prsm_core.workspace.artifacts import Artifact, Blob
+
+SECONDS = 20.0
+OUTPUT_LIMIT = 2**20
+
+# The newest commit of this line that was made before a time, and what it holds of some paths. It
+# reads nothing but objects: no index, no filter, no hook, and no network.
+_SCRIPT = """\
+export GIT_NO_LAZY_FETCH=1 GIT_OPTIONAL_LOCKS=0
+commit=$(git rev-list -1 --min-age="$1" HEAD -- 2>/dev/null) || exit 0
+shift
+[ -z "$commit" ] || exec git ls-tree -z -l "$commit" -- "$@"
+"""
+_ENTRY = re.compile(r"(100\d{3}) blob ([0-9a-f]+) +(\d+)\t(.*)", re.DOTALL)
 
 
 class Sources(Record, frozen=True, kw_only=True):
@@ -61,11 +76,11 @@ class _Found(Record, frozen=True, kw_only=True):
     is_watched: bool  # what changed is measured, so that naming a file changes nothing
 
 
-class Proof(Struct, eq=False):
+class ClaimProof(Proof):
     """Weighs what one incarnation has done since its beginning; its notes count its refusals."""
 
-    _record: AgentRecord
-    _from: Sources
+    def __init__(self, record: AgentRecord, sources: Sources) -> None:
+        self._record, self._from = record, sources
 
     async def weigh(
         self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
@@ -177,7 +192,7 @@ class Proof(Struct, eq=False):
         The open call has brought it there for the agent; others may do more meanwhile. What came
         before the agent's present life is not read: it would grow with each task of a child.
         """
-        from prsm_core.engine.evidence.command_log import CommandLog
+        from prsm_core.engine.files.evidence.command_log import CommandLog
 
         log = CommandLog(self._from.journal.redact(list(commands)))
         born = await self._from.conversations.born(self._record.agent_id)
@@ -226,3 +241,30 @@ def _whose(seen: Seen) -> str:
 def _told(verdict: GateVerdict) -> str:
     told = f"gate {verdict.name} {verdict.problem}"
     return f"{told}; it prints:\n{quote(verdict.output)}" if verdict.output else told
+
+
+async def blobs_before(
+    launcher: ProcessLauncher, clock: Clock, folder: str, paths: Sequence[str], since: float
+) -> dict[str, Blob]:
+    """Return what was committed before `since` (Unix seconds), by path relative to `folder`.
+
+    Where git is missing, says no or takes too long, nothing is known. A commit of the very second
+    may be the agent's own and counts as such.
+    """
+    from prsm_core.workspace.artifacts import Blob  # once files are named
+
+    result = await run_captured(
+        launcher,
+        ("bash", "--noprofile", "--norc", "-c", _SCRIPT, "git", str(int(since) - 1), *paths),
+        name="git",
+        cwd=folder,
+        timeout_s=SECONDS,
+        clock=clock,
+        output_limit=OUTPUT_LIMIT,
+    )
+    entries = (_ENTRY.fullmatch(entry) for entry in result.stdout.split("\0"))
+    return {
+        entry[4]: Blob(id=entry[2], size=int(entry[3]), is_executable=entry[1] == "100755")
+        for entry in entries
+        if entry is not None
+    }

@@ -14,7 +14,7 @@ from prsm_core.domain.changes import REJECTED, path_text
 from prsm_core.domain.messages import MessageType
 from prsm_core.domain.record import Record
 from prsm_core.engine.files.deciding import is_of_agents, told_decision, wanted
-from prsm_core.engine.going_back import Left, fork_owed, set_aside_owed
+from prsm_core.engine.files.going_back import Left, fork_owed, set_aside_owed
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.changes.forgetting import name_of
 from prsm_core.workspace.changes.sparing import Known, Step

@@ -16,6 +16,7 @@ from prsm_core.engine.files.deciding import (
 )
 from prsm_core.engine.files.reasons import Reasons, of_line, of_path, reason_values, told_reason
 from prsm_core.engine.journal.views import ConversationStore
+from prsm_core.engine.workspace_files import Decisions
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.commits.records import Outcome
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.store import Store
 
 
-class Deciding:
+class Deciding(Decisions):
     """The part of an AppHandle that is about changes; without a watch none are found."""
 
     def __init__(self, watch: LateWatch | None, store: Store, session: str, workspace: str) -> None:

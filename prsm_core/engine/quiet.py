@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.permissions import PermissionRequest
     from prsm_core.interfaces.clock import Clock
-    from prsm_core.workspace.shadow.worktree import Shadow
 
 QUIET_SECONDS = 10.0  # how long a hold waits for calls that run
 GATE_SECONDS = 60.0  # how long new calls wait for a snapshot at most
@@ -70,10 +69,6 @@ class CallWatch(Protocol):
 
     def owns(self, call: WritingCall, owned: tuple[str, ...]) -> None:
         """Take note of the files, absolute, that a call writes, nobody else, and no others."""
-        ...
-
-    def look_at(self, shadow: Shadow, files: tuple[str, ...]) -> None:
-        """Look at files of a folder now; it blocks, for those who have its shadow in a thread."""
         ...
 
     def ends(self, call: WritingCall, *, has_run: bool) -> None:
@@ -243,11 +238,6 @@ class QuietMoment:
         """Take note of the files, absolute, that a running call is about to write, alone."""
         if self.watch is not None and (known := _find(self._running, call)) is not None:
             self.watch.owns(known, owned)
-
-    def look_at(self, shadow: Shadow, files: tuple[str, ...]) -> None:
-        """Have files looked at now, so that what was before is told from what comes; it blocks."""
-        if self.watch is not None:
-            self.watch.look_at(shadow, files)
 
     def ended(self, call: WritingCall) -> None:
         """Take note that a call has ended; one that is not known is none of these."""

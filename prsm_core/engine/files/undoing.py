@@ -13,51 +13,65 @@ from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.door.files import snapshot_values
 from prsm_core.engine.door.refusals import check_way, not_kept, run_open
 from prsm_core.engine.files.deciding import Choice, of_last_turn, told_decision
+from prsm_core.engine.files.going_back import carry_out, finish_owed, sessions_of, way_back
 from prsm_core.engine.files.naming import naming, newest_commit, newest_event, taken_by_hand
-from prsm_core.engine.going_back import carry_out, finish_owed, sessions_of, way_back
-from prsm_core.engine.undoing import find_act, find_prompt, known_since, told, told_acted, told_plan
+from prsm_core.engine.files.taking_back import (
+    find_act,
+    find_prompt,
+    known_since,
+    told,
+    told_acted,
+    told_plan,
+)
+from prsm_core.engine.workspace_files import Undo
 from prsm_core.errors import ConfigError
 from prsm_core.workspace.shadow.records import About
 from prsm_core.workspace.shadow.worktree import Shadow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from prsm_core.domain.changes import Decision
     from prsm_core.domain.snapshots import SessionSnapshot
-    from prsm_core.engine.engine import OrchestrationEngine
     from prsm_core.engine.files.keeper import FilesKeeper
-    from prsm_core.engine.files.quiet import Hold
-    from prsm_core.engine.undoing import Prompt
-    from prsm_core.interfaces.store import Store
+    from prsm_core.engine.files.late import LateWatch
+    from prsm_core.engine.files.taking_back import Prompt
+    from prsm_core.engine.quiet import Hold
+    from prsm_core.engine.workspace_files import FilesContext
     from prsm_core.workspace.shadow.acts import Act
     from prsm_core.workspace.shadow.journal import Owed
     from prsm_core.workspace.shadow.records import Restored
     from prsm_core.workspace.shadow.worktree import Spare
 
 
-class Undoing:
+class Undoing(Undo):
     """The part of an AppHandle that takes back; `state` is where other engines are found."""
 
     def __init__(
         self,
-        engine: OrchestrationEngine,
-        store: Store,
-        session: str,
+        context: FilesContext,
+        keeper: FilesKeeper | None,
+        watch: LateWatch | None,
+        is_running: Callable[[], bool],
         state: Path | None,
     ) -> None:
-        self._engine = engine
-        self._store = store
-        self._session = session
-        self._ids = engine.ids
+        self._keeper = keeper
+        self._watch = watch
+        self._is_running = is_running
+        self._journal = context.journal
+        self._clock = context.clock
+        self._quiet_moment = context.quiet
+        self._store = context.store
+        self._session = context.session
+        self._ids = context.ids
         self._state = state
-        self._folder = Path(engine.workspace)
+        self._folder = Path(context.workspace)
         self._untold: list[str] = []  # what was cut off came to, until an answer tells it
 
     async def take_snapshot(self, description: str) -> Mapping[str, Any]:
         """Keep the files as they are, and have the session name it; see AppHandle."""
-        engine, redact = self._engine, self._engine.journal.redact
-        await engine.journal.flush()
+        journal, redact = self._journal, self._journal.redact
+        await journal.flush()
         seq = await newest_event(self._store, self._session)
         about = About(
             description=redact(description),
@@ -85,10 +99,10 @@ class Undoing:
             [row],
             step_id=f"{self._session}:snapshot:{row.snapshot_id}",
             session=self._session,
-            run=self._engine.journal.run_id or newest or "",
-            at=self._engine.clock.time(),
+            run=self._journal.run_id or newest or "",
+            at=self._clock.time(),
         )
-        await self._engine.journal.commit(step)
+        await self._journal.commit(step)
 
     async def undo(
         self,
@@ -106,19 +120,19 @@ class Undoing:
             return await self._turn(with_possible=possible)
         if what == "act":
             return await self._act(wanted, conversation=conversation)
-        if self._engine.is_running:
+        if self._is_running():
             raise run_open(self._session)
         return await self._prompt(wanted, files=files, conversation=conversation, mine=mine)
 
     async def restore_snapshot(self, wanted: str, *, is_dry: bool) -> Mapping[str, Any]:
         """Let the files be as in a snapshot, or say what that would change; see AppHandle."""
         if is_dry:
-            keeper = self._engine.files
+            keeper = self._keeper
             if keeper is None:
                 raise not_kept()
             plan = await keeper.use(self._folder, lambda shadow: shadow.plan(wanted))
             return told_plan(plan)
-        if self._engine.is_running:
+        if self._is_running():
             raise run_open(self._session)
         async with self._quiet() as keeper:
             restored = await keeper.use(self._folder, lambda shadow: shadow.restore(wanted))
@@ -126,7 +140,7 @@ class Undoing:
             return self._told(None, None, restored)
 
     async def _turn(self, *, with_possible: bool) -> Mapping[str, Any]:
-        changes = self._engine.changes
+        changes = self._watch
         made: Sequence[Decision] = ()
         act = None
         if changes is not None:
@@ -139,12 +153,12 @@ class Undoing:
 
     async def _act(self, wanted: str | None, *, conversation: bool) -> Mapping[str, Any]:
         """Take an act back: a restore if no run is open, any other one of this session."""
-        keeper, changes = self._engine.files, self._engine.changes
+        keeper, changes = self._keeper, self._watch
         if keeper is None:
             raise not_kept()
         act = await keeper.use(self._folder, lambda shadow: find_act(shadow, wanted))
         if act.is_restore:
-            if self._engine.is_running:
+            if self._is_running():
                 raise run_open(self._session)
             return await self._restore(act, conversation=conversation)
         if act.session != self._session or changes is None:
@@ -156,12 +170,12 @@ class Undoing:
         return told_acted(*await changes.get().verdicts.undo(act))
 
     async def _restore(self, last: Act, *, conversation: bool) -> Mapping[str, Any]:
-        await self._engine.journal.flush()
+        await self._journal.flush()
         async with self._quiet() as keeper, AsyncExitStack() as owned:
             owed = await way_back(self._store, last, self._ids) if conversation else None
             for session in sessions_of(owed):
                 if session != self._session and self._state is not None:
-                    since = self._engine.clock.time()
+                    since = self._clock.time()
                     take = partial(SessionLock.take, self._state, session, since=since)
                     owned.enter_context(await asyncio.to_thread(take))  # nobody goes on with it
             restored = await keeper.use(self._folder, lambda shadow: shadow.undo(owed, of=last))
@@ -170,13 +184,13 @@ class Undoing:
 
     async def _settle(self) -> None:
         """Have the ledger say what a restore decided about changes of this session."""
-        if self._engine.changes is not None:
-            await self._engine.changes.get().verdicts.recover()
+        if self._watch is not None:
+            await self._watch.get().verdicts.recover()
 
     async def _prompt(
         self, wanted: str | None, *, files: bool, conversation: bool, mine: bool
     ) -> Mapping[str, Any]:
-        await self._engine.journal.flush()
+        await self._journal.flush()
         prompt = await find_prompt(self._store, self._session, wanted)
         owed = prompt.owed(self._ids, with_files=files) if conversation else None
         if not files:
@@ -198,7 +212,7 @@ class Undoing:
         """Do what is owed, beside a restore by the keeper; return what is gone on with now."""
         if owed is None:
             return None
-        session = await carry_out(self._store, owed, self._ids, self._engine.clock.time())
+        session = await carry_out(self._store, owed, self._ids, self._clock.time())
         if keeper is not None:
             await keeper.use(self._folder, lambda shadow: shadow.journal.settle())
         return session
@@ -208,8 +222,8 @@ class Undoing:
         """Let nobody write, or raise ConfigError; what was cut off is done first."""
         async with self._held() as (keeper, others, hold):
             require_quiet(others)
-            require_quiet([self._engine.journal.redact(str(one)) for one in hold.disturbing])
-            now = self._engine.clock.time()
+            require_quiet([self._journal.redact(str(one)) for one in hold.disturbing])
+            now = self._clock.time()
             finish = partial(finish_owed, self._store, ids=self._ids, now=now)
             self._untold += await keeper.recover(self._folder, finish)
             yield keeper
@@ -228,7 +242,7 @@ class Undoing:
     @asynccontextmanager
     async def _held(self) -> AsyncIterator[tuple[FilesKeeper, Sequence[str], Hold]]:
         """Let nobody begin to write, here and in other engines; yield who may all the same."""
-        keeper = self._engine.files
+        keeper = self._keeper
         if keeper is None:
             raise not_kept()
         async with AsyncExitStack() as stack:
@@ -236,4 +250,4 @@ class Undoing:
             if self._state is not None:
                 others = held(self._state, self._folder, but=self._session)
                 writers = await stack.enter_async_context(others)
-            yield keeper, writers, await stack.enter_async_context(self._engine.quiet.hold())
+            yield keeper, writers, await stack.enter_async_context(self._quiet_moment.hold())

@@ -1,0 +1,320 @@
+"""The port of whatever keeps the files that agents work on.
+
+An engine opens one `WorkspaceFiles` as it is made, gives it a `FilesContext`, and asks it directly
+from then on. These classes keep nothing: where no package keeps files, runs work and nothing is
+recorded. What cannot be done so is refused, and the error names the package that does it. A package
+derives its own from them.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from prsm_core.domain.record import Record
+from prsm_core.engine.quiet import CallWatch
+from prsm_core.engine.state import Evidence
+from prsm_core.errors import AgentSpawnError, ConfigError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from prsm_core.config import Settings
+    from prsm_core.domain.agents import AgentDescriptor, AgentResult, AgentState, SpawnRequest
+    from prsm_core.domain.ids import Ids
+    from prsm_core.engine.journal.feed import Feed
+    from prsm_core.engine.journal.unit import Journal
+    from prsm_core.engine.journal.views import ConversationStore
+    from prsm_core.engine.processes.launcher import ProcessLauncher
+    from prsm_core.engine.processes.sandbox import Sandbox
+    from prsm_core.engine.quiet import QuietMoment
+    from prsm_core.engine.state import AgentRecord, Leases, Roster
+    from prsm_core.interfaces.clock import Clock
+    from prsm_core.interfaces.store import Store
+    from prsm_core.kit.background import Background
+
+    Values = Mapping[str, Any]  # JSON values, as AppHandle documents them
+    OpenFiles = Callable[["FilesContext"], "WorkspaceFiles"]
+
+INSTALL = "prsm install files"
+UNWEIGHED = "nobody looked into it: no package that keeps files is installed"
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+
+def not_installed() -> ConfigError:
+    """Return the error of whoever wants something of files that nothing keeps."""
+    message = "files are kept by the package prsm-files, which is not installed"
+    return ConfigError(message, hint=INSTALL, code="no_files")
+
+
+class ToldTurn(Protocol):
+    """A turn of an agent, as far as it is told of changes."""
+
+    turn_id: str
+
+    def tell(self, text: str) -> None:
+        """Have the model told something with its next answer, or prompt."""
+        ...
+
+
+class FilesContext(Record, frozen=True, kw_only=True):
+    """What files are kept with. What an engine has only later is behind a callable.
+
+    Attributes:
+        workspace: The session's own folder.
+        trusted: Whether the person trusts it.
+        env: The variables of commands that are run there.
+        quiet: Lets calls that may write in, and holds them up.
+        leases: Returns what others than an agent have for themselves.
+        turn_of: Returns an agent's running turn, or its last one.
+        task_of: Returns the task of an agent's newest life.
+        sandbox: Returns what confines commands.
+    """
+
+    settings: Settings
+    workspace: str
+    trusted: bool
+    session: str
+    store: Store
+    launcher: ProcessLauncher
+    env: Mapping[str, str]
+    clock: Clock
+    ids: Ids
+    background: Background
+    journal: Journal
+    feed: Feed
+    quiet: QuietMoment
+    roster: Roster
+    conversations: ConversationStore
+    leases: Callable[[str | None], Leases]
+    turn_of: Callable[[str], ToldTurn | None]
+    task_of: Callable[[str], asyncio.Task[None] | None]
+    sandbox: Callable[[], Sandbox]
+
+
+class Folders:
+    """Tells where agents work: all of them in the session's own folder, `main`."""
+
+    def __init__(self, main: str) -> None:
+        self.main = main
+
+    def of(self, _folder: str) -> str:
+        """Return the workspace of whoever works in a folder."""
+        return self.main
+
+    def top(self, _folder: str) -> str | None:
+        """Return the top of the worktree that a folder is in; None: it is in none."""
+        return None
+
+    def variables(self, _folder: str) -> Mapping[str, str]:
+        """Return the variables of whoever works in a folder."""
+        return _NO_VARIABLES
+
+    def home(self, path: str) -> str:
+        """Return where a path of a worktree is in the session's own files, itself for any other."""
+        return path
+
+    def seen_from(self, path: str, _folder: str) -> str:
+        """Return where whoever works in a folder has a path of the session's own files."""
+        return path
+
+    def own(self, _record: AgentRecord, _roster: Roster) -> str | None:
+        """Return the id of a worktree that an agent has for itself; None: it has none."""
+        return None
+
+
+class Trees:
+    """Gives no agent a worktree; one that is asked for is refused."""
+
+    def is_wanted(self, request: SpawnRequest, _plan: AgentDescriptor) -> bool:
+        """Return whether a new agent is to have one."""
+        return bool(request.worktree)
+
+    async def give(self, _record: AgentRecord) -> None:
+        """Make a worktree for an agent that is about to be born. Raises AgentSpawnError."""
+        error = not_installed()
+        raise AgentSpawnError(error.message, hint=error.hint, code="no_worktree")
+
+    async def drop(self, _records: Sequence[AgentRecord]) -> None:
+        """Remove the worktrees of agents that were not born after all."""
+
+    async def ensure(self, _record: AgentRecord) -> None:
+        """Have the worktree of an agent that is to live again. Raises AgentSpawnError."""
+
+    async def settle(self, _record: AgentRecord, _state: AgentState) -> Values | None:
+        """Merge what an agent that ends has changed; return what is told of it, if it has one."""
+        return None
+
+    def leave(self, _record: AgentRecord, _told: Values) -> None:
+        """Have the worktree of an agent that has ended removed, if all of it is merged."""
+
+    async def settled(self) -> None:
+        """Wait until what is merged is removed, for a while."""
+
+    async def left(self, _session: str) -> Sequence[Values]:
+        """Return the worktrees of a session's ended agents that are not merged."""
+        return ()
+
+
+class ChangeWatch(CallWatch, Protocol):
+    """Finds what calls have changed while a run is open."""
+
+    def begin(self, *, is_resumed: bool) -> None:
+        """Take note of a run; one that goes on may have calls whose changes nobody has found."""
+        ...
+
+    async def finish(self) -> None:
+        """Find all that has changed until now; nothing is told until the next run."""
+        ...
+
+    async def flush(self) -> None:
+        """Find what calls that have ended have changed, before somebody else writes."""
+        ...
+
+    def while_others_write(self) -> AbstractAsyncContextManager[None]:
+        """Let PRSM itself write to the folder, by another process, while the gate is held."""
+        ...
+
+
+class Proof:
+    """Weighs what an agent says it has done. What is not looked into stays a claim."""
+
+    async def weigh(
+        self, _artifacts: Sequence[str], _commands: Sequence[str], *, is_last: bool = False
+    ) -> Evidence:
+        """Check the files and commands an agent names; run the gates if it has changed files.
+
+        Raises OrchestrationError, code `gate_failed`, while the agent may still be sent back,
+        unless it `is_last`.
+        """
+        del is_last
+        return Evidence(gaps=(UNWEIGHED,))
+
+    async def again(self, result: AgentResult) -> AgentResult:
+        """Return an accepted result with what its children did to it that have ended since."""
+        return result
+
+
+class Decisions:
+    """The part of an AppHandle that is about changes; see there. Nobody has found any."""
+
+    async def changes(self) -> Sequence[Values]:
+        """Return all changes of the session, oldest first."""
+        return ()
+
+    async def show(self, _wanted: str) -> Values:
+        """Return a change with its lines and its reason."""
+        raise not_installed()
+
+    async def rationale(self, _path: str, _line: int | None) -> Values:
+        """Return why a file, or a line of it, was changed."""
+        raise not_installed()
+
+    async def accept(
+        self, _ids: Sequence[str], _agent: str | None, _call: str | None
+    ) -> Sequence[Values]:
+        """Accept changes."""
+        raise not_installed()
+
+    async def reject(
+        self, _ids: Sequence[str], _agent: str | None, _call: str | None, *, possible: bool
+    ) -> Sequence[Values]:
+        """Take changes back."""
+        del possible
+        raise not_installed()
+
+    async def commit(
+        self,
+        _ids: Sequence[str],
+        _agent: str | None,
+        _by: str,
+        _message: str | None,
+        *,
+        is_dry: bool,
+    ) -> Values:
+        """Commit accepted changes, or say how that would be done."""
+        del is_dry
+        raise not_installed()
+
+
+class Undo:
+    """The part of an AppHandle that keeps files, and takes back; see there."""
+
+    async def take_snapshot(self, _description: str) -> Values:
+        """Keep the files as they are, and have the session name it."""
+        raise not_installed()
+
+    async def undo(
+        self,
+        _what: str,
+        _wanted: str | None,
+        *,
+        files: bool,
+        conversation: bool,
+        mine: bool,
+        possible: bool,
+    ) -> Values:
+        """Take back a prompt, the last turn's changes, or an act."""
+        del files, conversation, mine, possible
+        raise not_installed()
+
+    async def restore_snapshot(self, _wanted: str, *, is_dry: bool) -> Values:
+        """Let the files be as in a snapshot, or say what that would change."""
+        del is_dry
+        raise not_installed()
+
+
+class WorkspaceFiles:
+    """Keeps the files of one engine's session.
+
+    Attributes:
+        folders: Where agents work.
+        trees: What gives agents worktrees.
+        watch: What finds changes; None: nobody looks.
+    """
+
+    folders: Folders
+    trees: Trees
+    watch: ChangeWatch | None = None
+
+    def __init__(self, context: FilesContext) -> None:
+        self.folders, self.trees = Folders(context.workspace), Trees()
+
+    @property
+    def decisions(self) -> Decisions:
+        """What decides about changes."""
+        return Decisions()
+
+    def undoing(self, _is_running: Callable[[], bool], _locks: Path | None) -> Undo:
+        """Return what takes back; other engines are found by their `locks`."""
+        return Undo()
+
+    def before(
+        self, _said: str, _folder: str, _agent: str | None
+    ) -> AbstractAsyncContextManager[None]:
+        """Hold calls up while a prompt is put into the ledger; then take a snapshot of a folder.
+
+        It is said to an agent; None: it is a task. What raises takes no snapshot.
+        """
+        return nullcontext()
+
+    def proof(self, _record: AgentRecord) -> Proof:
+        """Return what weighs what an agent says it has done."""
+        return Proof()
+
+    async def recover(self, _folder: Path) -> Sequence[str]:
+        """Finish what was cut off in a folder, or take it back; return what was done, for people.
+
+        Raises PrsmError where neither can be done.
+        """
+        return ()
+
+    async def settle(self) -> None:
+        """Wait for snapshots that are being taken: a run is about to end."""
+
+    async def aclose(self) -> None:
+        """Close what has processes of its own."""

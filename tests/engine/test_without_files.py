@@ -1,0 +1,58 @@
+"""An engine where nothing keeps the files runs, and says what it lacks."""
+
+from __future__ import annotations
+
+import pytest
+
+from prsm_core.engine.workspace_files import UNWEIGHED, WorkspaceFiles
+from prsm_core.errors import ConfigError
+from tests.engine.harness import open_team
+
+
+@pytest.fixture
+def opened(tmp_path):
+    return lambda: open_team(tmp_path, config={"files": WorkspaceFiles}, on_ask="allow")
+
+
+async def test_a_run_works_and_its_claims_stay_claims(opened):
+    async def master(agent):
+        await agent.complete("done", artifacts=["a.txt"], commands=["pytest"])
+
+    async with opened() as team:
+        result = await team.run("go", master=master)
+    assert result.status == "completed"
+    end = team.ledger.events("agent_state_changed")[-1]
+    assert (end["to"], end["evidence"], end["evidence_gaps"]) == (
+        "completed",
+        "claimed",
+        [UNWEIGHED],
+    )
+
+
+async def test_a_worktree_that_is_asked_for_is_refused_and_the_package_is_named(opened):
+    async def master(agent):
+        wish = {"prompt": "write", "name": "w", "worktree": True, "wait": True}
+        outcome = await agent.outcome("spawn_child", wish)
+        assert outcome.data["error"]["code"] == "no_worktree"
+        assert "prsm-files" in outcome.text
+        await agent.complete("done")
+
+    async with opened() as team:
+        assert (await team.run("go", master=master)).status == "completed"
+
+
+async def test_what_a_person_would_do_with_files_is_refused(opened):
+    async with opened() as team:
+        files = team.engine.files
+        assert await files.decisions.changes() == ()
+        undoing = files.undoing(lambda: False, None)
+        for act in (
+            files.decisions.accept((), None, None),
+            files.decisions.show("f1"),
+            undoing.take_snapshot(""),
+            undoing.undo("prompt", None, files=True, conversation=True, mine=False, possible=False),
+            undoing.restore_snapshot("s1", is_dry=True),
+        ):
+            with pytest.raises(ConfigError) as refused:
+                await act
+            assert (refused.value.code, refused.value.hint) == ("no_files", "prsm install files")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Finding, compared
 from prsm_core.engine.files.changes import APART_SECONDS
-from prsm_core.engine.processes.git import HELPER, open_git
+from prsm_core.engine.files.git_process import HELPER, open_git
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.workspace.changes.tracker import Tracker

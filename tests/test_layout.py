@@ -21,12 +21,13 @@ _RULER = re.compile(r"#\s*([-=*~_])\1{2,}|##{2,}")
 MAX_FILE = 900
 MAX_FUNCTION = 50
 
-# The only modules that may start a process: the engine's own, the shim it starts, the one that
-# starts another owner of a session, and the one that lends a person's editor the terminal, which
-# no process of the engine ever has.
+# The only modules that may start a process: the engine's own, the shim it starts, the helper that
+# runs git, the one that starts another owner of a session, and the one that lends a person's
+# editor the terminal, which no process of the engine ever has.
 _STARTERS = CORE / "engine" / "processes"
 STARTERS = (
-    *(_STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim", "detached", "git_helper")),
+    *(_STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim", "detached")),
+    CORE / "engine" / "files" / "git_helper.py",
     CORE.parent / "plugins/prsm_tui/prsm_tui/editor.py",
 )
 _LOOP_CALLS = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec")

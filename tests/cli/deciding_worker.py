@@ -6,7 +6,7 @@ That is before it changes a file anywhere, and before and after each command of 
 import sys
 
 from prsm_core.cli import main
-from prsm_core.engine.processes.git import GitHelper
+from prsm_core.engine.files.git_process import GitHelper
 from prsm_core.store import SqliteStore
 from tests.workspace.dying import Death
 

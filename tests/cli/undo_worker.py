@@ -10,7 +10,7 @@ import sys
 
 from prsm_core.cli import main
 from prsm_core.cli.snapshots import undoing
-from prsm_core.engine.processes.git import GitHelper
+from prsm_core.engine.files.git_process import GitHelper
 from prsm_core.store import SqliteStore
 from tests.workspace.dying import Death
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
-from prsm_core.engine.processes.git import open_git
+from prsm_core.engine.files.git_process import open_git
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.kit.text import escape_exact

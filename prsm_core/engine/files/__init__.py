@@ -2,6 +2,7 @@
 
 session_files all of it, for one engine's session
 keeper   git, and the shadows of folders: one thread at a time, told and never silent
+git_process, git_helper commands of git, by one process that is started once
 prompts  the snapshots before what persons say
 naming   how the ledger names a snapshot
 calls    those that may have made a change that is found next

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
+    from prsm_core.engine.files.git_process import GitHelper
     from prsm_core.engine.journal.unit import Journal
-    from prsm_core.engine.processes.git import GitHelper
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.interfaces.clock import Clock
     from prsm_core.kit.background import Background
@@ -161,7 +161,7 @@ class FilesKeeper:
         if self._git is not None and self._git.has_ended:
             await self._end_git()
         if self._git is None:
-            from prsm_core.engine.processes.git import open_git  # at first need
+            from prsm_core.engine.files.git_process import open_git  # at first need
 
             git = await self._helper.enter_async_context(open_git(self._launcher, self._clock))
             self._git = git

@@ -12,5 +12,4 @@ box_view     what such a process sees      box_runtimes  what the three are told
 bundles      what boxes leave is removed      cgroups   their limits, and what became of them
 marks        what says below which engine a process is
 mcp_reach    asks an MCP server by its URL to begin, stdlib alone
-git, git_helper  commands of git, by one process that is started once
 """

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.processes.git_helper import NO_FOLDER
+from prsm_core.engine.files.git_helper import NO_FOLDER
 from prsm_core.errors import ProcessError
 from prsm_core.kit.clocks import first_of
 from prsm_core.workspace.shadow.git import FolderGoneError, Output

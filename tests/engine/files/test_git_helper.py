@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from prsm_core.engine.processes.git import open_git
+from prsm_core.engine.files.git_process import open_git
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import ProcessError
 from prsm_core.kit.clocks import SystemClock

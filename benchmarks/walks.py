@@ -11,10 +11,11 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from prsm_demo.script.session import ScriptSession
+
 from benchmarks.harness import Finding
 from prsm_core.app import open_app
 from prsm_core.builtin import BUILTINS
-from prsm_core.builtin.script.session import ScriptSession
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.engine.door.local import LocalApp

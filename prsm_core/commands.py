@@ -8,19 +8,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prsm_core.cli.callers import agents_may
 from prsm_core.cli.launch import Launch
-from prsm_core.cli.run_options import lead_options
+from prsm_core.cli.run_options import lead_options, without_plugin_option
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from prsm_core.cli.scratch import ScratchRun
     from prsm_core.interfaces.frontend import AppHandle
     from prsm_core.interfaces.provider import AgentHost
     from prsm_core.kit.stdio import Wire
 
     Speak = Callable[[AgentHost, AppHandle, Wire, str], Awaitable[None]]
 
-__all__ = ["Launch", "lead", "lead_options"]
+__all__ = [
+    "Launch",
+    "ScratchRun",
+    "agents_may",
+    "lead",
+    "lead_options",
+    "run_scratch",
+    "without_plugin_option",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import `ScratchRun` once it is asked for: it brings the engine."""
+    if name == "ScratchRun":
+        from prsm_core.cli import scratch
+
+        return scratch.ScratchRun
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def lead(
@@ -43,3 +62,30 @@ def lead(
     from prsm_core.cli import leading  # the engine, which --help has no use for
 
     return leading.lead(launch, options, speak, client=client, hint=hint)
+
+
+def run_scratch(
+    launch: Launch,
+    body: Callable[[ScratchRun], Awaitable[int]],
+    *,
+    ui: str | None,
+    without: Sequence[str] = (),
+) -> int:
+    """Let a command run a task in a folder of its own, by settings of its own: a demonstration.
+
+    Args:
+        launch: The context object of the command.
+        body: `await body(run)` makes the folder, runs the task in it and returns the exit code.
+            Signals that end a run cancel it.
+        ui: The frontend's name; None leaves the choice to the core.
+        without: Names of plugins not to load, as --without-plugin gives them.
+
+    Returns:
+        What `body` returns.
+
+    Raises:
+        PluginError: there is no such frontend.
+    """
+    from prsm_core.cli import scratch  # the engine, which --help has no use for
+
+    return scratch.run_scratch(launch, body, ui=ui, without=without)

@@ -237,7 +237,7 @@ def _native_tools() -> str:
 
 def _scenario() -> str:
     """Return the format from the docstring of the module that reads it."""
-    text = inspect.getdoc(importlib.import_module("prsm_core.builtin.script.scenario")) or ""
+    text = inspect.getdoc(importlib.import_module("prsm_demo.script.scenario")) or ""
     return "\n```text\n" + text.partition("\n\n")[2].rstrip() + "\n```\n\n"
 
 

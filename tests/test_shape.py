@@ -128,7 +128,10 @@ def test_packages_and_entry_points_are_no_one_neighbour_modules():
 
 def test_the_entry_points_are_those_of_the_core_and_of_each_plugin():
     plugins = {f"{plugin.name}.plugin" for plugin in PLUGINS}
-    parts = {"prsm_mcp.bridge", "prsm_mcp.command", "prsm_testing.sim.command"}
+    parts = {
+        *("prsm_demo.command", "prsm_mcp.bridge", "prsm_mcp.command"),
+        "prsm_testing.sim.command",
+    }
     assert entry_points() == {"prsm_core.cli", "prsm_testing.pytest_plugin", *parts, *plugins}
 
 

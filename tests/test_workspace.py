@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from prsm_core.distributions import DEFAULT_PACKAGES
 from prsm_core.version import __version__
 from tests.sources import CORE, PLUGINS, ROOT, TESTING, parsed
 
@@ -31,8 +32,8 @@ IMPORTLINTER = CONFIG["tool"]["importlinter"]
 CONTRACTS = {contract["id"]: contract for contract in IMPORTLINTER["contracts"]}
 
 
-def editables() -> list[str]:
-    return (ROOT / "requirements-dev.txt").read_text(encoding="utf-8").split("\n")[:-1]
+def editables(name: str) -> list[str]:
+    return (ROOT / name).read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def tox(section: str, key: str) -> str:
@@ -125,7 +126,17 @@ def test_a_plugin_has_tests(plugin):
 
 
 def test_one_list_installs_the_core_and_every_plugin_together():
-    assert editables() == ["-e .", *(f"-e {path.relative_to(ROOT)}" for path in PLUGINS)]
+    defaults = [path for path in PLUGINS if path.name.replace("_", "-") in DEFAULT_PACKAGES]
+    others = [path for path in PLUGINS if path not in defaults]
+    core = ["-e .", *(f"-e {path.relative_to(ROOT)}" for path in defaults)]
+    assert editables("requirements.txt") == core
+    every = ["-r requirements.txt", *(f"-e {path.relative_to(ROOT)}" for path in others)]
+    assert editables("requirements-dev.txt") == every
+
+
+def test_the_core_depends_on_its_default_packages_alone_of_ours():
+    named = names_of(CONFIG["project"]["dependencies"])
+    assert {name for name in named if name.startswith("prsm-")} == DEFAULT_PACKAGES
 
 
 def test_import_linter_knows_every_plugin():

@@ -7,23 +7,11 @@ from typing import TYPE_CHECKING
 from prsm_core.hookspecs import hookimpl
 from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import FrontendSpec
-from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-@hookimpl
-def prsm_providers() -> Iterable[ProviderSpec]:
-    """Contribute `script`, whose agents follow a scenario; only who names it gets it."""
-    yield ProviderSpec(
-        name="script",
-        summary="Agents that follow a scenario, for demonstrations and tests.",
-        factory="prsm_core.builtin.script_provider:build",
-        selectable=False,
-    )
 
 
 @hookimpl

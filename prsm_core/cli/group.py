@@ -29,7 +29,7 @@ EDITOR = "extension"  # the frontend by which an editor leads
 COMMANDS = {
     "run": ("prsm_core.cli.run:run", "Run a task with a tree of agents."),
     "resume": ("prsm_core.cli.resume:resume", "Go on with a run that was cut off."),
-    "demo": ("prsm_core.cli.demo:demo", "Watch a scripted team at work: no model, no key."),
+    "demo": ("", "Watch a scripted team at work: no model, no key."),
     "tree": ("prsm_core.cli.tree:tree", "Show the agents of a session."),
     "events": ("prsm_core.cli.events:events", "Print the events of a session."),
     "history": ("prsm_core.cli.history:history", "Show the conversation of an agent."),
@@ -84,8 +84,8 @@ COMMANDS = {
     "config": ("prsm_core.cli.config:config", "Show the configuration and where it lives."),
     "trust": ("prsm_core.cli.trust:trust", "Trust the .prism folder of a workspace."),
 }
-# The commands of the table that packages of ours bring, and which.
-BROUGHT = {"mcp": "mcp", "sim": "testing"}
+# Commands of the table that a package of ours brings, by its name.
+BROUGHT = {"demo": "demo", "mcp": "mcp", "sim": "testing"}
 
 
 class LazyGroup(click.Group):

@@ -212,7 +212,7 @@ def _check_core() -> Path:
         raise ConfigError(
             f"{CORE} {__version__} runs here, and is {known}",
             hint="install it first, from its folder: "
-            f"{shlex.join((sys.executable, '-m', 'pip', 'install', '-e', '.'))}",
+            f"{shlex.join((sys.executable, '-m', 'pip', 'install', '-r', 'requirements.txt'))}",
         )
     return Path(str(distribution(CORE).locate_file("")))
 

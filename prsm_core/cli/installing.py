@@ -96,7 +96,7 @@ def sources_of(package: OwnPackage, clone: Path | None, *, published: bool) -> S
                 f"{package.distribution} is on no index yet, and the core was not installed from a "
                 "clone of its repository",
                 hint="clone the repository and run there: "
-                f"python3 -m venv .venv && .venv/bin/pip install -e . && "
+                f"python3 -m venv .venv && .venv/bin/pip install -r requirements.txt && "
                 f".venv/bin/prsm install {package.name}",
             )
         packages = with_needs(package)

@@ -9,7 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prsm_core.distributions import COMMANDS, GROUP, entry_points
+from prsm_core.distributions import COMMANDS, DEFAULT_PACKAGES, GROUP, entry_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +77,12 @@ def only_one(
 
 
 def check_enabled(command: PackageCommand, *, load_plugins: bool) -> None:
-    """Raise PluginError for a command of a package that a person has switched off."""
+    """Raise PluginError for a command of a package that a person has switched off.
+
+    Those of default packages are as the core's own: no list is read for them.
+    """
+    if command.distribution in DEFAULT_PACKAGES:
+        return
     if not load_plugins:
         what = f"command {command.name} is of the package {command.distribution}"
         raise _refusal(what, "plugins are switched off: leave out --no-plugins")

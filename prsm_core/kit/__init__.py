@@ -45,7 +45,6 @@ _HOMES = {
     "deadlines": "deadline",
     "endings": "Ending ended_how wait_for_exit was_killed",
     "filenames": "names_file",
-    "git_settings": "GIT_SETTINGS",
     "homes": "link_login make_private write_private",
     "hook_gate": "HOOK_COMMAND HookAsker HookGate",
     "images": "SeenImages read_base64 read_urls",
@@ -55,7 +54,7 @@ _HOMES = {
     "pauses": "read_pause",
     "places": "state_folder",
     "programs": "runnable",
-    "quotation": "quote_conversation",
+    "quotation": "quote_conversation unquote",
     "reading": "as_object as_objects read_object token_count whole_number",
     "results": "wait_for_multiple wait_for_result",
     "section": (

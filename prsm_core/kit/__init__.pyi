@@ -8,7 +8,6 @@ from prsm_core.kit.endings import ended_how as ended_how
 from prsm_core.kit.endings import wait_for_exit as wait_for_exit
 from prsm_core.kit.endings import was_killed as was_killed
 from prsm_core.kit.filenames import names_file as names_file
-from prsm_core.kit.git_settings import GIT_SETTINGS as GIT_SETTINGS
 from prsm_core.kit.homes import link_login as link_login
 from prsm_core.kit.homes import make_private as make_private
 from prsm_core.kit.homes import write_private as write_private
@@ -29,6 +28,7 @@ from prsm_core.kit.pauses import read_pause as read_pause
 from prsm_core.kit.places import state_folder as state_folder
 from prsm_core.kit.programs import runnable as runnable
 from prsm_core.kit.quotation import quote_conversation as quote_conversation
+from prsm_core.kit.quotation import unquote as unquote
 from prsm_core.kit.reading import as_object as as_object
 from prsm_core.kit.reading import as_objects as as_objects
 from prsm_core.kit.reading import read_object as read_object

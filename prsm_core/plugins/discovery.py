@@ -6,7 +6,7 @@ import importlib
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prsm_core.distributions import CORE, GROUP, PARTS, EntryPoint, entry_points
+from prsm_core.distributions import CORE, DEFAULT_PACKAGES, GROUP, PARTS, EntryPoint, entry_points
 from prsm_core.domain.turns import Notice
 from prsm_core.errors import PluginError
 from prsm_core.plugins.candidate import Candidate
@@ -37,9 +37,16 @@ def builtin(name: str, module: str) -> Candidate:
     )
 
 
-def installed(points: Iterable[EntryPoint] | None) -> list[Candidate]:
-    """Return the plugins of these entry points (None: of all distributions), in order of name."""
-    plugins = [_candidate(point) for point in (entry_points(GROUP) if points is None else points)]
+def installed(points: Iterable[EntryPoint] | None, *, defaults_only: bool) -> list[Candidate]:
+    """Return the plugins of these entry points (None: of all distributions), in order of name.
+
+    With `defaults_only` return those of the packages that count as built in alone.
+    """
+    plugins = [
+        _candidate(point)
+        for point in (entry_points(GROUP) if points is None else points)
+        if not defaults_only or point.distribution.name in DEFAULT_PACKAGES
+    ]
     # The scan gives the order of the file system.
     return sorted(plugins, key=lambda plugin: (plugin.name, plugin.distribution))
 
@@ -51,6 +58,7 @@ def _candidate(point: EntryPoint) -> Candidate:
         distribution=dist.name,
         version=dist.version,
         load=point.load,
+        is_builtin=dist.name in DEFAULT_PACKAGES,
         core_pins=tuple(core_pins(dist.requires)),
         brings_parts=not PARTS.isdisjoint(dist.places),
     )

@@ -103,7 +103,7 @@ class PluginManager:
             disabled: More names not to load: `plugins.disabled` of the configuration.
             without: More of them: `--without-plugin` of the command line.
             builtins: (name, module) of the plugins that the core brings along.
-            enabled: False loads the built-in plugins only and looks for no others.
+            enabled: False loads the built-in plugins only, and those of default packages.
             entry_points: Instead of those that are installed.
 
         Raises:
@@ -111,8 +111,7 @@ class PluginManager:
         """
         seconds = loading_seconds(environ)
         plugins = [builtin(name, module) for name, module in builtins]
-        if enabled:
-            plugins += installed(entry_points)
+        plugins += installed(entry_points, defaults_only=not enabled)
         notices = apply_lists(plugins, environ, disabled, without)
         _refuse_clashes(plugins, lambda plugin: [("plugin", plugin.name)])
         plugins = [p.activated(seconds) if p.state is PluginState.ACTIVE else p for p in plugins]

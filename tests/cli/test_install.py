@@ -17,11 +17,14 @@ import pytest
 
 from prsm_core.catalog.packages import OWN_PACKAGES, find_clone, find_own, with_needs
 from prsm_core.cli.installing import sources_of
+from prsm_core.distributions import DEFAULT_PACKAGES
 from prsm_core.errors import ConfigError
 from prsm_core.version import __version__
 from tests.sources import ROOT
 
 DEADLINE = 120.0
+DEFAULTS = sorted(name.replace("-", "_") for name in DEFAULT_PACKAGES)
+DEFAULT_NAMES = {name.removeprefix("prsm-") for name in DEFAULT_PACKAGES}
 BUILDERS = ("pip", "hatchling", "editables")
 LEFT_OUT = shutil.ignore_patterns("tests", "__pycache__", "node_modules", ".*")
 
@@ -75,8 +78,10 @@ class Clone:
         )
 
     def install_core(self, *how):
-        """Install the core with pip; from then on its `prsm` is there."""
-        done = self.run("python", "-m", "pip", "install", "-q", *how, str(self.root))
+        """Install the core and its default packages with pip; from then on `prsm` is there."""
+        folders = [self.root, *(self.root / "plugins" / name for name in DEFAULTS)]
+        words = [word for folder in folders for word in (*how, str(folder))]
+        done = self.run("python", "-m", "pip", "install", "-q", *words)
         assert done.returncode == 0, done.stderr
 
     def own(self):
@@ -111,7 +116,7 @@ def pristine(tmp_path_factory):
 @pytest.fixture
 def clone(pristine):
     yield pristine
-    left = pristine.own() - {"prsm_core"}
+    left = pristine.own() - {"prsm_core", *DEFAULTS}
     if left:
         done = pristine.run("python", "-m", "pip", "uninstall", "-qy", *left)
         assert done.returncode == 0, done.stderr
@@ -148,7 +153,7 @@ def test_what_does_not_load_is_taken_away_again(clone):
     assert done.returncode == 1
     assert "prsm-minimax was installed and does not load" in done.stderr
     assert "half a checkout" in done.stderr
-    assert clone.own() == {"prsm_core"}
+    assert clone.own() == {"prsm_core", *DEFAULTS}
 
 
 def test_what_pip_cannot_install_leaves_nothing(clone):
@@ -159,7 +164,7 @@ def test_what_pip_cannot_install_leaves_nothing(clone):
     assert done.returncode == 1
     assert "pip failed with exit code 1" in done.stderr
     assert "no-such-package-of-anybody" in done.stderr
-    assert clone.own() == {"prsm_core"}
+    assert clone.own() == {"prsm_core", *DEFAULTS}
 
 
 def test_an_interrupt_leaves_nothing(clone, tmp_path):
@@ -187,7 +192,7 @@ def test_an_interrupt_leaves_nothing(clone, tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=DEADLINE)
     assert process.returncode == 130, err
-    assert clone.own() == {"prsm_core"}
+    assert clone.own() == {"prsm_core", *DEFAULTS}
 
 
 @pytest.mark.parametrize("name", ["requests", "prsm-kodex", "prsm-core", "acp-evil"])
@@ -197,7 +202,7 @@ def test_any_other_name_is_refused_with_the_line_that_a_person_may_type(clone, n
     assert f"{name} is none of this project's packages" in done.stderr
     line = f"{clone.environment}/bin/python -m pip install {name}"
     assert line in done.stderr.replace("python3", "python")
-    assert clone.own() == {"prsm_core"}
+    assert clone.own() == {"prsm_core", *DEFAULTS}
 
 
 @pytest.mark.parametrize("name", ["../x", "-r/etc/passwd", "a b", "git+https://x.test/y", ""])
@@ -222,7 +227,7 @@ def test_outside_a_clone_nothing_is_installed_and_nobody_is_asked(tmp_path):
     assert "prsm-codex is on no index yet" in done.stderr
     assert "clone the repository" in done.stderr
     assert not asked.exists()
-    assert clone.own() == {"prsm_core"}
+    assert clone.own() == {"prsm_core", *DEFAULTS}
 
 
 def test_with_uv_alone_uv_installs(clone):
@@ -279,7 +284,7 @@ def test_the_list_is_that_of_the_repository():
     assert folders == {package.distribution.replace("-", "_") for package in OWN_PACKAGES.values()}
     for package in OWN_PACKAGES.values():
         project = (ROOT / "plugins" / f"prsm_{package.name}" / "pyproject.toml").read_text()
-        needs = set(re.findall(r'"prsm-(\w+)>=', project)) - {"core"}
+        needs = set(re.findall(r'"prsm-(\w+)>=', project)) - {"core", *DEFAULT_NAMES}
         assert set(package.needs) == needs, package.name
 
 

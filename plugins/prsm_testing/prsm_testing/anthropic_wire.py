@@ -7,7 +7,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.script.reading import DEFAULT_USAGE
+from prsm_demo.script.reading import DEFAULT_USAGE
+
 from prsm_testing.playback import Conversation, Reply, pieces, strings
 
 if TYPE_CHECKING:

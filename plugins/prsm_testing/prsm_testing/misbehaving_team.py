@@ -18,7 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.plugin import prsm_providers as builtin_providers
+from prsm_demo.plugin import prsm_providers as scripted
+
 from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import AgentState
 from prsm_core.domain.ids import Ids
@@ -204,7 +205,7 @@ class MisbehavingTeam:
         settings = self._all_settings()
         workspace = str(self.workspace or self.folder / "work")
         tools = ToolTable()
-        specs = (*builtin_providers(), self.spec, neighbour.spec())
+        specs = (*scripted(), self.spec, neighbour.spec())
 
         def config(store: SqliteStore, launcher: ProcessLauncher) -> EngineConfig:
             return EngineConfig(

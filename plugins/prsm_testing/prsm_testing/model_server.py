@@ -27,7 +27,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from prsm_core.builtin.script.steps import FOREVER
+from prsm_demo.script.steps import FOREVER
+
 from prsm_core.errors import PrsmError
 from prsm_testing.anthropic_wire import AnthropicMessages
 from prsm_testing.gemini_wire import GeminiGenerateContent

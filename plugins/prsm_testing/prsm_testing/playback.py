@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.script.playback import Conversation, Player, Reply, pieces
+from prsm_demo.script.playback import Conversation, Player, Reply, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Scenarios for tests: the format is documented in prsm_core.builtin.script.scenario."""
+"""Scenarios for tests: the format is documented in prsm_demo.script.scenario."""
 
-from prsm_core.builtin.script.scenario import Scenario
-from prsm_core.builtin.script.steps import Call, HttpError, Lane, Step, StreamError
+from prsm_demo.script.scenario import Scenario
+from prsm_demo.script.steps import Call, HttpError, Lane, Step, StreamError
 
 __all__ = [
     "Call",

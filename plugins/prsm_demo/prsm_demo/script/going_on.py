@@ -6,14 +6,14 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.script.place import Outcome, given
-from prsm_core.builtin.script.playback import Reply
+from prsm_demo.script.place import Outcome, given
+from prsm_demo.script.playback import Reply
 
 if TYPE_CHECKING:
-    from prsm_core.builtin.script.place import KeptResponse
-    from prsm_core.builtin.script.playback import Player
-    from prsm_core.builtin.script.steps import Call
-    from prsm_core.interfaces.provider import Carried, CarriedCall
+    from prsm_core import Carried, CarriedCall
+    from prsm_demo.script.place import KeptResponse
+    from prsm_demo.script.playback import Player
+    from prsm_demo.script.steps import Call
 
 _UNSEEN = "it was cut off and may have run: look before it is made again"
 

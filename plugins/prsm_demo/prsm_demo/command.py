@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.cli.callers import agents_may
-from prsm_core.cli.run_options import without_plugin_option
+from prsm_core.commands import agents_may, without_plugin_option
 
 if TYPE_CHECKING:
-    from prsm_core.cli.launch import Launch
+    from prsm_core.commands import Launch
 
 
 @click.command(short_help="Watch a scripted team at work: no model, no key.")
@@ -35,6 +34,6 @@ def demo(
     """
     if as_json and ui not in {None, "json"}:
         raise click.UsageError(f"--json and --ui {ui} exclude each other")
-    from prsm_core.cli.demo_run import run_demo
+    from prsm_demo.show import run_demo
 
     return run_demo(launch, ui="json" if as_json else ui, keep=keep, without=without)

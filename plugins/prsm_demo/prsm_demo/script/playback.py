@@ -6,16 +6,16 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.script.place import KeptThread, LanePlace
-from prsm_core.builtin.script.retold import steps_done
-from prsm_core.builtin.script.steps import Call, Failure, HttpError, Lane, Step
-from prsm_core.builtin.script.templates import TemplateError, as_text, fill
+from prsm_demo.script.place import KeptThread, LanePlace
+from prsm_demo.script.retold import steps_done
+from prsm_demo.script.steps import Call, Failure, HttpError, Lane, Step
+from prsm_demo.script.templates import TemplateError, as_text, fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core.builtin.script.scenario import Scenario
-    from prsm_core.domain.turns import AgentMessage
+    from prsm_core import AgentMessage
+    from prsm_demo.script.scenario import Scenario
 
 AS_IT_IS = "="  # an id that begins so is used as it stands, also a second time
 _SCRIPTED_ID = re.compile(r"call_(?P<id>[\w-]+)__\d+")

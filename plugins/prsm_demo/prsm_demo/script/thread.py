@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.script.place import KeptResponse, KeptThread, image_words
-from prsm_core.builtin.script.playback import Conversation
+from prsm_demo.script.place import KeptResponse, KeptThread, image_words
+from prsm_demo.script.playback import Conversation
 
 if TYPE_CHECKING:
-    from prsm_core.builtin.script.place import Outcome
-    from prsm_core.builtin.script.playback import Player, Reply
-    from prsm_core.domain.turns import AssembledContext
-    from prsm_core.interfaces.provider import SessionRequest
+    from prsm_core import AssembledContext, SessionRequest
+    from prsm_demo.script.place import Outcome
+    from prsm_demo.script.playback import Player, Reply
 
 
 class Thread:

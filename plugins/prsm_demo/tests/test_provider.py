@@ -6,13 +6,12 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from prsm_demo.provider import ScriptProvider, build
+from prsm_demo.script.playback import Conversation, Player
+from prsm_demo.script.reading import SCRIPT_KEYS
+from prsm_demo.script.scenario import Scenario
 from prsm_testing.harmless_contract import HarmlessContract
 from prsm_testing.provider_contract import Stage
-
-from prsm_core.builtin.script.playback import Conversation, Player
-from prsm_core.builtin.script.reading import SCRIPT_KEYS
-from prsm_core.builtin.script.scenario import Scenario
-from prsm_core.builtin.script_provider import ScriptProvider, build
 
 
 @dataclass(frozen=True)

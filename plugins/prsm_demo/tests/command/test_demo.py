@@ -18,10 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from prsm_demo.sample import make_sample, remembered, sweep
 
-from prsm_core.cli.sample import make_sample, remembered, sweep
 from prsm_core.errors import ConfigError
-from tests.sources import CORE, ROOT
+from tests.sources import ROOT
 
 DEADLINE = 60.0
 PATIENCE_OF_A_DEMO = 8.0
@@ -337,13 +337,14 @@ def pidfd(process):
 
 def test_the_wheel_holds_the_project_and_its_scenario(tmp_path):
     builder = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
-    [wheel] = builder.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
-    with zipfile.ZipFile(wheel) as archive:
+    package = ROOT / "plugins" / "prsm_demo"
+    made = builder.WheelBuilder(str(package)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(next(iter(made))) as archive:
         shipped = set(archive.namelist())
-    demo = CORE / "builtin" / "demo"
+    demo = package / "prsm_demo"
     wanted = {
-        path.relative_to(ROOT).as_posix()
-        for path in demo.rglob("*")
+        path.relative_to(package).as_posix()
+        for path in (demo / "scenario.yaml", *(demo / "sample-shop").rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert len(wanted) == 5

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.turns import TurnEnded
+from prsm_core import TurnEnded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from prsm_core.domain.turns import ProviderEvent
+    from prsm_core import ProviderEvent
 
 _ROOM = 64  # events; whoever tells one waits until it was taken
 

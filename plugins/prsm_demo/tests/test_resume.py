@@ -6,6 +6,7 @@ import json
 from contextlib import aclosing, asynccontextmanager
 
 import pytest
+from prsm_demo.provider import build
 from prsm_testing.crashing import Crashes
 from prsm_testing.doubles import (
     RecordingHost,
@@ -19,7 +20,6 @@ from prsm_testing.doubles import (
 from prsm_testing.provider_scene import call
 from prsm_testing.resume_contract import Kill
 
-from prsm_core.builtin.script_provider import build
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import AssistantMessage
 from prsm_core.engine.context.remembered import rebuilt_history

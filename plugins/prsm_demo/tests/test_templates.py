@@ -7,8 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from prsm_core.builtin.script.templates import TemplateError, fill
+from prsm_demo.script.templates import TemplateError, fill
 
 LETTERS = st.text("abcdefgh", min_size=1, max_size=6)
 

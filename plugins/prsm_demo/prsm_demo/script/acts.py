@@ -12,22 +12,24 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.script.place import Outcome, given
-from prsm_core.domain.permissions import Deny, PermissionRequest, Question
-from prsm_core.domain.turns import RESULT_LIMIT, ToolCallFinished, ToolCallStarted
-from prsm_core.errors import PrsmError
+from prsm_core import (
+    Deny,
+    PermissionRequest,
+    PrsmError,
+    Question,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from prsm_demo.script.place import Outcome, given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from prsm_core.builtin.script.steps import Call
-    from prsm_core.interfaces.provider import (
-        AgentHost,
-        Process,
-        ProviderServices,
-        SessionRequest,
-    )
+    from prsm_core import AgentHost, Process, ProviderServices, SessionRequest
+    from prsm_demo.script.steps import Call
 
+# What is kept of a command's output, in bytes: as much as of any tool's result.
+OUTPUT_LIMIT = 64 * 1024
 _BASH = ("bash", "--noprofile", "--norc", "-c", "--")
 
 
@@ -156,8 +158,8 @@ async def _read(process: Process) -> str:
     kept: list[bytes] = []
     size = 0
     async for line in process.lines():
-        if size < RESULT_LIMIT:
-            kept.append(line[: RESULT_LIMIT - size])
+        if size < OUTPUT_LIMIT:
+            kept.append(line[: OUTPUT_LIMIT - size])
             size += len(line) + 1
     return b"\n".join(kept).decode(errors="replace")
 

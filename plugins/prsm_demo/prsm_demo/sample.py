@@ -10,16 +10,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.cli.places import workspace_ledger
-from prsm_core.config import private_dir
-from prsm_core.errors import ConfigError
-from prsm_core.workspace.identity import repo_identity
+from prsm_core import ConfigError
+from prsm_core.kit import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from prsm_core.commands import ScratchRun
+
 PREFIX = "prsm-demo-"
-_ORIGINAL = Path(__file__).parents[1] / "builtin" / "demo" / "sample-shop"
+_ORIGINAL = Path(__file__).parent / "sample-shop"
 
 
 def make_sample(state: Path) -> Path:
@@ -29,7 +29,7 @@ def make_sample(state: Path) -> Path:
     neither will do.
     """
     try:
-        places = (Path(tempfile.gettempdir()).resolve(), private_dir(state / "demos").resolve())
+        places = (Path(tempfile.gettempdir()).resolve(), make_private(state / "demos").resolve())
         place = next(filter(_is_neutral, places), None)
         if place is None:
             raise ConfigError(
@@ -58,7 +58,7 @@ def changes(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def lend_sample(state: Path, *, keep: bool) -> Iterator[Path]:
+def lend_sample(run: ScratchRun, *, keep: bool) -> Iterator[Path]:
     """Lend a new sample project to a demonstration.
 
     It and its ledger stay for a person to look at: for good if they are to be kept, else until the
@@ -66,12 +66,12 @@ def lend_sample(state: Path, *, keep: bool) -> Iterator[Path]:
     leaves nothing; where it is killed, the next one sees to that. Raises ConfigError when it or
     the list of what is to be removed cannot be written.
     """
-    folder = make_sample(state)
+    folder = make_sample(run.state)
     if keep:
         yield folder
         return
-    folders = (folder, workspace_ledger(str(folder)).parent)
-    with remembered(state, *folders) as record:
+    folders = (folder, run.ledger(folder).parent)
+    with remembered(run.state, *folders) as record:
         try:
             yield folder
         except BaseException:
@@ -86,10 +86,11 @@ def remembered(state: Path, *folders: Path) -> Iterator[Path]:
 
     Raises ConfigError when it cannot be written down.
     """
-    record = private_dir(state / "demos") / f"{folders[0].name}.txt"
+    record = state / "demos" / f"{folders[0].name}.txt"
     new = record.with_suffix(".new")
     with ExitStack() as stack:
         with _writing(record):
+            make_private(record.parent)
             file = stack.enter_context(new.open("w", encoding="utf-8"))
             fcntl.flock(file, fcntl.LOCK_EX)  # as long as this demonstration lives
             file.write("".join(f"{folder}\n" for folder in folders))
@@ -130,10 +131,11 @@ def _writing(record: Path) -> Iterator[None]:
 
 
 def _is_neutral(place: Path) -> bool:
-    """Whether a folder made here belongs to no repository and to no workspace."""
-    inside = place / PREFIX
-    return repo_identity(inside).root == inside and not any(
-        (folder / ".prism").exists() for folder in inside.parents
+    """Return whether a folder made here belongs to no repository and to no workspace."""
+    return not any(
+        (folder / name).exists()
+        for folder in (place, *place.parents)
+        for name in (".git", ".prism")
     )
 
 

@@ -6,9 +6,8 @@ import difflib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.script.steps import FOREVER, Call, Failure, HttpError, Step, StreamError
-from prsm_core.domain.turns import ErrorKind
-from prsm_core.errors import ConfigError
+from prsm_core import ConfigError, ErrorKind
+from prsm_demo.script.steps import FOREVER, Call, Failure, HttpError, Step, StreamError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

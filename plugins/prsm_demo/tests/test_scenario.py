@@ -7,10 +7,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_demo.script.reading import MODEL_KEYS, SCRIPT_KEYS
+from prsm_demo.script.scenario import Scenario
+from prsm_demo.script.steps import FOREVER, Call, Failure, HttpError, StreamError
 
-from prsm_core.builtin.script.reading import MODEL_KEYS, SCRIPT_KEYS
-from prsm_core.builtin.script.scenario import Scenario
-from prsm_core.builtin.script.steps import FOREVER, Call, Failure, HttpError, StreamError
 from prsm_core.domain.turns import ErrorKind
 from prsm_core.errors import ConfigError
 

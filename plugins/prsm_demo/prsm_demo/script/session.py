@@ -5,41 +5,42 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.script.acts import Acts
-from prsm_core.builtin.script.going_on import GoingOn, reply_of, unanswered
-from prsm_core.builtin.script.playback import pieces
-from prsm_core.builtin.script.retold import OVERFLOW
-from prsm_core.builtin.script.steps import FOREVER
-from prsm_core.builtin.script.stream import EventStream
-from prsm_core.builtin.script.thread import Thread
-from prsm_core.domain.turns import (
+from prsm_core import (
     AgentError,
     AssistantMessage,
     ErrorKind,
+    ProviderSession,
     StepEnded,
     StopReason,
     TextDelta,
     ThinkingDelta,
+    TokenUsage,
     TurnEnded,
     UsageReported,
 )
-from prsm_core.domain.usage import TokenUsage
-from prsm_core.interfaces.provider import ProviderSession
-from prsm_core.kit.terminal import one_line
+from prsm_core.kit import one_line
+from prsm_demo.script.acts import Acts
+from prsm_demo.script.going_on import GoingOn, reply_of, unanswered
+from prsm_demo.script.playback import pieces
+from prsm_demo.script.retold import OVERFLOW
+from prsm_demo.script.steps import FOREVER
+from prsm_demo.script.stream import EventStream
+from prsm_demo.script.thread import Thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from prsm_core.builtin.script.place import Outcome, Shelf
-    from prsm_core.builtin.script.playback import Player, Reply
-    from prsm_core.builtin.script.steps import Call, HttpError, Step
-    from prsm_core.domain.turns import AssembledContext, ProviderEvent
-    from prsm_core.interfaces.provider import (
+    from prsm_core import (
         AgentHost,
+        AssembledContext,
         BackgroundTask,
+        ProviderEvent,
         ProviderServices,
         SessionRequest,
     )
+    from prsm_demo.script.place import Outcome, Shelf
+    from prsm_demo.script.playback import Player, Reply
+    from prsm_demo.script.steps import Call, HttpError, Step
 
 _ABORTED = TurnEnded(StopReason.ABORTED)
 _DONE = TurnEnded(StopReason.END_TURN)

@@ -11,14 +11,14 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.script.templates import plain_parts
-from prsm_core.kit.quotation import unquote
+from prsm_core.kit import unquote
+from prsm_demo.script.templates import plain_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from prsm_core.builtin.script.steps import Call, Step
-    from prsm_core.domain.turns import AgentMessage
+    from prsm_core import AgentMessage
+    from prsm_demo.script.steps import Call, Step
 
 _CALLED = re.compile(
     r"\[I called (?P<tool>\"[^\n]*?\") with [^\n]*; \w+:\n(?P<text>.*)\]", re.DOTALL

@@ -6,6 +6,9 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_demo.provider import build
+from prsm_demo.script.acts import OUTPUT_LIMIT
+from prsm_demo.script.session import ScriptCrashError
 from prsm_testing.doubles import (
     RecordingHost,
     answers,
@@ -18,11 +21,8 @@ from prsm_testing.doubles import (
 )
 from prsm_testing.fake_clock import FakeClock
 
-from prsm_core.builtin.script.session import ScriptCrashError
-from prsm_core.builtin.script_provider import build
 from prsm_core.domain.permissions import Answer, Deny
 from prsm_core.domain.turns import (
-    RESULT_LIMIT,
     AssistantMessage,
     ErrorKind,
     StepEnded,
@@ -180,7 +180,7 @@ async def test_endless_output_is_cut(playing):
         events = await run_turn(session, "Go.")
     (finished,) = only(ToolCallFinished, events)
     assert finished.status == "completed"
-    assert RESULT_LIMIT - 100 < len(finished.result or "") <= RESULT_LIMIT + 1
+    assert OUTPUT_LIMIT - 100 < len(finished.result or "") <= OUTPUT_LIMIT + 1
 
 
 async def test_a_folder_that_is_gone_is_told(playing, work):

@@ -7,9 +7,8 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from prsm_core.builtin.script.playback import Conversation, Player, pieces
-from prsm_core.builtin.script.scenario import Scenario
+from prsm_demo.script.playback import Conversation, Player, pieces
+from prsm_demo.script.scenario import Scenario
 
 
 def player(**lanes):

@@ -67,14 +67,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.script.reading import MODEL_KEYS, check_keys, listed, read_step, required
-from prsm_core.builtin.script.steps import Lane
-from prsm_core.errors import ConfigError
+from prsm_core import ConfigError
+from prsm_demo.script.reading import MODEL_KEYS, check_keys, listed, read_step, required
+from prsm_demo.script.steps import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 _LANE_KEYS = ("name", "marker", "steps")
+_DATE = "tag:yaml.org,2002:timestamp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +101,36 @@ class Scenario:
     @classmethod
     def load(cls, path: str | Path, *, keys: Collection[str] = MODEL_KEYS) -> Scenario:
         """Read a scenario from a YAML file; raises as `from_mapping` does."""
-        from prsm_core.config.document import read_document  # scenarios as mappings need no yaml
-
-        document = read_document(Path(path))
-        if document is None:
-            raise ConfigError(f"{path}: there is no such file", hint="A scenario is a YAML file.")
-        if not isinstance(document.value, dict):
+        data = _read_yaml(Path(path))
+        if not isinstance(data, dict):
             raise ConfigError(f"{path}: a scenario is a mapping with `lanes`")
-        return cls.from_mapping(document.value, keys=keys)
+        return cls.from_mapping(data, keys=keys)
+
+
+def _read_yaml(path: Path) -> Any:
+    """Return what a YAML file holds. Raises ConfigError, with the line where there is one."""
+    # Scenarios as mappings need no yaml.
+    import yaml
+
+    # A date is the text that it is.
+    resolvers = {
+        first: [(tag, pattern) for tag, pattern in each if tag != _DATE]
+        for first, each in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    loader = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
+
+    hint = "A scenario is a YAML file."
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506 - a safe one
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: there is no such file", hint=hint) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}", hint=hint) from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+        problem = getattr(error, "problem", None) or "is no YAML"
+        raise ConfigError(f"{place}: {problem}", hint=hint) from error
 
 
 def _lane(name: str, data: Mapping[str, Any], keys: Collection[str]) -> Lane:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.turns import ErrorKind
+from prsm_core import ErrorKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

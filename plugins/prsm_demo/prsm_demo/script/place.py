@@ -34,19 +34,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from prsm_core.domain.record import Record
-from prsm_core.errors import ProviderNotAvailableError
-from prsm_core.kit.homes import make_private
+from prsm_core import ProviderNotAvailableError
+from prsm_core.kit import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from prsm_core.domain.images import Image
-    from prsm_core.domain.tools import ToolOutcome
+    from prsm_core import Image, ToolOutcome
 
 
-class LanePlace(Record, frozen=True, kw_only=True):
+class LanePlace(msgspec.Struct, frozen=True, kw_only=True):
     """How far a lane was played."""
 
     lane: str
@@ -56,7 +54,7 @@ class LanePlace(Record, frozen=True, kw_only=True):
     outputs: dict[str, str]
 
 
-class Outcome(Record, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a call; `text` is what later steps can copy from."""
 
     text: str
@@ -80,7 +78,7 @@ def image_words(images: Iterable[Image]) -> Iterator[str]:
     return (f"[image {one.name}: {one.media_type}]" for one in images)
 
 
-class KeptResponse(Record, frozen=True, kw_only=True):
+class KeptResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The newest response: a step of the thread's lane, as its templates were filled in.
 
     `answers` are the ids of the prompts and calls that it is an answer to.
@@ -95,7 +93,7 @@ class KeptResponse(Record, frozen=True, kw_only=True):
     outcomes: dict[str, Outcome]  # by id of the call
 
 
-class KeptThread(Record, frozen=True, kw_only=True):
+class KeptThread(msgspec.Struct, frozen=True, kw_only=True):
     """All that a thread is."""
 
     calls: int = 0  # numbers given to calls so far

@@ -11,22 +11,27 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.script.place import Shelf
-from prsm_core.builtin.script.playback import Player
-from prsm_core.builtin.script.reading import SCRIPT_KEYS, check_keys
-from prsm_core.builtin.script.scenario import Scenario
-from prsm_core.builtin.script.session import ScriptSession
-from prsm_core.errors import ConfigError, ProviderNotAvailableError
-from prsm_core.interfaces.provider import Provider, ProviderCapabilities, ProviderStatus
+from prsm_core import (
+    ConfigError,
+    Provider,
+    ProviderCapabilities,
+    ProviderNotAvailableError,
+    ProviderStatus,
+)
+from prsm_demo.script.place import Shelf
+from prsm_demo.script.playback import Player
+from prsm_demo.script.reading import SCRIPT_KEYS, check_keys
+from prsm_demo.script.scenario import Scenario
+from prsm_demo.script.session import ScriptSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from prsm_core.interfaces.provider import AgentHost, ProviderServices, SessionRequest
+    from prsm_core import AgentHost, ProviderServices, SessionRequest
 
 DEMO = "builtin:demo"
 _LEVELS = ("call", "native", "rebuild")
-_BUNDLED = {DEMO: Path(__file__).parent / "demo" / "scenario.yaml"}
+_BUNDLED = {DEMO: Path(__file__).parent / "scenario.yaml"}
 
 
 def build(settings: Mapping[str, Any], services: ProviderServices) -> ScriptProvider:

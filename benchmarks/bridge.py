@@ -19,6 +19,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET, Struct, UnsetType
 from prsm_testing import open_services
 
 from benchmarks.harness import Absent, Finding
@@ -31,7 +32,6 @@ from prsm_core import (
     StepEnded,
     StopReason,
     ToolContribution,
-    ToolSpec,
     TurnEnded,
 )
 from prsm_core.engine.processes.launcher import ProcessLauncher
@@ -84,6 +84,11 @@ def _nothing(_: str) -> Any:
     yield DONE
 
 
+class _Move(Struct):
+    to: str | UnsetType = UNSET
+    context: Any = None
+
+
 async def _move(call: ToolCall) -> Mapping[str, Any]:
     to = call.args.get("to", STATES[0])
     call.relabel({"bridge/state": to})
@@ -91,14 +96,12 @@ async def _move(call: ToolCall) -> Mapping[str, Any]:
 
 
 def _moving() -> ToolContribution:
-    schema = {"type": "object", "properties": {"to": {"type": "string"}, "context": {}}}
-    roles = frozenset(role.value for role in AgentRole)
-    name = "state_transition"
-    spec = ToolSpec(name=name, description="Moves you.", input_schema=schema, roles=roles)
     return ToolContribution(
-        name=name,
+        name="state_transition",
         summary="moves the agent",
-        spec=spec,
+        description="Moves you.",
+        arguments=_Move,
+        roles=frozenset(role.value for role in AgentRole),
         handler=_move,
         when=lambda _: True,
         labels="bridge",

@@ -164,7 +164,12 @@ def prsm_tools() -> Iterable[ToolContribution]:  # type: ignore[empty-body]
 
     Example::
 
-        from prsm_core import ToolContribution, ToolSpec, hookimpl
+        from msgspec import Struct
+
+        from prsm_core import ToolContribution, hookimpl
+
+        class LookUp(Struct):
+            word: str
 
         async def look_up(call):
             return {"meaning": GLOSSARY.get(call.args["word"])}
@@ -175,14 +180,8 @@ def prsm_tools() -> Iterable[ToolContribution]:  # type: ignore[empty-body]
                 name="look_up", summary="Looks a word up.", handler=look_up,
                 when=lambda labels: "glossary" in labels,
                 reads_labels=frozenset({"glossary"}),
-                spec=ToolSpec(
-                    name="look_up", description="What a word means here.",
-                    input_schema={
-                        "type": "object", "required": ["word"],
-                        "properties": {"word": {"type": "string"}},
-                    },
-                    roles=frozenset({"master", "worker"}),
-                ),
+                description="What a word means here.", arguments=LookUp,
+                roles=frozenset({"master", "worker"}),
             )
 
     Returns:

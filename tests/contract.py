@@ -11,14 +11,19 @@ import inspect
 import json
 import types
 import typing
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import prsm_testing
+from msgspec import NODEFAULT, Struct
 
 import prsm_core
 from prsm_core import PrsmError, files, hookspecs, kit, shell
 from prsm_core.domain.events import EVENT_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GOLDEN = Path(__file__).parent / "data" / "contract.json"
 
@@ -32,12 +37,26 @@ def hooks() -> dict[str, list[str]]:
     }
 
 
+def defaults_of(record: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a record or a dataclass with their defaults, or NODEFAULT."""
+    if dataclasses.is_dataclass(record):
+        for field in dataclasses.fields(record):
+            if field.default_factory is not dataclasses.MISSING:
+                yield field.name, field.default_factory()
+            else:
+                has_none = field.default is dataclasses.MISSING
+                yield field.name, NODEFAULT if has_none else field.default
+        return
+    names, defaults = record.__struct_fields__, record.__struct_defaults__
+    yield from zip(names[: len(names) - len(defaults)], repeat(NODEFAULT), strict=False)
+    for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
+        yield name, default.factory() if hasattr(default, "factory") else default
+
+
 def _fields(record: type) -> str:
     """Return the fields; a trailing `?` marks one that has a default."""
-    missing = dataclasses.MISSING
     return ", ".join(
-        field.name + ("" if field.default is field.default_factory is missing else "?")
-        for field in dataclasses.fields(record)
+        name + ("" if default is NODEFAULT else "?") for name, default in defaults_of(record)
     )
 
 
@@ -79,7 +98,7 @@ def _shape(value: Any) -> Any:
     if issubclass(value, PrsmError):
         return f"error({', '.join(base.__name__ for base in value.__bases__)}) {value.code}"
     shape: dict[str, Any] = {}
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) or issubclass(value, Struct):
         shape["fields"] = _fields(value)
     elif attributes := _attributes(value):
         shape["attributes"] = attributes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import enum
 import importlib
 import inspect
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import prsm_testing
+from msgspec import NODEFAULT
 from prsm_testing import faults, misbehaviour, sample_events
 
 import prsm_core
@@ -22,6 +22,7 @@ from prsm_core.domain import events
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.tools.table import TOOLS
 from prsm_core.plugins.records import HOOKS, WORDS
+from tests.contract import defaults_of
 from tests.public_names import homes_of
 from tests.sources import parsed
 
@@ -34,7 +35,7 @@ VALUES = {
     "check-values": ("PermissionRequest", "PermissionContext", "Allow", "Ask", "Deny"),
     "scorer-values": ("ModelCapability", "TaskProfile"),
     "sink-values": ("RunInfo", "Event"),
-    "tool-values": ("ToolSpec", "PeerNow", "PeerMessage"),
+    "tool-values": ("PeerNow", "PeerMessage"),
     "frontend-values": ("RunOptions", "RunResult", "Question", "Answer"),
     "provider-values": (
         "ProviderCapabilities",
@@ -172,16 +173,12 @@ def _values(names: Sequence[str]) -> str:
 
 
 def _signature(record: type) -> str:
-    """Return a dataclass with its fields; one with a default shows it, if it is plain."""
-    return f"{record.__name__}({', '.join(map(_field, dataclasses.fields(record)))})"
-
-
-def _field(field: dataclasses.Field[Any]) -> str:
-    if field.default is not dataclasses.MISSING:
-        return f"{field.name}={_shown(field.default)}"
-    if field.default_factory is not dataclasses.MISSING:
-        return f"{field.name}={_shown(field.default_factory())}"
-    return field.name
+    """Return a record with its fields; one with a default shows it, if it is plain."""
+    fields = (
+        name if default is NODEFAULT else f"{name}={_shown(default)}"
+        for name, default in defaults_of(record)
+    )
+    return f"{record.__name__}({', '.join(fields)})"
 
 
 def _shown(default: Any) -> str:

@@ -13,7 +13,7 @@ from prsm_core.distributions import GROUP, distributions
 from prsm_core.plugins import PluginManager
 
 NUMBERS = count()
-HEAD = "from prsm_core import *\nfrom prsm_core import hookimpl\n"
+HEAD = "from msgspec import Struct\nfrom prsm_core import *\nfrom prsm_core import hookimpl\n"
 
 
 def provider(*names):

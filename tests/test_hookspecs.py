@@ -10,9 +10,9 @@ import runpy
 import textwrap
 from types import SimpleNamespace
 
+import msgspec
 import pluggy
 import pytest
-from msgspec.structs import replace
 
 import prsm_core
 import prsm_core.files
@@ -30,12 +30,18 @@ PROMISES = {
     "prsm_tools": prsm_core.ToolContribution,
     "prsm_workspace_files": prsm_core.files.WorkspaceFilesSpec,
 }
-TOOL = prsm_core.ToolSpec(
-    name="look",
-    description="",
-    input_schema={"type": "object"},
-    roles=frozenset({"master"}),
-)
+TOOL = {"description": "", "arguments": msgspec.Struct, "roles": frozenset({"master"})}
+
+
+class Pair(msgspec.Struct, array_like=True):
+    """What a list holds by place."""
+
+
+class Tree(msgspec.Struct):
+    """What holds itself."""
+
+    inner: Tree
+
 
 HOW_TO_CHANGE = """The contract with plugins and scripts has changed.
 A new hook, name, event field or record field with a default is compatible; anything renamed,
@@ -137,9 +143,9 @@ def test_the_public_contract_is_the_recorded_one():
 def test_a_record_refuses_what_is_no_name(spec, name):
     required = {
         "priority": 0, "check": "a:b", "weight": 1.0, "score": "a:b", "factory": "a:b",
-        "interactive": False, "handler": "a:b", "when": "a:b", "spec": TOOL,
+        "interactive": False, "handler": "a:b", "when": "a:b", **TOOL,
     }  # fmt: skip
-    fields = {key: value for key, value in required.items() if key in spec.__dataclass_fields__}
+    fields = {key: value for key, value in required.items() if key in spec.__struct_fields__}
     with pytest.raises(ValueError, match="is not a name"):
         spec(name=name, summary="", **fields)
 
@@ -147,10 +153,11 @@ def test_a_record_refuses_what_is_no_name(spec, name):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"name": "other"}, "its spec is of 'look'"),
-        ({"spec": replace(TOOL, roles=frozenset())}, "its roles are some of expert, master"),
-        ({"spec": replace(TOOL, roles=frozenset({"boss"}))}, "its roles are some of"),
-        ({"spec": replace(TOOL, input_schema={"type": "string"})}, "its schema is of type object"),
+        ({"roles": frozenset()}, "its roles are some of expert, master"),
+        ({"roles": frozenset({"boss"})}, "its roles are some of"),
+        ({"arguments": {"type": "object"}}, "its arguments are a msgspec struct"),
+        ({"arguments": Pair}, "its arguments are a msgspec struct"),
+        ({"arguments": Tree}, "Tree holds itself"),
         ({"labels": "A/b"}, "label prefix: 'A/b' is not a name"),
         ({"section": "x", "settings": "a:b"}, "shares one; not both"),
         ({"is_repeatable": True, "labels": "x"}, "what is repeatable changes nothing"),
@@ -158,8 +165,8 @@ def test_a_record_refuses_what_is_no_name(spec, name):
     ],
 )
 def test_a_tool_refuses_what_it_cannot_be(fields, problem):
-    given = {"name": "look", "summary": "", "spec": TOOL, "handler": "a:b", "when": "a:b"}
-    with pytest.raises(ValueError, match=re.escape(problem)):
+    given = {"name": "look", "summary": "", **TOOL, "handler": "a:b", "when": "a:b"}
+    with pytest.raises((TypeError, ValueError), match=re.escape(problem)):
         prsm_core.ToolContribution(**{**given, **fields})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from prsm_core import (
@@ -9,17 +10,16 @@ from prsm_core import (
     PermissionCheckSpec,
     ToolContribution,
     ToolInputError,
-    ToolSpec,
     hookimpl,
 )
 
 ROLES = frozenset({"master", "worker", "expert", "reviewer"})
-SPEC = ToolSpec(
-    name="move",
-    description="Move.",
-    input_schema={"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]},
-    roles=ROLES,
-)
+
+
+class Move(Struct):
+    """What `move` takes."""
+
+    to: str
 
 
 class Settings(BaseModel):
@@ -44,7 +44,9 @@ def prsm_tools():
     yield ToolContribution(
         name="move",
         summary="Moves.",
-        spec=SPEC,
+        description="Move.",
+        arguments=Move,
+        roles=ROLES,
         handler="tests.tool_plugin:move",
         when="tests.tool_plugin_late:wants",
         settings="tests.tool_plugin:Settings",

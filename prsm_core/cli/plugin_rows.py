@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,12 +46,12 @@ def plugin_values(manager: PluginManager) -> list[dict[str, Any]]:
 def record_values(spec: Spec) -> dict[str, Any]:
     """Return a record's kind, and those of its fields that are plain values."""
     values: dict[str, Any] = {"kind": WORDS[type(spec)]}
-    for field in fields(spec):
-        value = getattr(spec, field.name)
+    for name in spec.__struct_fields__:
+        value = getattr(spec, name)
         if isinstance(value, frozenset | tuple):
             value = sorted(map(str, value))
         if isinstance(value, (*_PLAIN, list)):
-            values[field.name] = value
+            values[name] = value
     return values
 
 
@@ -104,7 +103,7 @@ def _details(spec: Spec) -> str | None:
             return "all events" if spec.kinds is None else f"{len(spec.kinds)} types of events"
         case ToolContribution():
             sets = f", sets labels {spec.labels}/" if spec.labels else ""
-            return f"for {', '.join(sorted(spec.spec.roles))}{sets}"
+            return f"for {', '.join(sorted(spec.roles))}{sets}"
         case WorkspaceFilesSpec():
             return None
         case _:

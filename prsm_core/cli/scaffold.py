@@ -71,7 +71,7 @@ KINDS: Mapping[str, Kind] = {
         summary="Tells agents what words mean here.",
         usage="Agents that `prsm run --label $name=yes` starts have it; `tools.$name.words` of the "
         "configuration is what it knows.",
-        needs=("pydantic>=2.7,<3",),
+        needs=("msgspec>=0.21,<0.23", "pydantic>=2.7,<3"),
     ),
 }
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import StructMeta
+
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.record import Record
+from prsm_core.domain.structs import json_schema
+from prsm_core.domain.tools import ToolSpec
 from prsm_core.interfaces.records import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from msgspec import Struct
+
     from prsm_core.domain.agents import AgentState
     from prsm_core.domain.permissions import Answer, Question
-    from prsm_core.domain.tools import ToolSpec
 
 
 class PeerNow(Record, frozen=True, kw_only=True):
@@ -65,7 +70,7 @@ class ToolCall(Protocol):
 
     @property
     def args(self) -> Mapping[str, Any]:
-        """The arguments, which fit the tool's schema."""
+        """The arguments as they were given, which fit the tool's struct."""
         ...
 
     @property
@@ -171,7 +176,12 @@ _ROLES = frozenset(role.value for role in AgentRole)
 
 
 class ToolContribution(Record, frozen=True, kw_only=True):
-    """Registers a tool that agents may call beside PRSM's own, by the name of its `spec`.
+    """Registers a tool that agents may call beside PRSM's own.
+
+    `description` is what a model is told of it. `arguments` is a msgspec struct of what it takes:
+    the JSON Schema that a model is shown is made of it, and each call is checked by it. The handler
+    is given what the model wrote, without defaults. `roles` may have the tool. A call that `waits`
+    may block on another agent or a person; one that is `parallel` may overlap others of its turn.
 
     `await handler(call)` returns the answer, a mapping of JSON values; a handler that has nothing
     to wait for may return it at once, which costs less. It raises ToolInputError or
@@ -203,7 +213,9 @@ class ToolContribution(Record, frozen=True, kw_only=True):
 
     name: str
     summary: str
-    spec: ToolSpec
+    description: str
+    arguments: type[Struct]
+    roles: frozenset[str]
     handler: str | ToolHandler | ToolHandlerWithSettings
     when: str | WhenLabels
     settings: str | type[Any] | None = None
@@ -215,16 +227,17 @@ class ToolContribution(Record, frozen=True, kw_only=True):
     acts_outside: bool = False
     is_repeatable: bool = False
     reads_labels: frozenset[str] = frozenset()
+    waits: bool = False
+    parallel: bool = True
 
     def __post_init__(self) -> None:
-        """Check the name, the roles and the schema."""
+        """Check the name, the roles and the arguments."""
         check_name("tool", self.name)
-        if self.spec.name != self.name:
-            raise ValueError(f"tool {self.name}: its spec is of {self.spec.name!r}")
-        if not self.spec.roles or not self.spec.roles <= _ROLES:
+        if not self.roles or not self.roles <= _ROLES:
             raise ValueError(f"tool {self.name}: its roles are some of {', '.join(sorted(_ROLES))}")
-        if self.spec.input_schema.get("type") != "object":
-            raise ValueError(f"tool {self.name}: its schema is of type object")
+        kind: Any = self.arguments  # a plugin may say anything
+        if not isinstance(kind, StructMeta) or json_schema(kind)["type"] != "object":
+            raise ValueError(f"tool {self.name}: its arguments are a msgspec struct, by name")
         if self.labels:
             check_name("label prefix", self.labels)
         if self.section is not None and self.settings is not None:
@@ -232,3 +245,15 @@ class ToolContribution(Record, frozen=True, kw_only=True):
         changes = self.labels or self.sends_messages or self.takes_messages or self.acts_outside
         if self.is_repeatable and changes:
             raise ValueError(f"tool {self.name}: what is repeatable changes nothing")
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it."""
+        return ToolSpec(
+            name=self.name,
+            description=self.description,
+            input_schema=json_schema(self.arguments),
+            roles=self.roles,
+            waits=self.waits,
+            parallel=self.parallel,
+        )

@@ -14,12 +14,11 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pluggy
-from msgspec import Struct, field
+from msgspec import Struct, StructMeta, field
 from msgspec.structs import replace
 
 from prsm_core import hookspecs
 from prsm_core.distributions import CORE
-from prsm_core.domain.tools import ToolSpec
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import SCOPES, FrontendSpec
@@ -238,7 +237,11 @@ RECORDS: Table = {
     },
     ToolContribution: {
         **_COMMON,
-        "spec": instance(ToolSpec),
+        "description": TEXT,
+        "arguments": instance(StructMeta),
+        "roles": TEXTS,
+        "waits": FLAG,
+        "parallel": FLAG,
         "handler": _CODE,
         "when": _CODE,
         "settings": _SETTINGS,

@@ -52,9 +52,8 @@ def run(prsm_process, tmp_path, monkeypatch):
 
 READS = ("protocol=tdd", "effort=high", "glossary=yes", "cost-centre=7")
 READING = """
-from prsm_core import (
-    EventSinkSpec, PermissionCheckSpec, ProviderSpec, ToolContribution, ToolSpec, hookimpl,
-)
+from msgspec import Struct
+from prsm_core import EventSinkSpec, PermissionCheckSpec, ProviderSpec, ToolContribution, hookimpl
 
 @hookimpl
 def prsm_permission_checks():
@@ -71,11 +70,9 @@ def prsm_providers():
 
 @hookimpl
 def prsm_tools():
-    spec = ToolSpec(
-        name="t", description="", input_schema={"type": "object"}, roles=frozenset({"worker"})
-    )
     yield ToolContribution(
-        name="t", summary="", spec=spec, handler=lambda call: {}, when=lambda labels: False,
+        name="t", summary="", description="", arguments=Struct, roles=frozenset({"worker"}),
+        handler=lambda call: {}, when=lambda labels: False,
         reads_labels=frozenset({"glossary"}),
     )
 

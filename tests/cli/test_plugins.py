@@ -52,10 +52,9 @@ def prsm_frontends():
 
 @hookimpl
 def prsm_tools():
-    schema, roles = {"type": "object"}, frozenset({"worker", "master"})
-    spec = ToolSpec(name="t", description="", input_schema=schema, roles=roles)
     yield ToolContribution(
-        name="t", summary="Moves.", spec=spec, handler="x:t", when="x:w", labels="pre"
+        name="t", summary="Moves.", description="", arguments=Struct,
+        roles=frozenset({"worker", "master"}), handler="x:t", when="x:w", labels="pre"
     )
 """
 

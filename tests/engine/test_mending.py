@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.engine.tools.mending import find_similar, mend
-from prsm_core.engine.tools.schemas import SCHEMAS
 from prsm_core.engine.tools.table import TOOLS
 from prsm_core.errors import ToolInputError
 from prsm_core.interfaces.provider import ProviderCapabilities
@@ -17,7 +16,7 @@ from tests.engine.test_tools_table import VALID
 
 THREADS = ProviderCapabilities(enforcement="pre_tool", resume="native")
 BY_NAME = {tool.spec.name: tool for tool in TOOLS}
-CHILD = SCHEMAS["spawn_child"][1]
+CHILD = BY_NAME["spawn_child"].schema
 RESTRICTING = sorted(CHILD["properties"].keys() - {"prompt", "wait", "name"})
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

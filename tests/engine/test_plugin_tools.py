@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import UNSET, Struct, UnsetType
 
 from prsm_core.domain.agents import AgentRole
-from prsm_core.domain.tools import ToolSpec
 from prsm_core.domain.turns import UsageReported
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.domain.writes import AgentRelabelled, CallClosed, CallOpened
@@ -17,17 +17,19 @@ from prsm_core.errors import OrchestrationError, StoreError, ToolInputError
 from prsm_core.interfaces.tool import ToolContribution
 from tests.engine.deaths import die, dies_after, dies_at, go_on
 
-TEXT = {"type": "string"}
 ALL = frozenset({"master", "worker", "expert", "reviewer"})
+
+
+class Moving(Struct):
+    to: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
 
 
 def tool(handler, name="move", when=lambda labels: "protocol" in labels, **fields):
     """Return a tool of a plugin; `to` and `text` are what it takes."""
-    schema = {"type": "object", "properties": {"to": TEXT, "text": TEXT}}
-    roles = fields.pop("roles", ALL)
-    spec = ToolSpec(name=name, description="Moves.", input_schema=schema, roles=roles)
-    given: dict[str, Any] = {"summary": "", "labels": "p", **fields}
-    return ToolContribution(name=name, spec=spec, handler=handler, when=when, **given)
+    told: dict[str, Any] = {"description": "Moves.", "arguments": Moving, "roles": ALL}
+    given: dict[str, Any] = {**told, "summary": "", "labels": "p", **fields}
+    return ToolContribution(name=name, handler=handler, when=when, **given)
 
 
 def table(*tools):

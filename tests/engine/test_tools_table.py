@@ -111,12 +111,21 @@ def test_the_tables_tools_have_valid_schemas():
         assert tool.spec.description
 
 
+def keys_of(schema):
+    """Yield every key of a schema, at any depth."""
+    if isinstance(schema, dict):
+        for key, value in schema.items():
+            yield key
+            yield from keys_of(value)
+
+
 def test_a_model_sees_every_argument_and_no_rule_that_is_only_checked():
     for tool in TOOLS:
         seen = tool.spec.input_schema
         Draft202012Validator.check_schema(seen)
         assert seen["properties"].keys() == tool.schema["properties"].keys() - {"timeout_seconds"}
         assert seen.get("required", []) == tool.schema["required"]
+        assert not {"$ref", "$defs", "title"} & set(keys_of(seen)) - seen["properties"].keys()
         assert "minLength" not in str(seen)
 
 

@@ -62,9 +62,10 @@ def test_one_plugin_may_contribute_all_six_kinds(site):
             yield FrontendSpec(name="f", summary="", interactive=True, priority=1, factory="a:b")
         @hookimpl
         def prsm_tools():
-            roles, schema = frozenset({"master"}), {"type": "object"}
-            spec = ToolSpec(name="t", description="", input_schema=schema, roles=roles)
-            yield ToolContribution(name="t", summary="", spec=spec, handler="a:b", when="a:b")
+            yield ToolContribution(
+                name="t", summary="", description="", arguments=Struct,
+                roles=frozenset({"master"}), handler="a:b", when="a:b",
+            )
         """,
     )
     manager = site.load()
@@ -480,7 +481,7 @@ def test_installed_plugins_are_found_by_their_entry_points(site):
     site.add("aa-bad", "raise SystemExit(9)")
     code = """
 import json, os
-from dataclasses import asdict
+from msgspec.structs import asdict
 from prsm_core.plugins import PluginManager
 environ = {"PRSM_PLUGINS": "aa-bad,zz-good"}
 print(json.dumps([asdict(r) for r in PluginManager.load(environ=environ).records]))

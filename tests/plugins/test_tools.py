@@ -10,11 +10,10 @@ from tests.plugins.test_manager import error_of, states
 TOOLS = """
 @hookimpl
 def prsm_tools():
-    roles, schema = frozenset({"master"}), {"type": "object"}
     for name in NAMES:
-        spec = ToolSpec(name=name, description="", input_schema=schema, roles=roles)
         yield ToolContribution(
-            name=name, summary="", spec=spec, handler="a:b", when="a:b", labels=PREFIX
+            name=name, summary="", description="", arguments=Struct, roles=frozenset({"master"}),
+            handler="a:b", when="a:b", labels=PREFIX,
         )
 """
 

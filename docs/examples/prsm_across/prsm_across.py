@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict
 
 from prsm_core import FrontendSpec, Hub, HubFrontend, PrsmError, hookimpl

@@ -6,14 +6,15 @@ set by the tool alone, so that the check can rely on it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from prsm_core import (
     Deny,
     PermissionCheckSpec,
     ToolContribution,
     ToolInputError,
-    ToolSpec,
     hookimpl,
 )
 
@@ -23,16 +24,12 @@ if TYPE_CHECKING:
     from prsm_core import PermissionContext, PermissionRequest, ToolCall
 
 NEXT = {"read": "plan", "plan": "edit", "edit": "read"}
-SPEC = ToolSpec(
-    name="phase",
-    description="Go on to the next phase of your work: read, plan, edit, and read again.",
-    input_schema={
-        "type": "object",
-        "properties": {"to": {"type": "string", "enum": list(NEXT)}},
-        "required": ["to"],
-    },
-    roles=frozenset({"master", "worker"}),
-)
+
+
+class Phase(Struct):
+    """What the tool takes."""
+
+    to: Literal["read", "plan", "edit"]
 
 
 def is_in_phases(labels: Mapping[str, str]) -> bool:
@@ -63,7 +60,9 @@ def prsm_tools() -> Iterable[ToolContribution]:
     yield ToolContribution(
         name="phase",
         summary="Moves an agent to the next phase of its work.",
-        spec=SPEC,
+        description="Go on to the next phase of your work: read, plan, edit, and read again.",
+        arguments=Phase,
+        roles=frozenset({"master", "worker"}),
         handler=phase,
         when=is_in_phases,
         reads_labels=frozenset({"phases"}),

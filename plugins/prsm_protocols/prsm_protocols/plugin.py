@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from prsm_core import (
     AgentRole,
@@ -10,17 +12,38 @@ from prsm_core import (
     PermissionCheckSpec,
     ProviderSpec,
     ToolContribution,
-    ToolSpec,
     hookimpl,
 )
 from prsm_protocols.places import MEASUREMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
 _STATE = "a state of your protocol; leave it out to be told where you are and what is open"
-_ANY = {"description": "anything worth keeping, as JSON"}
-_TEXT = {"type": "string", "minLength": 1}
+_SECONDS = "how long to wait for one; null: as long as one may come"
+_Anything = Annotated[Any, Meta(description="anything worth keeping, as JSON")]
+_Text = Annotated[str, Meta(min_length=1)]
+_Limit = Annotated[float, Meta(ge=0)] | None
+
+
+class _Transition(Struct, forbid_unknown_fields=True):
+    to: Annotated[str, Meta(description=_STATE)] | UnsetType = UNSET
+    context: _Anything | UnsetType = UNSET
+
+
+class _Send(Struct, forbid_unknown_fields=True):
+    to: _Text
+    text: _Text
+
+
+class _Next(Struct, forbid_unknown_fields=True):
+    seconds: Annotated[_Limit, Meta(description=_SECONDS)] | UnsetType = UNSET
+
+
+class _Measure(Struct, forbid_unknown_fields=True):
+    name: _Text
+    value: float | UnsetType = UNSET
+    data: _Anything | UnsetType = UNSET
 
 
 @hookimpl
@@ -30,62 +53,32 @@ def prsm_tools() -> Iterator[ToolContribution]:
         "state_transition",
         "Moves you to another state of the protocol that you are held to, or says where you are. "
         "A state allows what its page says; the answer has the moves that are open.",
-        {"to": {"type": "string", "description": _STATE}, "context": _ANY},
+        _Transition,
     )
     yield _tool(
         "message_send",
         "Sends a message to another agent of the run, by its name; no answer is waited for.",
-        {"to": _TEXT, "text": _TEXT},
-        required=("to", "text"),
+        _Send,
         sends_messages=True,
     )
     yield _tool(
         "message_next",
         "Takes the oldest message that another agent has sent you, or null.",
-        {
-            "seconds": {
-                "type": ["number", "null"],
-                "minimum": 0,
-                "description": "how long to wait for one; null: as long as one may come",
-            }
-        },
+        _Next,
         programs=True,
         takes_messages=True,
         waits=True,
     )
-    yield _tool(
-        "measure",
-        "Notes a measurement of your work. Nobody acts on it.",
-        {"name": _TEXT, "value": {"type": "number"}, "data": _ANY},
-        required=("name",),
-    )
+    yield _tool("measure", "Notes a measurement of your work. Nobody acts on it.", _Measure)
 
 
-def _tool(
-    name: str,
-    description: str,
-    properties: Mapping[str, Any],
-    *,
-    required: Sequence[str] = (),
-    waits: bool = False,
-    **fields: Any,
-) -> ToolContribution:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
+def _tool(name: str, description: str, arguments: type[Struct], **fields: Any) -> ToolContribution:
     return ToolContribution(
         name=name,
         summary=description.partition(".")[0] + ".",
-        spec=ToolSpec(
-            name=name,
-            description=description,
-            input_schema=schema,
-            roles=frozenset(role.value for role in AgentRole),
-            waits=waits,
-        ),
+        description=description,
+        arguments=arguments,
+        roles=frozenset(role.value for role in AgentRole),
         handler=f"prsm_protocols.tools:{name}",
         when="prsm_protocols.labels:is_under_protocol",
         labels="protocols",

@@ -1,10 +1,10 @@
 """The contract of tools finds out each way to break it; the double of a call keeps the rules."""
 
-from dataclasses import replace
 from typing import ClassVar
 
 import pytest
-from jsonschema import SchemaError, ValidationError
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 from prsm_testing import RecordingToolCall, ToolContract
 
 from prsm_core import (
@@ -17,25 +17,33 @@ from prsm_core import (
     PeerNow,
     Question,
     ToolContribution,
-    ToolSpec,
 )
 
 pytestmark = pytest.mark.requirement("F12")
-BROKEN = (AssertionError, KeyError, ValueError, TypeError, ValidationError, SchemaError)
+BROKEN = (AssertionError, KeyError, ValueError, TypeError)
 
 
-def tool_contract(handler, when=lambda labels: "on" in labels, schema=None, **fields):
-    given = schema or {"type": "object", "properties": {"to": {"type": "string"}}}
-    spec = ToolSpec(
-        name="move", description="Moves.", input_schema=given, roles=frozenset({"master"})
-    )
+class Move(Struct):
+    to: str | UnsetType = UNSET
 
+
+class MoveByNumber(Struct):
+    to: float
+
+
+class MoveFrom(Struct):
+    to: str
+    start: str
+
+
+def tool_contract(handler, when=lambda labels: "on" in labels, **fields):
     class Contract(ToolContract):
         labels: ClassVar = {"on": "yes"}
         samples: ClassVar = ({"to": "work"},)
 
-    made = {"name": "move", "summary": "", "spec": spec, "labels": "own", **fields}
-    Contract.spec = ToolContribution(handler=handler, when=when, **made)
+    made = {"name": "move", "summary": "", "labels": "own", **fields}
+    given = {"description": "Moves.", "arguments": Move, "roles": frozenset({"master"}), **made}
+    Contract.spec = ToolContribution(handler=handler, when=when, **given)
     return Contract()
 
 
@@ -90,12 +98,12 @@ TOOLS = [
     ),
     ({"handler": changes_arguments}, "it_changes_nothing_of_what_it_is_given"),
     (
-        {"handler": moves, "schema": {"type": "object", "properties": {"to": {"type": "number"}}}},
-        "its_schema_is_one_and_takes_the_samples",
+        {"handler": moves, "arguments": MoveByNumber},
+        "its_arguments_take_the_samples",
     ),
     (
-        {"handler": moves, "schema": {"type": "object", "required": 1}},
-        "its_schema_is_one_and_takes_the_samples",
+        {"handler": moves, "arguments": MoveFrom},
+        "its_arguments_take_the_samples",
     ),
 ]
 

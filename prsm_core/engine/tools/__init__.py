@@ -2,9 +2,8 @@
 
 table          the tools, their schemas and roles; checks names and arguments
 handlers       what handles each; a group of handlers sees the call and its own ports
-arguments      whether arguments fit a schema
+arguments      what each of them takes, as structs, and what a model sees of it
 mending        arguments as models mean them, before anything else reads them
-schemas        what a model sees of each tool
 communication  ask_parent, respond_to_child, wait_for_message, send_child_prompt
 mail           the port by which contributed tools write to other agents
 family         spawn_child, spawn_children_parallel, restart_child

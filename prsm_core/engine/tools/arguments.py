@@ -1,152 +1,239 @@
-"""The arguments of tool calls: a plain look accepts what fits, jsonschema explains what does not.
+"""What each orchestration tool takes, and what a model sees of it.
 
-jsonschema is heavy to import and slow beside a call; a call whose arguments are right never needs
-it.
+A model sees less than is checked: it is sent with every request. It seldom breaks the rules left
+out, and a call that does is told which one.
 """
 
-from __future__ import annotations
+# Annotations are values here, not texts: msgspec would have to evaluate each of these.
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from typing import TYPE_CHECKING, Any
+from msgspec import UNSET, Meta, UnsetType
 
-from prsm_core.engine.tools.mending import OTHER_WORDS
+from prsm_core.domain.record import Record
+from prsm_core.engine.tools.mending import OTHER_WORDS, Word
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    Schema = Mapping[str, Any]
-    Check = Callable[[object], bool]
-
-_SAYS_NOTHING = frozenset({"description"})  # of what fits
-_UNDERSTOOD = frozenset(
-    {
-        "type",
-        "description",
-        "enum",
-        "minLength",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "items",
-        "minItems",
-        "properties",
-        "required",
-        "additionalProperties",
-        OTHER_WORDS,
-    }
-)
-
-
-def compiled(schema: Schema) -> Check:
-    """Return what tells whether a value surely fits the schema, each part of which is walked once.
-
-    Nothing surely fits a schema that says more than is known.
-    """
-    if schema.keys() <= _SAYS_NOTHING:
-        return _always
-    if not schema.keys() <= _UNDERSTOOD:
-        return _never
-    if "enum" in schema:
-        return _never if "type" in schema else _one_of(schema["enum"])
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        return _any_of([compiled({**schema, "type": one}) for one in kind])
-    return _KINDS[kind](schema) if isinstance(kind, str) and kind in _KINDS else _never
-
-
-def explain(schema: Schema, value: object) -> tuple[str, str] | None:
-    """Return where a value does not fit, as a dotted path, and why; None when it fits."""
-    from jsonschema import Draft202012Validator  # heavy: only for a call that is wrong
-
-    error = next(iter(Draft202012Validator(schema).iter_errors(value)), None)
-    if error is None:
-        return None
-    return ".".join(str(part) for part in error.absolute_path), error.message
-
-
-def _always(_value: object) -> bool:
-    return True
-
-
-def _never(_value: object) -> bool:
-    return False
-
-
-def _one_of(options: Sequence[object]) -> Check:
-    return lambda value: isinstance(value, str) and value in options
-
-
-def _any_of(checks: Sequence[Check]) -> Check:
-    return lambda value: any(fits(value) for fits in checks)
-
-
-def _null(_schema: Schema) -> Check:
-    return lambda value: value is None
-
-
-def _string(schema: Schema) -> Check:
-    shortest = schema.get("minLength", 0)
-    return lambda value: isinstance(value, str) and len(value) >= shortest
-
-
-def _boolean(_schema: Schema) -> Check:
-    return lambda value: isinstance(value, bool)
-
-
-def _number(schema: Schema) -> Check:
-    def is_number(value: object) -> bool:
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            return False
-        if "exclusiveMinimum" in schema and not value > schema["exclusiveMinimum"]:
-            return False
-        return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
-
-    return is_number
-
-
-def _integer(schema: Schema) -> Check:
-    is_number = _number(schema)
-    return lambda value: isinstance(value, int) and is_number(value)
-
-
-def _array(schema: Schema) -> Check:
-    fewest = schema.get("minItems", 0)
-    item_fits = compiled(schema.get("items", {}))
-
-    def is_array(value: object) -> bool:
-        return isinstance(value, list) and len(value) >= fewest and all(map(item_fits, value))
-
-    return is_array
-
-
-def _object(schema: Schema) -> Check:
-    required = frozenset(schema.get("required", ()))
-    properties = schema.get("properties", {})
-    others = schema.get("additionalProperties")
-    other_fits = compiled(others) if isinstance(others, dict) else _never
-    checks: dict[str, Check] = {}  # of properties that were given: a run calls few of its tools
-
-    def is_object(value: object) -> bool:
-        if not isinstance(value, dict) or not value.keys() >= required:
-            return False
-        for name, item in value.items():
-            fits = checks.get(name)
-            if fits is None:
-                fits = other_fits
-                if name in properties:
-                    fits = checks[name] = compiled(properties[name])
-            if not fits(item):
-                return False
-        return True
-
-    return is_object
-
-
-_KINDS: Mapping[str, Callable[[Schema], Check]] = {
-    "null": _null,
-    "string": _string,
-    "boolean": _boolean,
-    "number": _number,
-    "integer": _integer,
-    "array": _array,
-    "object": _object,
+_NOT_SHOWN = {
+    "minLength",
+    "minItems",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "additionalProperties",
+    OTHER_WORDS,
 }
+_OTHER_NAMES = {"timeout_seconds"}  # of arguments that are shown
+_SHOWN = {
+    "children": {"type": "array", "items": {"type": "object", "required": ["prompt"]}},
+    "budget": {"type": "object", "description": "most of tokens, usd, turns, spawns"},
+}
+
+# What the vendors' own tools call these, which models have learnt by heart.
+_PROMPT_WORDS = {"description": Word(is_label=True), "message": Word()}
+_KIND_OF_CHILD = Word(
+    values={
+        "worker": ("role", "worker"),
+        "reviewer": ("role", "reviewer"),
+        "general-purpose": None,
+        "general": None,
+        "default": None,
+    },
+)
+_PROFILE_WORDS = {"subagent_type": _KIND_OF_CHILD, "agent_type": _KIND_OF_CHILD}
+
+Complexity = Literal["simple", "moderate", "complex"]
+_Mode = Literal["plan", "default", "accept_edits", "bypass"]  # those that are a rung of the ladder
+_Text = Annotated[str, Meta(min_length=1)]
+_Count = Annotated[float, Meta(ge=1)]
+
+
+def _says(description: str) -> Meta:
+    return Meta(description=description)
+
+
+class _Arguments(Record, frozen=True, gc=False, forbid_unknown_fields=True):
+    pass
+
+
+class _Budget(_Arguments, frozen=True):
+    tokens: _Count | UnsetType = UNSET
+    usd: Annotated[float, Meta(gt=0)] | UnsetType = UNSET
+    turns: _Count | UnsetType = UNSET
+    spawns: _Count | UnsetType = UNSET
+
+
+class _Child(_Arguments, frozen=True):
+    prompt: Annotated[
+        _Text,
+        _says("complete task; it sees nothing else"),
+        Meta(extra_json_schema={OTHER_WORDS: _PROMPT_WORDS}),
+    ]
+    tools: Annotated[list[_Text], _says("default: all")] | UnsetType = UNSET
+    model: (
+        Annotated[_Text, _says("alias, provider or provider/model; default: yours")] | UnsetType
+    ) = UNSET
+    complexity: Annotated[Complexity, _says("picks the model")] | UnsetType = UNSET
+    models: Annotated[list[_Text], Meta(min_length=1), _says("all it may use")] | UnsetType = UNSET
+    mode: Annotated[_Mode, _says("at most yours")] | UnsetType = UNSET
+    depth: Annotated[int, Meta(ge=0), _says("levels below it")] | UnsetType = UNSET
+    cwd: _Text | UnsetType = UNSET
+    region: Annotated[list[_Text], _says("paths only it may write")] | UnsetType = UNSET
+    worktree: bool | UnsetType = UNSET
+    mcp_servers: list[_Text] | UnsetType = UNSET
+    exclude_mcp_servers: list[_Text] | UnsetType = UNSET
+    role: Literal["worker", "reviewer"] | UnsetType = UNSET
+    profile: Annotated[_Text, Meta(extra_json_schema={OTHER_WORDS: _PROFILE_WORDS})] | UnsetType = (
+        UNSET
+    )
+    name: _Text | UnsetType = UNSET
+    budget: _Budget | UnsetType = UNSET
+
+
+class _SpawnChild(_Child, frozen=True):
+    wait: Annotated[bool, _says("for its result or question")] | UnsetType = UNSET
+
+
+class _SpawnChildren(_Arguments, frozen=True):
+    children: Annotated[list[_Child], Meta(min_length=1)]
+
+
+class _AskParent(_Arguments, frozen=True):
+    question: _Text
+
+
+class _OneChild(_Arguments, frozen=True):
+    child_id: _Text
+
+
+class _RespondToChild(_OneChild, frozen=True):
+    correlation_id: _Text
+    response: _Text
+
+
+class _WaitForMessage(_Arguments, frozen=True):
+    all: bool | UnsetType = UNSET
+    timeout: Annotated[float, Meta(ge=0), _says("seconds")] | UnsetType = UNSET
+    timeout_seconds: Annotated[float, Meta(ge=0)] | UnsetType = UNSET
+    token: _Text | UnsetType = UNSET
+
+
+class _SendChildPrompt(_OneChild, frozen=True):
+    prompt: _Text
+
+
+class _RestartChild(_SendChildPrompt, frozen=True):
+    wait: bool | UnsetType = UNSET
+
+
+class _ConsultExpert(_AskParent, frozen=True):
+    expert_id: _Text
+
+
+class _ConsultPeer(_AskParent, frozen=True):
+    thread_id: _Text | UnsetType = UNSET
+    peer: Annotated[_Text, _says("list shows all")] | UnsetType = UNSET
+
+
+class _ReportProgress(_Arguments, frozen=True):
+    status: _Text
+    percent: Annotated[float, Meta(ge=0, le=100)] | UnsetType = UNSET
+
+
+class _TaskComplete(_Arguments, frozen=True):
+    summary: str
+    artifacts: Annotated[list[_Text], _says("files made or changed")] | UnsetType = UNSET
+    commands: Annotated[list[_Text], _says("commands run to check")] | UnsetType = UNSET
+    success: Annotated[bool, _says("false: it failed")] | UnsetType = UNSET
+
+
+class _AskUser(_AskParent, frozen=True):
+    options: list[_Text] | UnsetType = UNSET
+    multiple: bool | UnsetType = UNSET
+
+
+class _RecommendModel(_Arguments, frozen=True):
+    task_description: _Text
+    complexity: Complexity | UnsetType = UNSET
+
+
+class _ChildHistory(_OneChild, frozen=True):
+    detail_level: Literal["full", "summary"] | UnsetType = UNSET
+
+
+class _RunBash(_Arguments, frozen=True):
+    command: _Text
+    timeout: Annotated[float, Meta(gt=0), _says("seconds")] | UnsetType = UNSET
+    cwd: _Text | UnsetType = UNSET
+
+
+# What a program's calls may say, beside what a model's may. Nobody is shown these.
+class _ProgramChild(_Child, frozen=True):
+    labels: dict[str, str | None] | UnsetType = UNSET
+    continues: _Text | UnsetType = UNSET
+
+
+class _ProgramSpawnChild(_ProgramChild, frozen=True):
+    wait: bool | UnsetType = UNSET
+
+
+class _ProgramSpawnChildren(_Arguments, frozen=True):
+    children: Annotated[list[_ProgramChild], Meta(min_length=1)]
+
+
+class _ProgramRecommendModel(_RecommendModel, frozen=True):
+    regions: bool | UnsetType = UNSET
+
+
+class _ProgramChildHistory(_OneChild, frozen=True):
+    detail_level: Literal["full", "summary", "calls"] | UnsetType = UNSET
+
+
+ARGUMENTS: Mapping[str, tuple[str, type[_Arguments]]] = {
+    "ask_parent": ("Ask your parent and wait for the answer.", _AskParent),
+    "respond_to_child": ("Answer a child's question.", _RespondToChild),
+    "wait_for_message": (
+        "Wait for questions, task_results, prompts; with all for every child's result. "
+        "nothing_left: no one can send any.",
+        _WaitForMessage,
+    ),
+    "send_child_prompt": ("Message a running child.", _SendChildPrompt),
+    "spawn_child": ("Give a child a task. A finished one that fits is used again.", _SpawnChild),
+    "spawn_children_parallel": ("Several at once, as by spawn_child.", _SpawnChildren),
+    "restart_child": ("Give an ended child a further task.", _RestartChild),
+    "consult_expert": ("Ask an expert and wait for its answer.", _ConsultExpert),
+    "consult_peer": ("Ask another model for an opinion; thread_id goes on with one.", _ConsultPeer),
+    "report_progress": ("Tell your parent how far you are.", _ReportProgress),
+    "task_complete": ("Finish your task. Nothing after it is seen.", _TaskComplete),
+    "ask_user": ("Ask the user.", _AskUser),
+    "recommend_model": ("The best models for a task, and why.", _RecommendModel),
+    "get_child_history": ("Read a child's conversation.", _ChildHistory),
+    "check_child_status": ("State of one child.", _OneChild),
+    "get_budget": ("What you and the run may still use.", _Arguments),
+    "get_children_status": ("State of all your children.", _Arguments),
+    "run_bash": ("Run a command with bash.", _RunBash),
+}
+
+PROGRAM_ARGUMENTS: Mapping[str, type[_Arguments]] = {
+    "get_child_history": _ProgramChildHistory,
+    "recommend_model": _ProgramRecommendModel,
+    "spawn_child": _ProgramSpawnChild,
+    "spawn_children_parallel": _ProgramSpawnChildren,
+}
+
+
+def shown(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return what a model sees of a schema."""
+    plain = {key: value for key, value in schema.items() if key not in _NOT_SHOWN}
+    if not plain.get("required", True):
+        del plain["required"]
+    if isinstance(plain.get("items"), dict):
+        plain["items"] = shown(plain["items"])
+    if "properties" in plain:
+        plain["properties"] = {
+            name: shown(value)
+            for name, value in plain["properties"].items()
+            if name not in _OTHER_NAMES
+        }
+        briefly = {name: brief for name, brief in _SHOWN.items() if name in plain["properties"]}
+        plain["properties"] |= briefly
+    return plain

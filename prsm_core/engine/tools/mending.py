@@ -11,6 +11,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from prsm_core.domain.record import Record
 from prsm_core.engine.turns.call import Mended
 from prsm_core.kit.quotation import quote_word
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     Schema = Mapping[str, Any]
+    OtherWords = Mapping[str, tuple[str, "Word"]]
 
-OTHER_WORDS = "otherWords"  # in a schema: what other tools call its properties
+OTHER_WORDS = "otherWords"  # in the schema of a property: what other tools call it
 _SHOWN_NOTES = 5
 _SHOWN_NAME = 60  # characters of a name that a model made up
 _ALIKE = 0.75  # from here on two names are one, misspelt
@@ -37,8 +40,7 @@ class Word(Record, frozen=True):
     only describes the call: where the property is given, nothing is lost without it.
     """
 
-    property: str
-    values: Mapping[str, tuple[str, str] | None] = {}
+    values: dict[str, tuple[str, str] | None] = msgspec.field(default_factory=dict)
     is_label: bool = False
 
 
@@ -93,6 +95,8 @@ def _mended(schema: Schema, value: Any, where: str, notes: list[str]) -> Any:
     kinds = _kinds(schema)
     if isinstance(value, str) and kinds and "string" not in kinds:
         value = _read(value, kinds)
+    if isinstance(value, float) and value.is_integer() and "number" not in kinds:
+        return int(value) if "integer" in kinds else value
     if isinstance(value, dict) and "object" in kinds:
         return _object(schema, value, where, notes)
     items = schema.get("items")
@@ -139,41 +143,52 @@ def _object(
     schema: Schema, value: Mapping[str, Any], where: str, notes: list[str]
 ) -> dict[str, Any]:
     properties, others = schema.get("properties", {}), schema.get("additionalProperties")
-    if OTHER_WORDS in schema:
-        value = _reworded(schema, value, where, notes)
+    other_words = _other_words(properties)
     mended = {}
-    for name, item in value.items():
+    for name, item in _reworded(properties, other_words, value, where, notes).items():
         if name in properties:
             mended[name] = _mended(properties[name], item, f"{where}{name}.", notes)
         elif isinstance(others, dict):
             mended[name] = _mended(others, item, f"{where}{name}.", notes)
         elif others is False and name in _OF_VENDORS:
             continue
-        elif others is False and _may_be_left_out(name, properties, schema):
+        elif others is False and _may_be_left_out(name, properties, other_words):
             notes.append(f"there is no argument {_shown(where, name)}, it was left out")
         else:
             mended[name] = item
     return mended
 
 
-def _may_be_left_out(name: object, properties: Schema, schema: Schema) -> bool:
+def _other_words(properties: Schema) -> OtherWords:
+    return {
+        name: (target, msgspec.convert(word, Word))
+        for target, schema in properties.items()
+        for name, word in schema.get(OTHER_WORDS, {}).items()
+    }
+
+
+def _may_be_left_out(name: object, properties: Schema, other_words: OtherWords) -> bool:
     """Whether an argument that the tool does not know may be ignored without harm."""
-    if not isinstance(name, str) or name in schema.get(OTHER_WORDS, ()):
+    if not isinstance(name, str) or name in other_words:
         return False
     is_restriction = any(map(_RESTRICTS.fullmatch, _words(name)))
     return not is_restriction and find_similar(name, properties) is None
 
 
 def _reworded(
-    schema: Schema, value: Mapping[str, Any], where: str, notes: list[str]
+    properties: Schema,
+    other_words: OtherWords,
+    value: Mapping[str, Any],
+    where: str,
+    notes: list[str],
 ) -> Mapping[str, Any]:
     """Return an object with other tools' words replaced; those that contradict it are left."""
     mended = dict(value)
-    for name, word in schema[OTHER_WORDS].items():
-        if name not in value or name in schema["properties"]:
+    for name, (target, word) in other_words.items():
+        if name not in value or name in properties:
             continue
         item = value[name]
-        meant = (word.property, item)
+        meant = (target, item)
         if isinstance(item, str) and item.lower() in word.values:
             special = word.values[item.lower()]
             if special is None:

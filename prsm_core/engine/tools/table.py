@@ -13,17 +13,19 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.record import Record
+from prsm_core.domain.structs import find_fault, fits, json_schema
 from prsm_core.domain.tools import ToolSpec
 from prsm_core.engine.context.tokens import tool_tokens
 from prsm_core.engine.spawn.grants import may_spawn
-from prsm_core.engine.tools.arguments import compiled, explain
+from prsm_core.engine.tools.arguments import ARGUMENTS, PROGRAM_ARGUMENTS, shown
 from prsm_core.engine.tools.mending import find_similar, mend
-from prsm_core.engine.tools.schemas import PROGRAM_SCHEMAS, SCHEMAS, shown
 from prsm_core.engine.turns.call import Mended
 from prsm_core.errors import MaxDepthExceededError, ToolInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from msgspec import Struct
 
     from prsm_core.config import Settings
     from prsm_core.domain.agents import AgentDescriptor
@@ -41,9 +43,7 @@ NONE_ADDED: frozenset[str] = frozenset()
 
 
 class Tool(Record, frozen=True, kw_only=True):
-    """A tool's contract; `schema` is checked, `spec` is what a model sees.
-
-    `fits` is the schema's plain look.
+    """A tool's contract; `arguments` are checked, `spec` is what a model sees.
 
     `for_programs` is the same with what no model may say, where a program may say more.
 
@@ -57,8 +57,7 @@ class Tool(Record, frozen=True, kw_only=True):
     """
 
     spec: ToolSpec
-    schema: Mapping[str, Any]
-    fits: Callable[[object], bool]
+    arguments: type[Struct]
     for_programs: Tool | None = None
     spawns: bool = False
     works: bool = False
@@ -70,27 +69,28 @@ class Tool(Record, frozen=True, kw_only=True):
     @classmethod
     def added(cls, spec: ToolContribution) -> Tool:
         """Return a tool that a plugin adds."""
-        schema = spec.spec.input_schema
         return cls(
             spec=spec.spec,
-            schema=schema,
-            fits=compiled(schema),
+            arguments=spec.arguments,
             is_repeatable=spec.is_repeatable,
             sends_messages=spec.sends_messages,
             takes_messages=spec.takes_messages,
             of_plugin=spec,
         )
 
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments, with all that is checked."""
+        return json_schema(self.arguments)
+
     def check(self, arguments: Mapping[str, Any]) -> None:
-        """Raise ToolInputError, naming the argument, unless they fit the schema."""
+        """Raise ToolInputError, naming the argument, unless they fit."""
         given = dict(arguments)
-        if self.fits(given):
-            return
-        wrong = explain(self.schema, given)
+        wrong = find_fault(self.arguments, given)
         if wrong is None:
             return
         where, why = wrong
-        properties = self.schema.get("properties", {})
+        properties = self.schema["properties"]
         similar = [find_similar(name, properties) for name in given if name not in properties]
         meant = "".join(f"did you mean {name}? " for name in similar if name is not None)
         raise ToolInputError(
@@ -100,7 +100,7 @@ class Tool(Record, frozen=True, kw_only=True):
 
     def mend(self, arguments: Mapping[str, Any]) -> Mended:
         """Return what a model means by arguments, as far as the schema tells."""
-        if self.fits(arguments):
+        if fits(self.arguments, arguments):
             return Mended(arguments)
         return mend(self.spec.name, self.schema, arguments)
 
@@ -114,20 +114,19 @@ def _tool(
     works: bool = False,
     repeatable: bool = False,
 ) -> Tool:
-    description, schema = SCHEMAS[name]
-    more = PROGRAM_SCHEMAS.get(name)
+    description, arguments = ARGUMENTS[name]
+    more = PROGRAM_ARGUMENTS.get(name)
     spec = ToolSpec(
         name=name,
         description=description,
-        input_schema=shown(schema),
+        input_schema=shown(json_schema(arguments)),
         roles=frozenset(role.value for role in roles),
         waits=waits,
     )
-    wide = None if more is None else Tool(spec=spec, schema=more, fits=compiled(more))
+    wide = None if more is None else Tool(spec=spec, arguments=more)
     return Tool(
         spec=spec,
-        schema=schema,
-        fits=compiled(schema),
+        arguments=arguments,
         for_programs=wide,
         spawns=spawns,
         works=works,

@@ -1,9 +1,9 @@
 """The tool and the check keep their contracts, and an agent edits in its phase alone."""
 
-from dataclasses import replace
 from typing import ClassVar
 
 import pytest
+from msgspec.structs import replace
 from prsm_phase import edits_in_phase, prsm_permission_checks, prsm_tools
 from prsm_testing import PermissionCheckContract, ToolContract, sample_contexts
 

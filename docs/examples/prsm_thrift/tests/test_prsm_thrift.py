@@ -1,7 +1,6 @@
 """The scorer keeps the contract, and prefers what is cheap."""
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from prsm_testing import ModelScorerContract, sample_models
 from prsm_thrift import prsm_model_scorers
 

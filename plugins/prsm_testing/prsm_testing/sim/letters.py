@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET, UnsetType
+
 from prsm_core.domain.agents import AgentRole
+from prsm_core.domain.record import Record
+from prsm_core.domain.structs import json_schema
 from prsm_core.domain.tools import ToolSpec
-from prsm_core.engine.tools.arguments import compiled
 from prsm_core.engine.tools.table import TOOLS, Tool, ToolTable
 from prsm_core.engine.turns.call import Reply
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from prsm_core.engine.tools.mail import Mail
     from prsm_core.engine.turns.call import Call
 
@@ -28,10 +33,19 @@ def takers(seed: int) -> frozenset[str] | None:
     return dice.choice((None, None, frozenset(), WORKERS))
 
 
-def _tool(name: str, properties: dict[str, Any], roles: frozenset[str], **about: Any) -> Tool:
-    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+class _Letter(Record, frozen=True, forbid_unknown_fields=True):
+    to: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+
+
+class _NextLetter(Record, frozen=True, forbid_unknown_fields=True):
+    seconds: float | UnsetType = UNSET
+
+
+def _tool(name: str, arguments: type[Struct], roles: frozenset[str], **about: Any) -> Tool:
+    schema = json_schema(arguments)
     spec = ToolSpec(name=name, description=name, input_schema=schema, roles=roles)
-    return Tool(spec=spec, schema=schema, fits=compiled(schema), **about)
+    return Tool(spec=spec, arguments=arguments, **about)
 
 
 class PeerTools:
@@ -62,13 +76,10 @@ class PeerTools:
         nexts: frozenset[str] = ALL,
     ) -> ToolTable:
         """Return a table with them: roles of `takes` take messages themselves."""
-        text = {"type": "string"}
-        about = {"to": text, "text": text}
-        seconds = {"seconds": {"type": "number"}}
         tools = [
-            _tool("message_send", about, sends, sends_messages=True),
-            _tool("message_next", seconds, nexts - takes),
-            _tool("message_next", seconds, takes, takes_messages=True),
+            _tool("message_send", _Letter, sends, sends_messages=True),
+            _tool("message_next", _NextLetter, nexts - takes),
+            _tool("message_next", _NextLetter, takes, takes_messages=True),
         ]
         handlers = {"message_send": self.message_send, "message_next": self.message_next}
         return ToolTable((*TOOLS, *tools), handlers)

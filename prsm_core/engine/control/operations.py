@@ -2,114 +2,95 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
-from msgspec import field
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.record import Record
+from prsm_core.domain.structs import find_fault
 from prsm_core.domain.tools import McpServer
 from prsm_core.engine.control.wire import STARTABLE, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
+    from msgspec import Struct
+
     from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
 
 _KEPT_RUNS = 16  # whose results can be asked for
 
 
-def _is_text(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()  # JSON can spell lone surrogates, which no ledger takes
-    except UnicodeEncodeError:
-        return False
-    return True
+_Maybe = str | None
+_Limit = Annotated[float, Meta(ge=0, le=1e9)]  # neither infinite nor a number that is none
+_Filled = Annotated[str, Meta(pattern=r"\S")]
 
 
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(_is_text(item) for item in value)
+class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
 
 
-def _is_images(value: object) -> bool:
-    from prsm_core.workspace.images import names_no_file  # few prompts have any
+class _Server(_Arguments, frozen=True):
+    command: _Filled | None = None
+    args: list[str] | None = None
+    env: dict[str, str] | None = None
+    url: _Filled | None = None
+    headers: dict[str, str] | None = None
+    required: bool | None = None
+    start_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None = None
 
-    return isinstance(value, list) and all(_is_text(one) and names_no_file(one) for one in value)
+    def __post_init__(self) -> None:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("a server has a command or a url")
 
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)  # which ones: see AppHandle
-
-
-def _is_seconds(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_labels(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, (*value, *value.values())))
-
-
-def _is_servers(value: object) -> bool:
-    return isinstance(value, dict) and all(value) and all(map(_is_server, value.values()))
+    def made(self) -> McpServer:
+        told = {name: value for name, value in asdict(self).items() if value is not None}
+        return McpServer(**{**told, "args": tuple(self.args or ())})
 
 
-def _is_server(value: object) -> bool:
-    """Return whether this is an MCP server: of one kind, and whatever starts it is texts."""
-    if not isinstance(value, dict) or not value.keys() <= _OF_SERVER.keys():
-        return False
-    known = {name: told for name, told in value.items() if told is not None}
-    kinds = known.keys() & {"command", "url"}
-    return len(kinds) == 1 and all(_OF_SERVER[name](told) for name, told in known.items())
+class _Shown(_Arguments, frozen=True):
+    images: list[str] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        from prsm_core.workspace.images import names_no_file  # few prompts have any
+
+        if self.images and not all(map(names_no_file, self.images)):
+            raise ValueError("`images` are marks or `data:` URLs: no path of yours is read here")
 
 
-_OF_SERVER: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("command", "url"), lambda value: _is_text(value) and bool(value.strip())),
-    "args": _is_texts,
-    **dict.fromkeys(("env", "headers"), _is_labels),
-    "required": lambda value: isinstance(value, bool),
-    "start_seconds": lambda value: isinstance(value, int | float) and value > 0,
-}
+def _takes(base: type[_Arguments] = _Arguments, /, **fields: Any) -> type[Struct]:
+    """Return a struct of arguments; one that may be UNSET may be left out."""
+    shape = [
+        (name, kind, UNSET) if UnsetType in get_args(kind) else (name, kind)
+        for name, kind in fields.items()
+    ]
+    return msgspec.defstruct(
+        "Arguments", shape, bases=(base,), frozen=True, kw_only=True, forbid_unknown_fields=True
+    )
 
 
-_TEXT = ("a text", _is_text)
-_TEXTS = ("a list of texts", _is_texts)
-_MAYBE_TEXT = ("a text or null", lambda value: value is None or _is_text(value))
-_WHOLE = ("a whole number", _is_whole)
-_MAYBE_WHOLE = ("a whole number or null", lambda value: value is None or _is_whole(value))
-_TRUTH = ("true or false", lambda value: isinstance(value, bool))
-_IMAGES = ("a list of marks or `data:` URLs: no path of yours is read here", _is_images)
-_CHANGES = {"changes": _TEXTS, "agent": _MAYBE_TEXT, "call": _MAYBE_TEXT}
-_UNDO = {
-    "what": _TEXT,
-    "wanted": _MAYBE_TEXT,
-    "files": _TRUTH,
-    "conversation": _TRUTH,
-    "mine": _TRUTH,
-    "possible": _TRUTH,
-}
-_COMMITTING = {
-    "changes": _TEXTS,
-    "agent": _MAYBE_TEXT,
-    "by": _TEXT,
-    "message": _MAYBE_TEXT,
-    "dry_run": _TRUTH,
-}
-_VIA, _SHOWN, _MINE = frozenset({"via"}), frozenset({"images"}), frozenset({"mine"})
-_OVERRIDES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("provider", "model", "mode", "effort"), _TEXT),
-    "timeout_s": ("seconds", _is_seconds),
-    "mcp_servers": ("servers by name, each with a command or a url", _is_servers),
-    "images": _IMAGES,
-    "labels": ("texts by name", _is_labels),
-}
+_VIA = str | UnsetType
+_CHANGES: Mapping[str, Any] = {"changes": list[str], "agent": _Maybe, "call": _Maybe}
+_UNDO = _takes(
+    what=str, wanted=_Maybe, files=bool, conversation=bool, possible=bool, mine=bool | UnsetType
+)
+_COMMIT = _takes(changes=list[str], agent=_Maybe, by=str, message=_Maybe, dry_run=bool)
+_START_RUN = _takes(
+    _Shown,
+    task=str,
+    **dict.fromkeys(("provider", "model", "mode", "effort"), str | UnsetType),
+    timeout_s=_Limit | UnsetType,
+    mcp_servers=dict[Annotated[str, Meta(min_length=1)], _Server] | UnsetType,
+    labels=dict[str, str] | UnsetType,
+)
 
 
 class Operation(Record, frozen=True):
-    """What a request may ask for, and the arguments it must have, but for those in `optional`.
+    """What a request may ask for, and its arguments.
 
     One that `looks` changes nothing and tells nothing that agents may not know; all others are
     for people. One that `acts` is refused once the session is being closed. Where `run` gives an
@@ -117,19 +98,15 @@ class Operation(Record, frozen=True):
     """
 
     run: Callable[[AppHandle, Mapping[str, Any]], Awaitable[Any]]
-    args: Mapping[str, tuple[str, Callable[[Any], bool]]] = field(default_factory=dict)
-    optional: frozenset[str] = frozenset()
+    args: type[Struct] = _Arguments
     looks: bool = False
     acts: bool = False
 
     def check(self, name: str, args: Mapping[str, Any]) -> None:
         """Raise ControlError for arguments that do not fit."""
-        for key, (what, fits) in self.args.items():
-            is_left_out = key in self.optional and key not in args
-            if not is_left_out and (key not in args or not fits(args[key])):
-                raise bad_request(f"{name}: `{key}` must be {what}")
-        if extra := sorted(set(args) - set(self.args)):
-            raise bad_request(f"{name}: unknown arguments: {', '.join(map(ascii, extra))}")
+        fault = find_fault(self.args, args)
+        if fault is not None:
+            raise bad_request(": ".join(filter(None, (name, *fault))))
 
 
 class Runs:
@@ -142,13 +119,9 @@ class Runs:
     def operations(self) -> Mapping[str, Operation]:
         """The operations that begin runs and tell how these end."""
         return {
-            "start_run": Operation(
-                self._start, {"task": _TEXT, **_OVERRIDES}, frozenset(_OVERRIDES), acts=True
-            ),
-            "continue_run": Operation(
-                self._continue, {"task": _TEXT, "images": _IMAGES}, _SHOWN, acts=True
-            ),
-            "result": Operation(self._result, {"run": _TEXT}),
+            "start_run": Operation(self._start, _START_RUN, acts=True),
+            "continue_run": Operation(self._continue, _takes(_Shown, task=str), acts=True),
+            "result": Operation(self._result, _takes(run=str)),
         }
 
     async def _start(self, app: AppHandle, args: Mapping[str, Any]) -> dict[str, str]:
@@ -157,7 +130,9 @@ class Runs:
             overrides["mode"] = _mode(overrides["mode"])
         if "mcp_servers" in overrides:
             servers = overrides["mcp_servers"].items()
-            overrides["mcp_servers"] = {name: _server(told) for name, told in servers}
+            overrides["mcp_servers"] = {
+                name: msgspec.convert(told, _Server).made() for name, told in servers
+            }
         if "images" in overrides:
             overrides["images"] = tuple(overrides["images"])
         return self._keep(await app.start_run(args["task"], **overrides))
@@ -180,11 +155,6 @@ class Runs:
 
 async def _result_of(run: RunHandle) -> AsyncIterator[Any]:
     yield _told(await run.result())
-
-
-def _server(told: Mapping[str, Any]) -> McpServer:
-    known = {name: value for name, value in told.items() if value is not None}
-    return McpServer(**{**known, "args": tuple(known.get("args", ()))})
 
 
 def _told(result: RunResult) -> dict[str, Any]:
@@ -291,55 +261,45 @@ def _plain(name: str) -> Callable[[AppHandle, Mapping[str, Any]], Awaitable[Any]
 
 
 OPERATIONS: Mapping[str, Operation] = {
-    "kill": Operation(_kill, {"agent": _TEXT}, acts=True),
-    "prompt": Operation(
-        _prompt,
-        {"agent": _TEXT, "text": _TEXT, "delivery": _TEXT, "images": _IMAGES},
-        _SHOWN,
-        acts=True,
-    ),
-    "restart": Operation(_restart, {"agent": _TEXT, "prompt": _TEXT}, acts=True),
+    "kill": Operation(_kill, _takes(agent=str), acts=True),
+    "prompt": Operation(_prompt, _takes(_Shown, agent=str, text=str, delivery=str), acts=True),
+    "restart": Operation(_restart, _takes(agent=str, prompt=str), acts=True),
     "resolve_permission": Operation(
-        _resolve, {"request": _TEXT, "verdict": _TEXT, "via": _TEXT}, _VIA, acts=True
+        _resolve, _takes(request=str, verdict=str, via=_VIA), acts=True
     ),
     "answer": Operation(
-        _answer,
-        {"request": _TEXT, "choices": _TEXTS, "text": _MAYBE_TEXT, "via": _TEXT},
-        _VIA,
-        acts=True,
+        _answer, _takes(request=str, choices=list[str], text=_Maybe, via=_VIA), acts=True
     ),
-    "outcome": Operation(_plain("outcome"), {"request": _TEXT}, looks=True),
+    "outcome": Operation(_plain("outcome"), _takes(request=str), looks=True),
     "tree": Operation(_plain("tree"), looks=True),
     "requests": Operation(_plain("requests"), looks=True),
     "attend": Operation(_plain("attend")),
     "options": Operation(_options),
-    "subscribe": Operation(_subscribe, {"after": _WHOLE}),
+    "subscribe": Operation(_subscribe, _takes(after=int)),
     "interrupt_run": Operation(_plain("interrupt_run"), acts=True),
-    "set_mode": Operation(_set_mode, {"mode": _TEXT}, acts=True),
-    "set_model": Operation(_plain("set_model"), {"agent": _TEXT, "model": _TEXT}, acts=True),
+    "set_mode": Operation(_set_mode, _takes(mode=str), acts=True),
+    "set_model": Operation(_plain("set_model"), _takes(agent=str, model=str), acts=True),
     "view": Operation(_plain("view")),
-    "history": Operation(
-        _history, {"agent": _TEXT, "detail": _TEXT, "before": _MAYBE_WHOLE, "limit": _WHOLE}
-    ),
+    "history": Operation(_history, _takes(agent=str, detail=str, before=int | None, limit=int)),
     "sessions": Operation(_plain("sessions")),
     "providers": Operation(_plain("providers")),
     "models": Operation(_plain("models")),
     "policy": Operation(_plain("policy")),
     "budget": Operation(_plain("budget")),
-    "complete": Operation(_plain("complete"), {"text": _TEXT}),
-    "fork": Operation(_plain("fork"), {"at": _MAYBE_WHOLE}, acts=True),
+    "complete": Operation(_plain("complete"), _takes(text=str)),
+    "fork": Operation(_plain("fork"), _takes(at=int | None), acts=True),
     "changes": Operation(_plain("changes")),
-    "show_change": Operation(_plain("show_change"), {"change": _TEXT}),
-    "accept": Operation(_plain("accept"), _CHANGES, acts=True),
-    "reject": Operation(_plain("reject"), {**_CHANGES, "possible": _TRUTH}, acts=True),
-    "undo": Operation(_plain("undo"), _UNDO, _MINE, acts=True),
-    "take_snapshot": Operation(_plain("take_snapshot"), {"description": _TEXT}, acts=True),
+    "show_change": Operation(_plain("show_change"), _takes(change=str)),
+    "accept": Operation(_plain("accept"), _takes(**_CHANGES), acts=True),
+    "reject": Operation(_plain("reject"), _takes(**_CHANGES, possible=bool), acts=True),
+    "undo": Operation(_plain("undo"), _UNDO, acts=True),
+    "take_snapshot": Operation(_plain("take_snapshot"), _takes(description=str), acts=True),
     "restore_snapshot": Operation(
-        _plain("restore_snapshot"), {"snapshot": _TEXT, "dry_run": _TRUTH}, acts=True
+        _plain("restore_snapshot"), _takes(snapshot=str, dry_run=bool), acts=True
     ),
-    "commit_changes": Operation(_plain("commit_changes"), _COMMITTING, acts=True),
+    "commit_changes": Operation(_plain("commit_changes"), _COMMIT, acts=True),
     "snapshots": Operation(_plain("snapshots")),
     "worktrees": Operation(_plain("worktrees")),
     "hold_files": Operation(_hold_files, acts=True),
-    "rationale": Operation(_plain("rationale"), {"path": _TEXT, "line": _MAYBE_WHOLE}),
+    "rationale": Operation(_plain("rationale"), _takes(path=str, line=int | None)),
 }

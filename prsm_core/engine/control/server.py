@@ -193,7 +193,7 @@ class ControlServer:
             if operation.acts:
                 self._check_open()
             args = request.args
-            if "via" in operation.args:
+            if "via" in operation.args.__struct_fields__:
                 args = {**args, "via": _place_of(peer, args.get("via", ""))}
             value = await operation.run(self._app, args)
             if isinstance(value, AsyncIterator):

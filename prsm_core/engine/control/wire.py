@@ -12,8 +12,11 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from prsm_core import errors
 from prsm_core.domain.record import Record
+from prsm_core.domain.structs import find_fault
 from prsm_core.errors import ControlError, PrsmError
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ class Request(Record, frozen=True):
     """What a peer asks for; nothing in it has been checked but its shape."""
 
     op: str
-    args: dict[str, Any]
+    args: dict[str, Any] = msgspec.field(default_factory=dict)
     key: str = ""
 
 
@@ -71,16 +74,14 @@ def decode_request(line: bytes) -> Request:
     """
     try:
         request = json.loads(line)
+        # JSON can spell half a surrogate pair, which no ledger takes.
+        json.dumps(request, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise bad_request(f"a request is one line of JSON: {error}") from error
-    if not isinstance(request, dict) or not isinstance(request.get("op"), str):
-        raise bad_request("a request is an object with `op` and `args`")
-    args, key = request.get("args", {}), request.get("key", "")
-    if not isinstance(args, dict):
-        raise bad_request("`args` is an object")
-    if not isinstance(key, str):
-        raise bad_request("`key` is a text")
-    return Request(request["op"], args, key)
+    fault = find_fault(Request, request)
+    if fault is not None:
+        raise bad_request(": ".join(filter(None, ("a request", *fault))))
+    return msgspec.convert(request, Request)
 
 
 class End(Record, frozen=True):

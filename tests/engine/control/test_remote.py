@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from prsm_testing import ScriptedApp
 from prsm_testing.fake_clock import FakeClock
 
@@ -261,7 +262,7 @@ async def test_half_a_line_and_what_is_no_event_are_refused_by_name(tmp_path):
 
     app = ScriptedApp()
     async with (
-        serving(tmp_path, app, subscribe=Operation(strange, {"after": ("x", lambda _: True)})),
+        serving(tmp_path, app, subscribe=Operation(strange, Struct)),
         open_remote(tmp_path, SESSION) as remote,
     ):
         seen: list[Any] = []
@@ -303,7 +304,7 @@ async def test_a_result_that_is_none_to_this_version_is_refused_by_name(tmp_path
     async def answer(*_):
         return values()
 
-    result = Operation(answer, {"run": ("x", lambda _: True)})
+    result = Operation(answer, Struct)
     async with (
         serving(tmp_path, ScriptedApp(), result=result),
         open_remote(tmp_path, SESSION) as remote,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import socket
 import stat
@@ -339,6 +340,8 @@ async def test_what_is_no_request_gets_a_typed_error_and_the_connection_stays(tm
         {"command": "x", "url": "y"},
         {"url": "x", "headers": [1]},
         {"command": "x", "tags": []},
+        {"command": "x", "start_seconds": math.inf},
+        {"command": "x", "start_seconds": math.nan},
     ],
 )
 async def test_a_server_that_could_not_be_started_is_refused_before_the_run(tmp_path, server):
@@ -349,6 +352,17 @@ async def test_a_server_that_could_not_be_started_is_refused_before_the_run(tmp_
             line = keyed(path, "start_run", task="x", mcp_servers={name: told})
             error = (await ask(path, line))["error"]
             assert (error["code"], "mcp_servers" in error["message"]) == ("bad_request", True)
+    assert app.overrides == {}
+
+
+@pytest.mark.parametrize("limit", [b"NaN", b"Infinity", b"1e999", b'"60"', b"true"])
+async def test_a_limit_that_is_no_number_of_seconds_is_refused_by_name(tmp_path, limit):
+    app = ScriptedApp()
+    async with serving(tmp_path, app) as path:
+        line = keyed(path, "start_run", task="x", timeout_s=7).replace(b"7}", limit + b"}")
+        error = (await ask(path, line))["error"]
+    assert error["code"] == "bad_request"
+    assert error["message"].startswith("start_run: timeout_s: expected number")
     assert app.overrides == {}
 
 

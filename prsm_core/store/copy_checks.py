@@ -15,7 +15,7 @@ from prsm_core.domain.events import Event
 from prsm_core.store.agent_rows import read_agents
 from prsm_core.store.picture import Pictures
 from prsm_core.store.state import read_state
-from prsm_core.store.told_values import LAST_SECOND, odd_values
+from prsm_core.store.told_values import LAST_SECOND, find_odd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,14 +127,14 @@ def _check_values(table: str, row: Mapping[str, Any], agents: int) -> None:
 
 def check_told(kind: str, data: Mapping[str, Any]) -> None:
     """Raise ValueError for an event that whoever reads the log could not take."""
-    texts = {name: data.get(name) for name in _TEXTS.get(kind, ())}
-    odd = [name for name, value in texts.items() if not isinstance(value, str)]
-    odd += odd_values(kind, data)
-    if kind == "turn_started" and data.get("n") is None:
-        odd.append("n")
+    odd = find_odd(kind, data)
+    if odd is not None:
+        raise ValueError(f"an event {kind}: {odd}")
+    needed = (*_TEXTS.get(kind, ()), *(("n",) if kind == "turn_started" else ()))
+    lacking = [name for name in needed if data.get(name) is None]
     if kind == "run_finished" and str(data.get("status")) not in _STATUSES:
-        odd.append("status")
-    if odd:
-        raise ValueError(f"an event {kind} tells no {odd[0]}")
+        lacking.append("status")
+    if lacking:
+        raise ValueError(f"an event {kind} tells no {lacking[0]}")
     if kind == "agent_state_changed":
         AgentState(data["to"])

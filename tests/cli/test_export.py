@@ -194,7 +194,7 @@ BAD = {
                 if e["type"] == "agent_state_changed"
             ],
         ),
-        "an event agent_state_changed tells no from",
+        "an event agent_state_changed: from: expected string | null, got",
     ),
     "the arguments of a call are none": (
         lambda text: spoiled(
@@ -205,7 +205,7 @@ BAD = {
                 if e["type"] == "tool_call_started"
             ],
         ),
-        "an event tool_call_started tells no arguments",
+        "an event tool_call_started: arguments: expected object | null, got 7",
     ),
     "the error of a call is no text": (
         lambda text: spoiled(
@@ -216,7 +216,7 @@ BAD = {
                 if e["type"] == "tool_call_finished"
             ],
         ),
-        "an event tool_call_finished tells no error",
+        "an event tool_call_finished: error: expected string | null, got",
     ),
     "a message that comes twice": (
         lambda text: spoiled(text, repeated),
@@ -224,7 +224,7 @@ BAD = {
     ),
     "a request whose options are none": (
         lambda text: spoiled(text, asking),
-        "an event question_asked tells no options",
+        "an event question_asked: options: expected array | null, got",
     ),
     "a strange status": (
         lambda text: spoiled(text, lambda v: v["runs"][0].update(status="\x1b[2J")),

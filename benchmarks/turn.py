@@ -7,10 +7,10 @@ import shutil
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from prsm_testing.steps import Steps
 
 from benchmarks.harness import compared

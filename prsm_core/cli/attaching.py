@@ -9,8 +9,9 @@ import asyncio
 import signal
 import sys
 from contextlib import aclosing, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
 
 from prsm_core.builtin.closing import problem_lines
 from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor

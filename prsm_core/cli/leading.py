@@ -8,9 +8,10 @@ import os
 import socket
 import stat
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core.app import open_app
 from prsm_core.builtin.client_provider import Seat

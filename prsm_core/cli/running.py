@@ -9,13 +9,12 @@ import signal
 import sys
 from collections.abc import Mapping  # noqa: TC003 - of the fields of a Request, as `convert` reads them
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from msgspec import field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from prsm_core.builtin.follow import RunFrontend
 from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor

@@ -1,26 +1,16 @@
 """Record: what every value of the domain is, a frozen struct.
 
 A step is made of dozens of values, and a run of thousands of steps. A frozen dataclass sets its
-fields one by one through `object.__setattr__`; a struct is built in C, and so is its class. What
-works on dataclasses works on records as well: `replace`, `fields`, `asdict`, `is_dataclass`.
+fields one by one through `object.__setattr__`; a struct is built in C, and so is its class.
+`msgspec.structs` has what works on records: `replace` and `asdict`.
 """
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import MISSING, Field, field, make_dataclass
-from functools import cache
+from inspect import Parameter, Signature
 from typing import Any, ClassVar, dataclass_transform
 
 import msgspec
-
-
-class _Fields:
-    """The fields of a record as `dataclasses` asks for them."""
-
-    def __get__(self, record: Record | None, kind: type[Record]) -> dict[str, Field[Any]]:
-        fields: dict[str, Field[Any]] = _twin(kind).__dataclass_fields__  # type: ignore[attr-defined]
-        return fields
 
 
 @dataclass_transform(kw_only_default=False, field_specifiers=(msgspec.field,))
@@ -28,9 +18,27 @@ class _Kind(msgspec.StructMeta):
     """The type of records, which tells what they take without importing what their fields hold."""
 
     @property
-    def __signature__(self) -> inspect.Signature:
+    def __signature__(self) -> Signature:
         """The signature: names, defaults, and annotations as they are written."""
-        return inspect.signature(_twin(self))
+        hints = {
+            name: hint
+            for base in self.__mro__
+            for name, hint in vars(base).get("__annotations__", {}).items()
+        }
+        names, defaults = self.__struct_fields__, self.__struct_defaults__
+        given = (msgspec.NODEFAULT,) * (len(names) - len(defaults)) + defaults
+        parameters = [
+            Parameter(
+                name,
+                Parameter.POSITIONAL_OR_KEYWORD
+                if name in self.__match_args__
+                else Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if default is msgspec.NODEFAULT else default,
+                annotation=hints[name],
+            )
+            for name, default in zip(names, given, strict=True)
+        ]
+        return Signature(parameters)
 
 
 class Record(msgspec.Struct, frozen=True, metaclass=_Kind):
@@ -40,8 +48,6 @@ class Record(msgspec.Struct, frozen=True, metaclass=_Kind):
     that holds nothing but plain values, JSON and others of its sort says `gc=False`: none of these
     leads back to it, so that the garbage collector need not walk through it.
     """
-
-    __dataclass_fields__: ClassVar[Any] = _Fields()
 
 
 class Labelled(Record, frozen=True, eq=False):
@@ -63,29 +69,3 @@ class Labelled(Record, frozen=True, eq=False):
 
     def __hash__(self) -> int:
         return hash(self._compared())
-
-
-@cache
-def _twin(kind: Any) -> type:
-    """Return the dataclass with a record's fields; made once somebody asks, as few ever do."""
-    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
-    given = (msgspec.NODEFAULT,) * (len(names) - len(defaults)) + defaults
-    by_place = set(kind.__match_args__)
-    hints = {
-        name: hint
-        for one in kind.__mro__
-        for name, hint in vars(one).get("__annotations__", {}).items()
-    }
-    labels = kind._labels if issubclass(kind, Labelled) else frozenset()
-    shape = []
-    for name, default in zip(names, given, strict=True):
-        one = _field(default, kw_only=name not in by_place, compare=name not in labels)
-        shape.append((name, hints[name], one))
-    return make_dataclass(kind.__name__, shape)
-
-
-def _field(default: Any, **told: Any) -> Any:
-    factory = getattr(default, "factory", MISSING)  # how a struct keeps a default_factory
-    if factory is not MISSING:
-        return field(default_factory=factory, **told)
-    return field(**told) if default is msgspec.NODEFAULT else field(default=default, **told)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from prsm_core.domain.permissions import BUILDS, LOOK_UPS
 from prsm_core.permissions.allowed_by_rule import is_allowed_by

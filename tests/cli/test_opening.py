@@ -13,7 +13,7 @@ from tests.site_folder import Site
 
 STAYING = '''
 import asyncio
-from dataclasses import replace
+from msgspec.structs import replace
 from pathlib import Path
 
 class Front(Frontend):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -23,9 +22,12 @@ from prsm_core import (
 from prsm_core.domain.turns import CUT_MARK, RESULT_LIMIT, cut_result
 from prsm_core.domain.writes.calls import CALL, call_values, running_row
 
+if TYPE_CHECKING:
+    from prsm_core.domain.record import Record
 
-def names(record: type) -> set[str]:
-    return {field.name for field in fields(record)}
+
+def names(record: type[Record]) -> set[str]:
+    return set(record.__struct_fields__)
 
 
 @given(st.text(), st.integers(-2, 2))

@@ -1,10 +1,10 @@
 """An abort signal: what it does to a run before, during and after, and what is left behind."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from prsm_testing.doubles import until
 
 from prsm_core.engine.door.local import LocalApp

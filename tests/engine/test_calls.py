@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.domain.permissions import Deny, PermissionRequest

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import AgentRole, AgentState

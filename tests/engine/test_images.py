@@ -6,10 +6,10 @@ import asyncio
 import base64
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.engine.context.tokens import IMAGE_TOKENS

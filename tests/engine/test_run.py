@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import fields
 
 import pytest
 
@@ -184,7 +183,7 @@ async def test_a_turn_leaves_messages_calls_usage_and_its_end_in_the_ledger(team
 
     await team.run("do it", master=master)
     assert {"messages", "tool_calls", "usage", "stop_reason", "duration_ms", "error"} <= {
-        field.name for field in fields(TurnResult)
+        *TurnResult.__struct_fields__
     }
     rows = team.ledger.rows("SELECT role, content, thinking FROM messages ORDER BY sequence")
     assert rows == [("user", "do it", None), ("assistant", "I look around.", "hm")]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from prsm_testing.model_server import ModelServer
 
 from tests.live.test_same_verdict import CALL_DONE, PERSON, play, workspace

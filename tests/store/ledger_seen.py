@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from prsm_testing.store_contract import read_events
 
 from prsm_core.domain.notes import Notes

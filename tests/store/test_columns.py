@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict, replace
 
 from prsm_core.domain.turns import AgentError, AgentMessage, ErrorKind, StopReason
 from prsm_core.domain.usage import Provenance, TokenUsage
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from prsm_testing.store_contract import Steps
 
+    from prsm_core.domain.record import Record
     from prsm_core.domain.writes import TurnOpened
     from prsm_core.store import SqliteStore
 
@@ -29,10 +31,9 @@ def rows(path: Path, table: str) -> list[dict[str, Any]]:
         return [dict(row) for row in conn.execute(f"SELECT * FROM {table}")]  # noqa: S608 - ours
 
 
-def columns_of(told: object, *, but: set[str]) -> dict[str, Any]:
+def columns_of(told: Record, *, but: set[str]) -> dict[str, Any]:
     """Return what the columns hold that have the names of its fields."""
-    values = {field.name: getattr(told, field.name) for field in fields(told)}  # type: ignore[arg-type]
-    return {name: value for name, value in values.items() if name not in but}
+    return {name: value for name, value in asdict(told).items() if name not in but}
 
 
 def holds(row: dict[str, Any], told: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from prsm_core.testing.samples import sample_events
 from prsm_testing.samples import sample_events
 
 from prsm_core.builtin.render import Ink, Renderer

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from prsm_testing.steps import Steps
 
 from prsm_core.domain.turns import AgentMessage

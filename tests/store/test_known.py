@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from prsm_testing.store_contract import Steps, read_events
 
 from prsm_core.domain.agents import AgentState

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from prsm_core.domain import writes
 from prsm_core.domain.agents import AgentResult, AgentState

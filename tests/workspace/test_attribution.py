@@ -1,10 +1,9 @@
 """Whose a change is: nobody is named who could not have made it, and nobody who could is hidden."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from prsm_core.workspace.changes.attribution import NOBODY, Hands, attribute, could_make
 from prsm_core.workspace.changes.records import Entry, Found

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from prsm_acp.config import AcpConfig
 from prsm_acp.manifests import find_manifest
 from prsm_acp.provider import AcpProvider, manifest_of
@@ -126,7 +127,7 @@ async def open_real(agent, tmp_path, *steps, **settings):
         if given.get("base_url") == BASE_URL:
             given["base_url"] = stage.model.base_url
         provider = build(given, services)
-        stage = replace(stage, settings=given)
+        stage = dataclasses.replace(stage, settings=given)
         try:
             yield Scene(provider=provider, services=services, stage=stage, cwd=cwd)
         finally:

@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from prsm_claude.provider import build, scanned
 from prsm_testing.doubles import (
     RecordingHost,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 
 import pytest
 from mcp.types import CallToolResult, ImageContent, InitializeResult, ListToolsResult, TextContent
+from msgspec.structs import replace
 from prsm_claude.tools import ToolServer
 from prsm_testing.doubles import tool_spec
 

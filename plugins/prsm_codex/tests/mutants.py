@@ -6,10 +6,10 @@ Not collected by itself: `test_contract_kit.py` runs it and expects every test t
 from __future__ import annotations
 
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from plugins.prsm_codex.tests.test_contract import CodexContract
 from prsm_core.domain.permissions import Allow

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from prsm_codex import CodexConfig, Vendor, VendorProvider, build_vendor, take_choice
 from prsm_testing.doubles import RecordingHost, open_services, session_request
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
 from prsm_acp import AcpConfig, AcpProvider, Launch, McpPlace, find_manifest
 
 from prsm_gemini import home as homes
@@ -34,7 +35,7 @@ class GeminiAcp(AcpProvider):
         self._own_tools: dict[str, tuple[str, ...]] = {}  # PRSM's, by the agent that opens
         told = AcpConfig(section="gemini", command=(*config.command, "--acp"), models=config.models)
         super().__init__(told, manifest(), services)
-        self.capabilities = replace(
+        self.capabilities = structs.replace(
             self.capabilities, parameters=homes.PARAMETERS, skills=homes.SKILLS
         )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import stat
 import tomllib
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from prsm_gemini import home as homes
 from prsm_gemini.config import GeminiConfig
 from prsm_gemini.home import Home

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from prsm_core.domain.events import Event
 from prsm_core.domain.usage import Spent, TokenUsage

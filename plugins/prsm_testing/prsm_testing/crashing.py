@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import (

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from prsm_core.errors import ConfigError, ControlError, PrsmError, SessionOwnedError, StoreError
 from prsm_testing.bound import bounded

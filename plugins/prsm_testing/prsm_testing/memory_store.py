@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult
 from prsm_core.domain.changes import to_change_row

@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 import copy
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from prsm_core.domain.events import LIVE_TYPES
 from prsm_core.interfaces.sink import RunInfo

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentResult, AgentState, Grant
 from prsm_core.domain.budgets import Budget

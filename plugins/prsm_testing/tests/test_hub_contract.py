@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import aclosing
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from prsm_testing import HubFrontendContract, ScriptedHub, sample_events
 
 from plugins.prsm_testing.tests.staying import keys_of, write

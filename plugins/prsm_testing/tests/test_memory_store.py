@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from prsm_testing.memory_ledger import MemoryLedger
 from prsm_testing.memory_store import MemoryStore
 from prsm_testing.steps import Steps

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from prsm_testing import EventSinkContract, ModelScorerContract, PermissionCheckContract
 
 from prsm_core import (

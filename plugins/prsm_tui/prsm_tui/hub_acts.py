@@ -6,8 +6,9 @@ It visits one session at a time. What breaks in it is told, and leads back to th
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 from prsm_core import PrsmError
 from prsm_core.kit import escape_exact

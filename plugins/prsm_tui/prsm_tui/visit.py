@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
 
 from prsm_core import ConfigError, ControlError, PrsmError, SessionOwnedError
 from prsm_tui.acts import Acts

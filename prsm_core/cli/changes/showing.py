@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from prsm_core.cli.changes.deciding import Which
 from prsm_core.cli.changes.finishing import finish_cut_off

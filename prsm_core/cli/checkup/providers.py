@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
 from prsm_core.cli.checkup.finding import broken, ok, warning

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths

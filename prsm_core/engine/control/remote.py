@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from prsm_core.domain.account import Problem
 from prsm_core.domain.agents import PermissionMode

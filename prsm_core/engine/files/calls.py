@@ -6,11 +6,11 @@ They are on the disk, too: whoever goes on after a crash finds out what those ha
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from prsm_core.workspace.changes.records import WritingCall
 from prsm_core.workspace.shadow.files import put

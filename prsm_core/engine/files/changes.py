@@ -14,9 +14,10 @@ import os
 import secrets
 import time
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from prsm_core.domain.changes import Author as ChangeAuthor
 from prsm_core.domain.changes import FileChange, path_text

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +19,7 @@ from prsm_core.domain.agents import AgentDescriptor, AgentResult
 from prsm_core.domain.changes import Decision, FileChange
 from prsm_core.domain.messages import RoutedMessage
 from prsm_core.domain.notes import Ending, Notes
+from prsm_core.domain.record import Record
 from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.domain.steps import HumanRequest, Write
 from prsm_core.domain.tools import McpServer
@@ -139,7 +139,7 @@ def _held(value: Any, clean: set[str]) -> Iterable[Any]:
         return (*value, *value.values())
     if isinstance(value, list | tuple):
         return value
-    if is_dataclass(value):
+    if isinstance(value, Record):
         raise TypeError(f"nobody has said which fields of a {type(value).__name__} hold text")
     return ()
 
@@ -247,7 +247,7 @@ def _clean(value: Any, redact: Callable[[Any], Any]) -> Any:
     if isinstance(value, list | tuple):
         items = [_clean(item, redact) for item in value]
         return items if isinstance(value, list) else tuple(items)
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Record):
         return _clean_record(value, WRITTEN[type(value)], redact)
     return value
 

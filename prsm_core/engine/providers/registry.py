@@ -7,8 +7,9 @@ import logging
 import os
 import re
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core.catalog.packages import EXAMPLE, how_to_get
 from prsm_core.engine.guarded.provider import (

@@ -6,11 +6,13 @@ outside some are known to hold secrets, whoever reads them; others are looked at
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from prsm_core.permissions.danger.places import SPEAKERS, WRITERS
 from prsm_core.permissions.danger.walk import Walk, values_of
@@ -134,7 +136,7 @@ def place_of(script: Script, place: Place, text: str) -> Place:
     if found is not None and not script.functions:
         target = os.path.realpath(os.path.join(place.folders[0], found[1]))  # noqa: PTH118
         if len(place.folders) == 1 and os.path.isdir(target) and is_within(target, place.root):  # noqa: PTH112
-            place, moves = replace(place, elsewhere=(target,)), moves[1:]
+            place, moves = dataclasses.replace(place, elsewhere=(target,)), moves[1:]
     for command in moves:
         place = (len(command.words) == 2 and place.entered(command.words[1])) or place
     return place

@@ -17,8 +17,9 @@ import json
 import os
 import time
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from prsm_core.workspace.changes.attribution import could_make
 from prsm_core.workspace.changes.forgetting import REFS, base_of, name_of

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from prsm_testing import until
 
 from prsm_core.builtin.json_frontend import JsonFrontend

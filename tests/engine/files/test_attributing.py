@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.engine.files.hands import NEEDS_GIT, Hand, folder, found, opened, put, until
 from tests.engine.harness import DEADLINE

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import fields
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 from prsm_testing import FakeClock
 
 from prsm_core.domain.turns import (
@@ -83,12 +83,12 @@ GOOD: list[Any] = [
 def spoiled():
     """Yield each event with each of its fields of each wrong type."""
     for event in GOOD:
-        for field in fields(event):
+        for field in event.__struct_fields__:
             for word, value in WRONG.items():
-                changed = {f.name: getattr(event, f.name) for f in fields(event)}
-                changed[field.name] = value
+                changed = asdict(event)
+                changed[field] = value
                 yield pytest.param(
-                    type(event), changed, id=f"{type(event).__name__}-{field.name}-{word}"
+                    type(event), changed, id=f"{type(event).__name__}-{field}-{word}"
                 )
 
 
@@ -299,4 +299,4 @@ async def test_a_resume_token_that_is_no_text_is_none(fast_team, monkeypatch, to
 
 
 def test_step_ended_has_no_field_to_spoil():
-    assert fields(StepEnded) == ()
+    assert StepEnded.__struct_fields__ == ()

@@ -1,12 +1,12 @@
 """The tree and the conversations, built from rows and events."""
 
 import json
-from dataclasses import replace
 from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from prsm_core.domain.agents import AgentDescriptor, AgentRole, AgentState, Grant
 from prsm_core.domain.events import Event

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from prsm_core.domain.budgets import Budget
 from prsm_core.engine.spending.metering import describe_metering

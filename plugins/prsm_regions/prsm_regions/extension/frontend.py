@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core import Answer, HubFrontend, PrsmError
 from prsm_core.kit import open_wire, take_stdio

@@ -14,6 +14,7 @@ import pytest
 from prsm_core.builtin import BUILTINS
 from prsm_core.cli.errands import CommandErrands
 from prsm_core.cli.launch import Launch
+from prsm_core.cli.sessions.keepers import Keepers
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import PermissionMode
@@ -62,7 +63,7 @@ class Place:
         return RunOptions(workspace=workspace, provider="script", **others)
 
     def given(self, spec):
-        return {"frontend": spec, "errands": CommandErrands(Launch(), (), tuple)}
+        return {"frontend": spec, "errands": CommandErrands(Launch(), (), Keepers)}
 
     @asynccontextmanager
     async def hub(self):

@@ -48,11 +48,11 @@ def _one_neighbour(package: str) -> int:
 
 
 FIGURES = (
-    Figure("lines of prsm_core", 114_526, lambda: count_lines(_files(CORE))),
-    Figure("files of prsm_core", 698, lambda: len(_files(CORE))),
+    Figure("lines of prsm_core", 114_607, lambda: count_lines(_files(CORE))),
+    Figure("files of prsm_core", 699, lambda: len(_files(CORE))),
     Figure("lines of prsm_core.engine", 41_037, lambda: count_lines(_files(ENGINE))),
     Figure("files of prsm_core.engine", 209, lambda: len(_files(ENGINE))),
-    Figure("lines of all packages", 171_597, lambda: count_lines(package_files())),
+    Figure("lines of all packages", 171_678, lambda: count_lines(package_files())),
     Figure("public names of prsm_core", 165, lambda: len(homes_of(prsm_core))),
     Figure(
         "public names of prsm_core and its kit",

@@ -62,4 +62,5 @@ def prsm_workspace_files() -> Iterable[WorkspaceFilesSpec]:
         name="git",
         summary="Snapshots, changes and worktrees, kept by git beside the person's repository.",
         factory="prsm_core.engine.files.session_files:keep_files",
+        care="prsm_core.cli.snapshots.care:care",
     )

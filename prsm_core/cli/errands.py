@@ -16,20 +16,19 @@ from prsm_core.cli.resuming import request_to_go_on
 from prsm_core.cli.run_options import UNATTENDED_SECONDS
 from prsm_core.cli.sessions.deleting import Places, delete
 from prsm_core.cli.sessions.exporting import pieces_of, write
-from prsm_core.cli.sessions.trees import remove_left, require_no_trees, told_trees
+from prsm_core.cli.sessions.keepers import require_no_trees
 from prsm_core.engine.control.session_lock import SessionLock, find_owner
 from prsm_core.errors import ConfigError, PrsmError, SessionOwnedError, StoreError
 from prsm_core.store import SqliteStore
-from prsm_core.workspace.shadow.whereabouts import Where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from prsm_core.cli.launch import Launch
+    from prsm_core.cli.sessions.keepers import Keepers
     from prsm_core.engine.processes.detached import DetachedProcess
     from prsm_core.interfaces.frontend import RunOptions
-    from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.interfaces.store import SessionInfo
 
 _LEAD = "prsm: "
@@ -47,11 +46,11 @@ class CommandErrands:
         self,
         launch: Launch,
         sets: Sequence[str],
-        specs: Callable[[], Collection[ProviderSpec]],
+        keepers: Callable[[], Keepers],
     ) -> None:
         self._launch = launch
         self._sets = tuple(sets)
-        self._specs = specs
+        self._keepers = keepers
         self._watched: dict[int, DetachedProcess] = {}  # by a descriptor of the process
 
     async def start(self, options: RunOptions) -> Mapping[str, Any]:
@@ -72,11 +71,10 @@ class CommandErrands:
     async def delete(self, ledger: Path, session: str) -> None:
         """Delete a session of a ledger; see Hub.delete."""
         paths = workspace_paths(os.sep)
-        where = Where(paths.state, paths.trees.resolve())
         with SessionLock.take(paths.state, session, since=time.time()) as lock:
-            require_no_trees(told_trees(where, session), session)
-            places = Places(paths.state, ledger, where)
-            await delete(places, session, self._specs(), lock, partial(remove_left, where))
+            keepers = self._keepers()
+            require_no_trees(keepers.worktrees(session), session)
+            await delete(Places(paths.state, ledger, keepers), session, lock)
 
     async def export(self, ledger: Path, session: str, output: Path, form: str) -> Path:
         """Write a session of a ledger to a file; see Hub.export."""

@@ -30,15 +30,15 @@ from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.errors import ConfigError, PluginError, StoreError
 from prsm_core.hub import open_hub
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
-from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.loop.output import write_aside
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from prsm_core.cli.launch import Launch
+    from prsm_core.cli.sessions.keepers import Keepers
     from prsm_core.cli.setup import Setup
     from prsm_core.plugins import PluginManager
 
@@ -142,9 +142,11 @@ class Setups:
         self._redact.append(Redactor(known_secrets(setup.settings, os.environ)).text)
         return setup
 
-    def providers(self) -> Collection[ProviderSpec]:
-        """Return all providers that there are."""
-        return load_plugins(self.launch, os.sep).collect(ProviderSpec).values()
+    def keepers(self) -> Keepers:
+        """Return all who keep something of sessions beside the ledger."""
+        from prsm_core.cli.sessions.keepers import keepers_of  # once a session is deleted
+
+        return keepers_of(load_plugins(self.launch, os.sep), workspace_paths(os.sep))
 
     def redact(self, text: str) -> str:
         """Take the secrets of all workspaces out of a text."""
@@ -166,7 +168,7 @@ async def _open(setups: Setups, setup: Setup, request: Opening, spec: FrontendSp
             logs = setup.paths.state / "logs"
             from prsm_core.cli.errands import CommandErrands  # a frontend of one session needs none
 
-            errands = CommandErrands(setups.launch, request.sets, setups.providers)
+            errands = CommandErrands(setups.launch, request.sets, setups.keepers)
             with stdout_of(frontend), log_to_file(logs, setups.redact), closing(errands):
                 async with open_hub(options, setups.load, frontend=spec, errands=errands) as hub:
                     return await frontend.run(hub)

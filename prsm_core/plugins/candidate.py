@@ -254,7 +254,7 @@ RECORDS: Table = {
         "is_repeatable": FLAG,
         "reads_labels": TEXTS,
     },
-    WorkspaceFilesSpec: {**_COMMON, "factory": _CODE},
+    WorkspaceFilesSpec: {**_COMMON, "factory": _CODE, "care": maybe(_CODE)},
 }
 
 

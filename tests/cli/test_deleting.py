@@ -10,11 +10,12 @@ import pytest
 
 from prsm_core.cli.places import DELETIONS, workspace_ledger, workspace_paths
 from prsm_core.cli.sessions.deleting import Places, delete, finish_deletions
+from prsm_core.cli.sessions.keepers import Keepers
+from prsm_core.cli.snapshots.care import ShadowCare
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.store.removal import holds_session
-from prsm_core.workspace.shadow.whereabouts import Where
 from tests.cli.sessions_scene import play
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(99)
@@ -48,13 +49,12 @@ def cannot(folder, names):
     raise PrsmError("its database is locked")
 
 
-async def nothing_left():
-    """No worktree is to be removed."""
+def keepers(state, forget):
+    return Keepers([spec(forget)], [ShadowCare(state, state.parent / "trees")])
 
 
 def finished(state, forget):
-    trees = state.parent / "trees"
-    return finish_deletions(state, trees, lambda: [spec(forget)], lambda: None)
+    return finish_deletions(state, lambda: keepers(state, forget), lambda: None)
 
 
 def lock_of(state, session):
@@ -93,9 +93,9 @@ async def test_what_a_provider_cannot_forget_yet_it_is_asked_to_forget_again(
     session, _ = play(prsm_process, tmp_path)
     ledger = workspace_ledger(str(workspace))
     assert list((state / "providers" / "script").rglob("*.json"))
-    places = Places(state, ledger, Where(state, tmp_path / "trees"))
+    places = Places(state, ledger, keepers(state, cannot))
     with pytest.raises(PrsmError, match="its database is locked"):
-        await delete(places, session, [spec(cannot)], lock_of(state, session), nothing_left)
+        await delete(places, session, lock_of(state, session))
     assert not holds_session(ledger, session)
     assert [path.stem for path in (state / DELETIONS).iterdir()] == [session]
     assert finished(state, cannot) == ["its database is locked"]

@@ -133,9 +133,9 @@ def test_a_deletion_that_dies_before_git_has_removed_them_is_finished_by_the_nex
     code = (
         "import os, signal\n"
         "from prsm_core.cli import main\n"
-        "from prsm_core.cli.sessions import changing\n"
-        "async def die(where): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "changing.remove_left = die\n"
+        "from prsm_core.cli.snapshots.care import ShadowCare\n"
+        "async def die(care): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "ShadowCare.remove_left = die\n"
         f"main(['sessions', 'delete', {ran!r}, '--yes', '--discard-worktrees'])\n"
     )
     died = subprocess.run([sys.executable, "-c", code], cwd=workspace, check=False)

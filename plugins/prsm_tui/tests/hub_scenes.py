@@ -47,7 +47,7 @@ async def real_hub(folder, monkeypatch, scenario, files=None):
         name="sessions", summary="", interactive=True, priority=0, factory="", scope="hub"
     )
     options = RunOptions(workspace=str(setup.paths.workspace), provider="script")
-    errands = CommandErrands(Launch(), sets, setups.providers)
+    errands = CommandErrands(Launch(), sets, setups.keepers)
     with closing(errands):
         async with open_hub(options, setups.load, frontend=spec, errands=errands) as hub:
             yield hub

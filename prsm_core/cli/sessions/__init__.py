@@ -9,5 +9,5 @@ forking       another one, from a point    deleting      its removal, which a ki
 compacting    the disk space of deleted ones
 leftovers     what others keep of one         unfinished    deletions that were cut off
 transcripts   what vendors keep
-trees         worktrees that go with one
+keepers       who removes what is kept of one beside the ledger
 """

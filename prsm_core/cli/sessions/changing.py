@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -15,14 +14,13 @@ from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.saying import say
 from prsm_core.cli.sessions.compacting import give_space_back
 from prsm_core.cli.sessions.deleting import Places, delete
+from prsm_core.cli.sessions.keepers import Keepers, require_no_trees
 from prsm_core.cli.sessions.leftovers import strangers
 from prsm_core.cli.sessions.listing import name_of
-from prsm_core.cli.sessions.trees import remove_left, require_no_trees, told_trees
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.door.naming import checked_name, name_session
 from prsm_core.errors import ConfigError, SessionOwnedError
 from prsm_core.store import SqliteStore
-from prsm_core.workspace.shadow.whereabouts import Where
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -51,13 +49,13 @@ async def rename_session(workspace: str, prefix: str, name: str, *, as_json: boo
 async def delete_session(
     workspace: str,
     prefix: str,
-    specs: Collection[ProviderSpec] = (),
+    keepers: Keepers,
     *,
     is_sure: bool,
     with_trees: bool,
     as_json: bool,
 ) -> None:
-    """Delete a session for good, once the person says so; `specs` are those of all providers.
+    """Delete a session for good, once the person says so; the `keepers` remove what is theirs.
 
     Who is asked is told of worktrees that go along. Where nobody is, they keep it from being
     deleted unless that is wanted, `with_trees`.
@@ -73,18 +71,17 @@ async def delete_session(
         f"agents: {agents}, events: {info.last_seq})"
     )
     paths = workspace_paths(workspace)
-    state, where = paths.state, Where(paths.state, paths.trees.resolve())
+    state = paths.state
     try:
         lock = SessionLock.take(state, session, since=time.time())
         with lock:
-            trees = told_trees(where, session)
+            trees = keepers.worktrees(session)
             if not is_sure:
                 _confirm(what, trees)
             elif not with_trees:
                 require_no_trees(trees, session)
-            places = Places(state, workspace_ledger(workspace), where)
-            remove_trees = partial(remove_left, where)
-            counts, files = await delete(places, session, specs, lock, remove_trees)
+            places = Places(state, workspace_ledger(workspace), keepers)
+            counts, files = await delete(places, session, lock)
     except SessionOwnedError as error:
         raise SessionOwnedError(
             f"{error.message}; it is not deleted",
@@ -96,7 +93,7 @@ async def delete_session(
         click.echo(json.dumps({**told, "bytes": won}))
     else:
         say(f"deleted {what}" + (f", and its worktrees: {len(trees)}" if trees else ""))
-    _tell_strangers(state, specs)
+    _tell_strangers(state, keepers.providers)
 
 
 def _tell_strangers(state: Path, specs: Collection[ProviderSpec]) -> None:

@@ -120,15 +120,16 @@ def delete(
     Where this is killed the session is there as it was, or the next command removes what is left.
     """
     from prsm_core.cli.sessions.changing import delete_session
+    from prsm_core.cli.sessions.keepers import keepers_of
     from prsm_core.cli.setup import load_setup
     from prsm_core.engine.processes.launcher import install_child_watcher
-    from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.loop.run import run_to_end
 
-    specs = load_setup(launch, workspace).plugins.collect(ProviderSpec).values()
+    setup = load_setup(launch, workspace)
+    keepers = keepers_of(setup.plugins, setup.paths)
     install_child_watcher()
     how = {"is_sure": yes, "with_trees": discard_worktrees, "as_json": as_json}
-    run_to_end(delete_session(workspace, session, specs, **how))
+    run_to_end(delete_session(workspace, session, keepers, **how))
 
 
 @sessions.command(short_help="Give the disk space of deleted sessions back.")

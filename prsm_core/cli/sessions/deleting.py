@@ -31,15 +31,12 @@ from prsm_core.store.removal import (
     own_snapshots,
     remove_session,
 )
-from prsm_core.workspace.changes.forgetting import forget as forget_changes
 from prsm_core.workspace.images import FILE, IMAGES, remove_images
-from prsm_core.workspace.shadow.whereabouts import Where, forget
-from prsm_core.workspace.worktrees.removing import leave
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-    from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.cli.sessions.keepers import Keepers
 
 
 class Note(Record, frozen=True, kw_only=True):
@@ -52,39 +49,36 @@ class Note(Record, frozen=True, kw_only=True):
 
 
 class Places(Record, frozen=True):
-    """Where all of a session is: PRSM's state and the ledger in it, and its agents' worktrees."""
+    """Where all of a session is: PRSM's state, the ledger in it, and who keeps more."""
 
     state: Path
     ledger: Path
-    trees: Where
+    keepers: Keepers
 
 
 async def delete(
     places: Places,
     session: str,
-    specs: Collection[ProviderSpec],
     lock: SessionLock,
-    remove_trees: Callable[[], Awaitable[None]],
 ) -> tuple[Mapping[str, int], int]:
     """Delete a session, whose lock is released; return how many rows by table, and files, went.
 
-    Its worktrees are given up, and then removed by `remove_trees`.
+    Its worktrees are given up, and then removed.
 
     Raises:
         PrsmError: the session is there as it was, or it is gone and something of it is left, which
             the message tells: the next command that takes sessions tries again.
     """
     with lock:
-        done = await asyncio.to_thread(_delete, places, session, specs)
-        await remove_trees()
+        done = await asyncio.to_thread(_delete, places, session)
+        await places.keepers.remove_left()
     _path(places.state, session).unlink(missing_ok=True)
     return done
 
 
 def finish_deletions(
     state: Path,
-    trees: Path,
-    specs: Callable[[], Collection[ProviderSpec]],
+    keepers: Callable[[], Keepers],
     remove_trees: Callable[[], None],
 ) -> list[str]:
     """Finish what deletions have begun whose process was killed; return what went wrong."""
@@ -92,7 +86,7 @@ def finish_deletions(
     for path in deletion_notes(state):
         try:
             with SessionLock.take(state, path.stem, since=time.time()):
-                _finish(Where(state, trees), path, specs)
+                _finish(state, path, keepers)
                 remove_trees()
             path.unlink(missing_ok=True)
         except SessionOwnedError:
@@ -102,19 +96,17 @@ def finish_deletions(
     return problems
 
 
-def _finish(trees: Where, path: Path, specs: Callable[[], Collection[ProviderSpec]]) -> None:
+def _finish(state: Path, path: Path, keepers: Callable[[], Keepers]) -> None:
     """Remove the rest of a session; nothing of one that is still there."""
     note = _read(path)
     if note is None or holds_session(note.ledger, path.stem):
         return
     if note.ledger.exists():
         overwrite_removed(note.ledger)
-    _clear(trees, path.stem, note, specs())
+    _clear(state, path.stem, note, keepers())
 
 
-def _delete(
-    places: Places, session: str, specs: Collection[ProviderSpec]
-) -> tuple[Mapping[str, int], int]:
+def _delete(places: Places, session: str) -> tuple[Mapping[str, int], int]:
     state, ledger = places.state, places.ledger
     note = Note(
         ledger=ledger,
@@ -137,7 +129,7 @@ def _delete(
     except PrsmError:
         path.unlink()
         raise
-    return counts, _clear(places.trees, session, note, specs)
+    return counts, _clear(state, session, note, places.keepers)
 
 
 def _path(state: Path, session: str) -> Path:
@@ -145,13 +137,13 @@ def _path(state: Path, session: str) -> Path:
     return state / DELETIONS / f"{session}.json"
 
 
-def _clear(trees: Where, session: str, note: Note, specs: Collection[ProviderSpec]) -> int:
+def _clear(state: Path, session: str, note: Note, keepers: Keepers) -> int:
     """Remove what a note names; return how many files went."""
-    state = trees.state
-    leave(trees, session)
-    count = remove_leftovers(state, session, note.names, specs)
-    count += forget_changes(state, session)
-    forget(state, note.snapshots)
+    for each in keepers.files:
+        each.leave(session)
+    count = remove_leftovers(state, session, note.names, keepers.providers)
+    for each in keepers.files:
+        count += each.forget(session, note.snapshots)
     # A run of another repository may show the same image.
     ledgers = sorted(note.ledger.parent.parent.glob(f"*/{note.ledger.name}"))
     return count + remove_images(

@@ -10,10 +10,9 @@ from prsm_core.cli.saying import say
 from prsm_core.loop.run import run_to_end
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from prsm_core.cli.launch import Launch
-    from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.cli.sessions.keepers import Keepers
+    from prsm_core.config import Paths
 
 _HERE = "."  # what was noted stands in the state directory, whatever the folder
 
@@ -27,22 +26,20 @@ def finish(launch: Launch) -> None:
     if not deletion_notes(paths.state):
         return
     from prsm_core.cli.sessions.deleting import finish_deletions
-    from prsm_core.cli.sessions.trees import remove_left
     from prsm_core.engine.processes.launcher import install_child_watcher
-    from prsm_core.workspace.shadow.whereabouts import Where
 
-    specs, trees = cache(lambda: _specs(launch)), paths.trees.resolve()
+    keepers = cache(lambda: _keepers(launch, paths))
 
     def remove_trees() -> None:
         install_child_watcher()
-        run_to_end(remove_left(Where(paths.state, trees)))
+        run_to_end(keepers().remove_left())
 
-    for problem in finish_deletions(paths.state, trees, specs, remove_trees):
+    for problem in finish_deletions(paths.state, keepers, remove_trees):
         say(f"prsm: warning: of a session that was deleted something is left: {problem}", err=True)
 
 
-def _specs(launch: Launch) -> Collection[ProviderSpec]:
+def _keepers(launch: Launch, paths: Paths) -> Keepers:
+    from prsm_core.cli.sessions.keepers import keepers_of
     from prsm_core.cli.setup import load_plugins
-    from prsm_core.interfaces.provider import ProviderSpec
 
-    return load_plugins(launch, _HERE).collect(ProviderSpec).values()
+    return keepers_of(load_plugins(launch, _HERE), paths)

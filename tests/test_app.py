@@ -14,7 +14,13 @@ from prsm_core.cli.plugin_sections import with_settings
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.domain.permissions import Allow, Answer, Deny, PermissionRequest
-from prsm_core.errors import ConfigError, MessageRoutingError, ProviderNotAvailableError, PrsmError
+from prsm_core.errors import (
+    ConfigError,
+    MessageRoutingError,
+    PluginError,
+    ProviderNotAvailableError,
+    PrsmError,
+)
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginManager
@@ -42,11 +48,17 @@ def opened(tmp_path, behaviours):
 
     @asynccontextmanager
     async def open_it(
-        *, interactive=False, settings=None, with_tools=False, trusted=False, **options
+        *,
+        interactive=False,
+        settings=None,
+        with_tools=False,
+        trusted=False,
+        builtins=BUILTINS,
+        **options,
     ):
         found = [("script", "tests.scripted_plugin"), ("tools", "tests.tool_plugin")]
         plugins = PluginManager.load(
-            environ={}, builtins=[*BUILTINS, *found[: 2 if with_tools else 1]], entry_points=[]
+            environ={}, builtins=[*builtins, *found[: 2 if with_tools else 1]], entry_points=[]
         )
         frontend = FrontendSpec(
             name="test", summary="", interactive=interactive, priority=0, factory=""
@@ -122,6 +134,26 @@ async def _until_finished(app):
             yield event
             if event.type == "run_finished":
                 return
+
+
+async def test_without_a_keeper_of_files_a_run_works_and_a_required_gate_stops_it(
+    opened, behaviours
+):
+    async def master(agent):
+        await agent.complete("done")
+
+    behaviours["master"] = master
+    gate = {"command": "true"}
+    told = {"gates": {"tests": {**gate, "required": False}}}
+    async with opened(builtins=(), settings=told) as app:
+        run = await app.start_run("x")
+        assert (await run.result()).status == "completed"
+        assert list(await app.changes()) == []
+    with pytest.raises(PluginError, match=r"gates\.tests is required") as refused:
+        async with opened(builtins=(), settings={"gates": {"tests": gate}}):
+            pass
+    assert refused.value.code == "gate_is_missing"
+    assert "prsm install files" in str(refused.value.hint)
 
 
 async def test_overrides_of_a_run_take_the_place_of_the_options(opened):

@@ -39,6 +39,8 @@ def plugins(monkeypatch):
 def _hook(name):
     @hookimpl
     def prsm_workspace_files():
+        if name == "broken":
+            yield WorkspaceFilesSpec(name=name, summary="A keeper.", factory="nowhere:keep")
         yield WorkspaceFilesSpec(name=name, summary="A keeper.", factory="nowhere:keep")
 
     return prsm_workspace_files
@@ -60,3 +62,9 @@ def test_none_is_none_and_a_name_of_none_is_an_error(plugins):
     assert name_of(plugins(), None) is None
     with pytest.raises(PluginError, match="keeper of files"):
         chosen(plugins("one"), WorkspaceFilesSpec, "two", SETTING)
+
+
+def test_one_that_is_lost_with_its_plugin_is_no_silence(plugins):
+    """A run that would record nothing, though its person has installed what records."""
+    with pytest.raises(PluginError, match="plugin broken .* is broken: .* registered twice"):
+        chosen(plugins("broken"), WorkspaceFilesSpec, None, SETTING)

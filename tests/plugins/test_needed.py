@@ -66,5 +66,5 @@ def test_none_is_none_and_a_name_of_none_is_an_error(plugins):
 
 def test_one_that_is_lost_with_its_plugin_is_no_silence(plugins):
     """A run that would record nothing, though its person has installed what records."""
-    with pytest.raises(PluginError, match="plugin broken .* is broken: .* registered twice"):
+    with pytest.raises(PluginError, match=r"plugin broken .* is broken: .* registered twice"):
         chosen(plugins("broken"), WorkspaceFilesSpec, None, SETTING)

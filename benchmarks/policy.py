@@ -9,12 +9,16 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from prsm_policy.shell.reading import forget_scripts
+
 from benchmarks.harness import Finding
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.permissions import CommandPolicyStore, CommandSetting
-from prsm_core.shell.reading import forget_scripts
+from prsm_core.permissions import CommandSetting
+from tests.command_policies import make_policy
 
 if TYPE_CHECKING:
+    from prsm_policy.policy import BashPolicy
+
     from benchmarks.harness import Plan
 
 GOAL_MEDIAN_US = 200.0
@@ -49,7 +53,7 @@ TREE = (1_000, 20)  # folders, files in each
 
 def measure(plan: Plan) -> list[Finding]:
     """Measure the median of usual commands and the longest of hostile ones."""
-    policy = CommandPolicyStore(["make"], ["du"], ["curl", "git push"])
+    policy = make_policy(["make"], ["du"], ["curl", "git push"])
     usual = [_cost(policy, command) for _ in range(plan.count(100)) for command in USUAL]
     longest = max(
         _cost(policy, unit * (min(length, plan.count(MAX_LENGTH)) // len(unit)))
@@ -73,9 +77,9 @@ def _on_disk(plan: Plan) -> list[Finding]:
         for number in range(plan.count(TREE[0])):
             _fill(tree / f"package{number % 40}" / f"part{number}", TREE[1])
         time.sleep(_SETTLED)  # until then a folder is read again
-        policy = CommandPolicyStore()
+        policy = make_policy()
         patterns = [_cost(policy, "wc -l *.py", str(full)) for _ in range(5)]
-        first = [_cost(CommandPolicyStore(), "grep -rn KEY .", str(tree)) for _ in range(5)]
+        first = [_cost(make_policy(), "grep -rn KEY .", str(tree)) for _ in range(5)]
         again = [_cost(policy, "grep -rn KEY .", str(tree)) for _ in range(7)][2:]
         asked = [_wait("git status", str(repository)) for _ in range(plan.count(20))]
         policy.decide("git status", _setting(str(repository)))
@@ -95,7 +99,7 @@ def _fill(folder: Path, count: int) -> None:
         (folder / f"module_{number}.py").touch()
 
 
-def _cost(policy: CommandPolicyStore, command: str, workspace: str = "/nonexistent") -> float:
+def _cost(policy: BashPolicy, command: str, workspace: str = "/nonexistent") -> float:
     """Return the CPU time of one decision in µs, of a text that was not read before."""
     setting = _setting(workspace)
     forget_scripts()
@@ -106,7 +110,7 @@ def _cost(policy: CommandPolicyStore, command: str, workspace: str = "/nonexiste
 
 def _wait(command: str, workspace: str) -> float:
     """Return how long the first decision of a policy takes in µs, with what others do for it."""
-    policy, setting = CommandPolicyStore(), _setting(workspace)
+    policy, setting = make_policy(), _setting(workspace)
     begin = time.perf_counter()
     policy.decide(command, setting)
     return (time.perf_counter() - begin) * SECOND

@@ -21,6 +21,7 @@ from prsm_core.config import Settings
 from prsm_core.engine.tools.table import TOOLS, Tool, ToolTable
 from prsm_core.permissions import build_broker
 from prsm_core.store.sqlite import SqliteStore
+from tests.command_policies import policy_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -117,7 +118,13 @@ def decision_cost(
 ) -> float:
     """Return the CPU microseconds of a decision on one of the usual commands."""
     settings = Settings().permissions
-    broker = build_broker(settings, workspace=workspace, checks=checks, orchestration=())
+    broker = build_broker(
+        settings,
+        workspace=workspace,
+        checks=checks,
+        orchestration=(),
+        commands=policy_for(settings),
+    )
     context = PermissionContext(
         mode=PermissionMode.DEFAULT,
         role=AgentRole.WORKER,

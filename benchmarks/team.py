@@ -28,6 +28,7 @@ from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.provider import Provider, ProviderSession, ProviderSpec
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import build_broker
+from tests.command_policies import policy_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Mapping
@@ -147,7 +148,11 @@ async def open_team(
                 launcher=launcher,
                 providers={"stub": spec},
                 broker=build_broker(
-                    sections.permissions, workspace=folder, checks={}, orchestration=tools.names
+                    sections.permissions,
+                    workspace=folder,
+                    checks={},
+                    orchestration=tools.names,
+                    commands=policy_for(sections.permissions),
                 ),
                 tools=tools,
                 human=HumanPolicy(interactive=False),

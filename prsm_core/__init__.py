@@ -12,7 +12,7 @@ lifecycle   state machines                    plugins      discovery and quarant
 config      settings from files and flags     hookspecs    the contract with plugins
 kit         what providers are made with      interfaces   what others implement
 domain      immutable values                  distributions  packages that are installed
-loop        the event loop of commands        shell        what a text runs under bash
+loop        the event loop of commands        policies     what a command policy is
 errors      the exception tree                hub          many sessions in one process
 version     of this core                      files        what keeps files is made with
 """

@@ -40,8 +40,9 @@ from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.permissions import Redactor, build_broker
+from prsm_core.permissions import Redactor, build_broker, build_policy
 from prsm_core.plugins.needed import check_needed, chosen
+from prsm_core.policies.port import CommandPolicySpec
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.identity import repo_identity
 
@@ -63,8 +64,8 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
     from prsm_core.interfaces.provider import AgentHost
     from prsm_core.permissions import PermissionBroker
-    from prsm_core.permissions.own_state import OwnState
     from prsm_core.plugins import PluginManager
+    from prsm_core.policies.own_state import OwnState
 
 _log = logging.getLogger("prsm.app")
 
@@ -250,14 +251,21 @@ def _build_broker(
     clock: Clock,
     snapshot: Snapshot | None,
 ) -> PermissionBroker:
+    own = partial(_own_state, settings, plugins)
+    commands = build_policy(
+        plugins.collect(CommandPolicySpec),
+        settings.permissions,
+        read_policy(paths, snapshot),
+        own=own,
+        written=written_path(paths),
+    )
     return build_broker(
         settings.permissions,
         workspace=str(paths.workspace),
         checks=plugins.collect(PermissionCheckSpec),
         orchestration=tools.names,
-        policy=read_policy(paths, snapshot),
-        own=partial(_own_state, settings, plugins),
-        written=written_path(paths),
+        commands=commands,
+        own=own,
         now=clock.now,
     )
 

@@ -1,4 +1,4 @@
-"""The contract with plugins: seven hooks, each asked once at start-up.
+"""The contract with plugins: eight hooks, each asked once at start-up.
 
 A plugin is a module named by an entry point of group `prsm`. It implements any of these
 functions, marked with `hookimpl`, and returns frozen records; building a record imports nothing
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.scorer import ModelScorerSpec
     from prsm_core.interfaces.sink import EventSinkSpec
     from prsm_core.interfaces.tool import ToolContribution
+    from prsm_core.policies.port import CommandPolicySpec
 
 hookspec = pluggy.HookspecMarker("prsm")
 hookimpl = pluggy.HookimplMarker("prsm")
@@ -79,6 +80,31 @@ def prsm_permission_checks() -> Iterable[PermissionCheckSpec]:  # type: ignore[e
     Returns:
         Records; `await check(request, context)` returns a verdict or None for no opinion. With
         `settings` in the record it is `check(request, context, settings)`.
+    """
+
+
+@hookspec
+def prsm_command_policies() -> Iterable[CommandPolicySpec]:  # type: ignore[empty-body]
+    """Contribute command policies: each reads shell commands and says what becomes of them.
+
+    Called once at start-up. Several may be installed; `permissions.command_policy` of the
+    configuration names the one that decides. Without it every command is asked about. The broker
+    keeps the order of its rules: it asks the policy what deny rules say, then what is safe.
+
+    Example::
+
+        from prsm_core import hookimpl
+        from prsm_core.policies import CommandPolicySpec
+
+        @hookimpl
+        def prsm_command_policies():
+            yield CommandPolicySpec(
+                name="strict", summary="Allows what a list names, and asks about the rest.",
+                factory="my_package.policy:build",
+            )
+
+    Returns:
+        Records; `factory(rules)` returns a `CommandPolicy`. It is called with the first command.
     """
 
 

@@ -19,7 +19,7 @@ import prsm_testing
 from msgspec import NODEFAULT, Struct
 
 import prsm_core
-from prsm_core import PrsmError, files, hookspecs, kit, shell
+from prsm_core import PrsmError, files, hookspecs, kit, policies
 from prsm_core.domain.events import EVENT_FIELDS
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def describe() -> dict[str, Any]:
         "names": {name: _shape(getattr(prsm_core, name)) for name in dir(prsm_core)},
         "files": {name: _shape(getattr(files, name)) for name in dir(files)},
         "kit": {name: _shape(getattr(kit, name)) for name in dir(kit)},
-        "shell": {name: _shape(getattr(shell, name)) for name in dir(shell)},
+        "policies": {name: _shape(getattr(policies, name)) for name in dir(policies)},
         "testing": {name: _shape(getattr(prsm_testing, name)) for name in dir(prsm_testing)},
         "events": {name: ", ".join(fields) for name, fields in sorted(EVENT_FIELDS.items())},
     }

@@ -17,7 +17,7 @@ from prsm_testing import faults, misbehaviour, sample_events
 
 import prsm_core
 import prsm_core.kit
-import prsm_core.shell
+import prsm_core.policies
 from prsm_core.domain import events
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.tools.table import TOOLS
@@ -98,7 +98,7 @@ def plugin_parts() -> dict[str, str]:
         "turn-session": _turn_session(),
         "tool-call": _tool_call(),
         "kit-names": _names(prsm_core.kit),
-        "shell-names": _names(prsm_core.shell),
+        "policies-names": _names(prsm_core.policies),
         "testing-names": _names(prsm_testing),
     }
 

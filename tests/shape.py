@@ -14,7 +14,7 @@ import prsm_core
 import prsm_core.commands
 import prsm_core.files
 import prsm_core.kit
-import prsm_core.shell
+import prsm_core.policies
 from tests.import_graph import imports_of
 from tests.sources import CORE, PLUGINS, ROOT, parsed, where
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PROJECTS = (ROOT, *PLUGINS)
 # The packages whose names a plugin may use.
-_DOORS = (prsm_core, prsm_core.commands, prsm_core.files, prsm_core.kit, prsm_core.shell)
+_DOORS = (prsm_core, prsm_core.commands, prsm_core.files, prsm_core.kit, prsm_core.policies)
 _PUBLIC = {each.__name__: each.__all__ for each in _DOORS}
 
 

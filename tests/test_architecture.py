@@ -44,6 +44,12 @@ def section(text: str, heading: str) -> str:
     return found[1]
 
 
+def _place(path: str) -> Path:
+    """Return where a file of the core is, or of a plugin, whose path begins with its package."""
+    package = path.partition("/")[0]
+    return (ROOT / "plugins" / package if package.startswith("prsm_") else CORE) / path
+
+
 def stations(text: str) -> list[Station]:
     """Return the lines of the drawings in a text."""
     drawings = [block.text for block in blocks_of(text, MAP) if block.language == "text"]
@@ -81,7 +87,7 @@ def missing_names(text: str) -> Iterator[str]:
     for code in _CODE.findall(prose(text)):
         path, _, name = " ".join(code.split()).partition(": ")
         if _PATH.fullmatch(path):
-            place = next((p for p in (CORE / path, ROOT / path) if p.exists()), None)
+            place = next((p for p in (_place(path), ROOT / path) if p.exists()), None)
             if place is None or (name and name not in definitions(place)):
                 yield code
         elif _NAME.fullmatch(path) and path not in all_names():
@@ -90,10 +96,10 @@ def missing_names(text: str) -> Iterator[str]:
 
 def impure(station: Station) -> list[str]:
     """Return what of a file that is drawn as pure is not."""
-    module = parsed(CORE / station.path)
+    module = parsed(_place(station.path))
     imported = {alias.name for node in module.body if isinstance(node, ast.Import)
                 for alias in node.names}  # fmt: skip
-    node = definitions(CORE / station.path)[station.name]
+    node = definitions(_place(station.path))[station.name]
     waits = [type(each).__name__ for each in ast.walk(node)
              if isinstance(each, ast.Await | ast.AsyncFunctionDef)]  # fmt: skip
     return sorted(imported & IMPURE) + waits
@@ -106,8 +112,8 @@ def test_a_way_is_drawn_through_files_that_exist(way):
     assert {each.kind for each in drawn} >= {"pure", "acts"}
     for each in drawn:
         assert each.kind in {"pure", "looks", "acts"}, each
-        assert (CORE / each.path).is_file(), f"{each.path} is gone"
-        assert each.name in definitions(CORE / each.path), f"{each.name} is not in {each.path}"
+        assert _place(each.path).is_file(), f"{each.path} is gone"
+        assert each.name in definitions(_place(each.path)), f"{each.name} is not in {each.path}"
 
 
 def test_what_is_drawn_as_pure_neither_waits_nor_looks():

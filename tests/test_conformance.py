@@ -24,6 +24,7 @@ CONTRACTS = {
     "prsm_event_sinks": "EventSinkContract",
     "prsm_frontends": "FrontendContract",
     "prsm_tools": "ToolContract",
+    "prsm_command_policies": "CommandPolicyContract",
 }
 # What a record says of itself, and the contracts of which it then has to pass one: a program has no
 # vendor's model to play, and a frontend of many sessions is a person's or a client's.

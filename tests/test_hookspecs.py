@@ -16,6 +16,7 @@ import pytest
 
 import prsm_core
 import prsm_core.files
+import prsm_core.policies
 from prsm_core import hookspecs
 from tests.contract import GOLDEN, describe, hooks
 from tests.sources import CORE, parsed
@@ -28,6 +29,7 @@ PROMISES = {
     "prsm_event_sinks": prsm_core.EventSinkSpec,
     "prsm_frontends": prsm_core.FrontendSpec,
     "prsm_tools": prsm_core.ToolContribution,
+    "prsm_command_policies": prsm_core.policies.CommandPolicySpec,
     "prsm_workspace_files": prsm_core.files.WorkspaceFilesSpec,
 }
 TOOL = {"description": "", "arguments": msgspec.Struct, "roles": frozenset({"master"})}
@@ -70,7 +72,7 @@ def run_example(tmp_path):
 
 
 @pytest.mark.requirement("C1")
-def test_there_are_exactly_the_seven_hooks():
+def test_there_are_exactly_the_eight_hooks():
     assert set(HOOKS) == set(PROMISES)
 
 

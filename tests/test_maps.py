@@ -42,7 +42,6 @@ def test_the_rooms_with_many_modules_have_maps():
         "engine",
         "engine/journal",
         "permissions",
-        "shell",
         "store",
         "cli/checkup",
     }

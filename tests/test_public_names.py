@@ -16,7 +16,7 @@ import prsm_core
 import prsm_core.commands
 import prsm_core.files
 import prsm_core.kit
-import prsm_core.shell
+import prsm_core.policies
 from tests.import_graph import imports_of
 from tests.public_names import PACKAGES, homes_of, stub_of, stub_path
 from tests.shape import private_imports
@@ -139,6 +139,10 @@ INSIDE = {
         *("cli.attaching", "cli.control", "cli.ledger", "engine.control.session_lock"),
         *("kit.clocks", "kit.local_socket"),
     },
+    "prsm_policy": {
+        *("config", "config.paths", "config.policy_file", "config.trust", "kit.environment"),
+        *("permissions.kept_names", "permissions.replay", "permissions.results"),
+    },
     "prsm_protocols": {
         *("config", "domain.labels", "domain.writes", "engine.tools.table", "permissions"),
     },
@@ -190,7 +194,7 @@ def _described(module: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "package",
-    [prsm_core, prsm_core.files, prsm_core.kit, prsm_core.shell],
+    [prsm_core, prsm_core.files, prsm_core.kit, prsm_core.policies],
     ids=lambda each: each.__name__,
 )
 def test_every_public_name_says_what_it_is(package):

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.domain.changes import UNSURE
-from prsm_core.domain.permissions import RULE_CLASSES
 from prsm_core.kit.text import (
     command_lines,
     escape_command,
@@ -16,6 +15,7 @@ from prsm_core.kit.text import (
     format_duration,
 )
 from prsm_core.permissions.edits import find_change
+from prsm_core.policies.rule_classes import RULE_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

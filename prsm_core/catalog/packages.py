@@ -89,6 +89,7 @@ OWN_PACKAGES = {
             is_provider=False,
             login='write .prism/protocols/NAME.md, and prsm run --label protocol=NAME "…"',
         ),
+        OwnPackage(name="policy", is_provider=False, login='`prsm policy check "ls"`'),
         OwnPackage(name="regions", login="it needs a provider whose models plan and work"),
         OwnPackage(
             name="testing",

@@ -41,7 +41,8 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
     from prsm_core.cli.setup import load_setup
     from prsm_core.config.secrets import known_secrets
     from prsm_core.kit.text import escape_prose
-    from prsm_core.permissions import Redactor
+    from prsm_core.permissions import Redactor, build_policy
+    from prsm_core.policies.port import CommandPolicySpec
 
     setup = load_setup(launch, workspace, sets=sets)
     settings = setup.settings
@@ -59,7 +60,8 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
         from prsm_core.config.dump import dump_document
 
         click.echo(dump_document(values), nl=False)
-    for finding in check_values(settings, setup.paths):
+    commands = build_policy(setup.plugins.collect(CommandPolicySpec), settings.permissions)
+    for finding in check_values(settings, setup.paths, commands):
         click.echo(f"prsm: note: {escape_prose(redactor.text(finding.message))}", err=True)
 
 

@@ -15,6 +15,7 @@ from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.interfaces.tool import ToolContribution
 from prsm_core.plugins import PluginState
 from prsm_core.plugins.records import WORDS
+from prsm_core.policies.port import CommandPolicySpec
 
 if TYPE_CHECKING:
     from prsm_core.plugins import PluginManager, PluginRecord
@@ -104,7 +105,7 @@ def _details(spec: Spec) -> str | None:
         case ToolContribution():
             sets = f", sets labels {spec.labels}/" if spec.labels else ""
             return f"for {', '.join(sorted(spec.roles))}{sets}"
-        case WorkspaceFilesSpec():
+        case WorkspaceFilesSpec() | CommandPolicySpec():
             return None
         case _:
             return None if spec.selectable else "by name only"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from prsm_core.cli.setup import Setup
     from prsm_core.config.policy_file import Policy
     from prsm_core.domain.agents import PermissionMode
-    from prsm_core.permissions.policy import CommandPolicyStore, Judgement
+    from prsm_core.policies.port import CommandPolicy, Judgement
 
 MODES = ("default", "accept_edits", "bypass", "plan", "delegate")
 VERDICTS = ("allow", "ask", "deny")
@@ -195,10 +194,10 @@ def _row_of(line: str) -> Mapping[str, Any]:
 
 
 def _checked(
-    row: Mapping[str, Any], setup: Setup, mode: str, store: CommandPolicyStore
+    row: Mapping[str, Any], setup: Setup, mode: str, store: CommandPolicy
 ) -> dict[str, Any]:
     from prsm_core.cli.judging import judge_command, judge_tool
-    from prsm_core.permissions.command_setting import CommandSetting
+    from prsm_core.policies.port import CommandSetting
 
     setting = CommandSetting(
         mode=_mode(row.get("mode", mode)),
@@ -208,7 +207,7 @@ def _checked(
     )
     given = row.get("policy")
     if given is not None:
-        store = _given_store(given, is_workspace=row.get("policy_source") == "workspace")
+        store = _given_store(setup, given, is_workspace=row.get("policy_source") == "workspace")
     command = row.get("command")
     if isinstance(command, str):
         judgement = judge_command(command, setup, store, setting)
@@ -226,30 +225,42 @@ def _mode(name: str) -> PermissionMode:
         raise click.UsageError(f"{name!r} is no mode; modes: {', '.join(MODES)}") from None
 
 
-def _store(setup: Setup) -> CommandPolicyStore:
-    from prsm_core.cli.judging import own_state_of
-    from prsm_core.config.paths import written_path
+def _store(setup: Setup) -> CommandPolicy:
+    from prsm_core.cli.judging import policy_of
     from prsm_core.config.policy_file import read_policy
-    from prsm_core.permissions import build_policy
 
-    rules = read_policy(setup.paths, setup.snapshot)
-    own, written = partial(own_state_of, setup), written_path(setup.paths)
-    return build_policy(setup.settings.permissions, rules, own, written)
+    return policy_of(setup, read_policy(setup.paths, setup.snapshot))
 
 
-def _given_store(given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicyStore:
-    from prsm_core.permissions import CommandPolicyStore
+def _given_store(setup: Setup, given: Mapping[str, Any], *, is_workspace: bool) -> CommandPolicy:
+    from prsm_core.cli.judging import own_state_of, policy_of_rules
+    from prsm_core.policies.port import CommandRules
+    from prsm_core.policies.written import Written
 
     try:
-        allow = given.get("allow") or ()
-        return CommandPolicyStore(
-            () if is_workspace else allow,
-            given.get("ask") or (),
-            given.get("deny") or (),
-            workspace_allow=allow if is_workspace else (),
+        allow, ask, deny = (
+            tuple(map(_rule_words, given.get(verdict) or ())) for verdict in VERDICTS
         )
     except (AttributeError, TypeError, ValueError) as error:
         raise click.UsageError(f"its policy is wrong: {error}") from None
+    rules = CommandRules(
+        allow=() if is_workspace else allow,
+        ask=ask,
+        deny=deny,
+        workspace_allow=allow if is_workspace else (),
+        own=own_state_of(setup),
+        written=Written(),
+    )
+    return policy_of_rules(setup, rules)
+
+
+def _rule_words(rule: str | Sequence[str]) -> tuple[str, ...]:
+    from prsm_core.config.policy_file import MAX_WORDS
+
+    words = tuple(rule.split()) if isinstance(rule, str) else tuple(rule)
+    if not words or len(words) > MAX_WORDS or not all(words):
+        raise ValueError(f"a rule has 1 to {MAX_WORDS} words: {rule!r}")
+    return words
 
 
 def _told(judgement: Judgement) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
     from prsm_core.cli.launch import Launch
     from prsm_core.cli.setup import Setup
-    from prsm_core.permissions.policy import CommandPolicyStore
     from prsm_core.permissions.replay import Recorded, Replayed, Suggestion
+    from prsm_core.policies.port import CommandPolicy
 
 MAX_COVERED = 8  # commands that are shown below a suggested rule
 
@@ -104,7 +103,7 @@ def suggest(
 
 def _loaded(
     launch: Launch, workspace: str, sessions: Sequence[str], other: Path | None
-) -> tuple[list[Recorded], CommandPolicyStore, frozenset[str]]:
+) -> tuple[list[Recorded], CommandPolicy, frozenset[str]]:
 
     from prsm_core.cli.recorded import read_recorded
     from prsm_core.cli.setup import load_setup
@@ -116,17 +115,14 @@ def _loaded(
     return commands, _policy(setup, other), trusted
 
 
-def _policy(setup: Setup, other: Path | None) -> CommandPolicyStore:
-    from prsm_core.cli.judging import own_state_of
-    from prsm_core.config.paths import written_path
+def _policy(setup: Setup, other: Path | None) -> CommandPolicy:
+    from prsm_core.cli.judging import policy_of
     from prsm_core.config.policy_file import read_policy
-    from prsm_core.permissions import build_policy
 
     policy = read_policy(setup.paths, setup.snapshot, user=other)
     if other is not None and policy.problems:
         raise click.UsageError("; ".join(policy.problems))
-    own, written = partial(own_state_of, setup), written_path(setup.paths)
-    return build_policy(setup.settings.permissions, policy, own, written)
+    return policy_of(setup, policy)
 
 
 def _counts(rows: Iterable[Replayed]) -> dict[str, dict[str, int]]:

@@ -12,9 +12,11 @@ from prsm_core.cli.options import workspace_option
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from prsm_core.cli.launch import Launch
     from prsm_core.config import Paths
     from prsm_core.config.effects import Effect
     from prsm_core.config.trust import Review
+    from prsm_core.plugins import PluginManager
 
 NEW, GONE, SAME = "+ ", "- ", "  "
 
@@ -23,7 +25,8 @@ NEW, GONE, SAME = "+ ", "- ", "  "
 @click.option("--revoke", is_flag=True, help="Take the trust back.")
 @click.option("--yes", "-y", is_flag=True, help="Trust what is shown without being asked.")
 @workspace_option
-def trust(revoke: bool, yes: bool, workspace: str) -> None:
+@click.pass_obj
+def trust(launch: Launch, revoke: bool, yes: bool, workspace: str) -> None:
     """Show what a workspace's .prism folder would run or allow, and trust it as it is now.
 
     Lines that begin with + or - are what has changed since it was trusted last. Until it is
@@ -32,6 +35,7 @@ def trust(revoke: bool, yes: bool, workspace: str) -> None:
     2 where nobody can be asked.
     """
     from prsm_core.cli.places import workspace_paths
+    from prsm_core.cli.setup import load_plugins
     from prsm_core.config.trust import NOTHING, review, untrust
     from prsm_core.config.trust import trust as trust_content
     from prsm_core.kit.text import escape_exact
@@ -43,7 +47,7 @@ def trust(revoke: bool, yes: bool, workspace: str) -> None:
         click.echo(f"{folder}: {'no longer trusted' if had else 'was not trusted'}")
         return
     found = review(paths)
-    for line in _lines(found, paths):
+    for line in _lines(found, paths, load_plugins(launch, workspace)):
         click.echo(line)
     if not (yes or found.trusted or _agrees(folder)):
         click.echo(f"{folder}: not trusted")
@@ -59,12 +63,12 @@ def _agrees(folder: str) -> bool:
     return click.confirm(f"Trust {folder} as it is now?", default=False)
 
 
-def _lines(found: Review, paths: Paths) -> Iterator[str]:
+def _lines(found: Review, paths: Paths, plugins: PluginManager) -> Iterator[str]:
     """Yield what a person should know before trusting, without control characters."""
     from prsm_core.config.paths import written_path
     from prsm_core.kit.text import escape_exact
     from prsm_core.permissions import Redactor
-    from prsm_core.permissions.written import Written
+    from prsm_core.permissions.kept_names import KeptNames
 
     redact = Redactor(()).text
     if found.snapshot.is_empty:
@@ -76,18 +80,21 @@ def _lines(found: Review, paths: Paths) -> Iterator[str]:
         for effect in effects:
             yield escape_exact(f"{_mark(effect, found)}{redact(effect.text)}")
     yield "project checks that run without asking:"
-    yield from (f"{SAME}{line}" for line in project_checks())
-    if written := Written(written_path(paths)).names():
+    yield from (f"{SAME}{line}" for line in project_checks(plugins))
+    if written := KeptNames(written_path(paths)).names():
         yield "what agents may have written of what these run, and you would trust as it is now:"
         yield from (f"{SAME}{name}" for name in written)
 
 
-def project_checks() -> Sequence[str]:
+def project_checks(plugins: PluginManager) -> Sequence[str]:
     """Return what a trusted workspace may run unasked though it runs the workspace's own code."""
-    from prsm_core.permissions.safe.classes import CHECK_CLASSES
+    from prsm_core.policies.port import CommandPolicySpec
 
-    classes = (f"{name}: {what}" for name, what in CHECK_CLASSES.items())
-    return (*classes, "these run the code of the workspace, also what agents have written into it")
+    policies = plugins.collect(CommandPolicySpec).values()
+    checks = [f"{name}: {what}" for spec in policies for name, what in spec.project_checks.items()]
+    if not checks:
+        return ("none",)
+    return (*checks, "these run the code of the workspace, also what agents have written into it")
 
 
 def _since(found: Review) -> str:

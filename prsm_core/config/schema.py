@@ -342,6 +342,9 @@ class PermissionSettings(Section):
     )
     ask: tuple[Rule, ...] = Field(default=(), description="Commands that always ask.")
     deny: tuple[Rule, ...] = Field(default=(), description="Commands that never run, in any mode.")
+    command_policy: Text = Field(
+        default="bash", description="The command policy that judges shell commands."
+    )
     edits: Literal["allow", "ask"] = Field(
         default="allow", description="What becomes of edits inside the workspace in default mode."
     )

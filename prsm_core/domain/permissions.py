@@ -25,15 +25,6 @@ RULE_ANSWERS: Mapping[str, tuple[str, bool]] = MappingProxyType(
     }
 )
 ALLOWING = frozenset({"once", "always", "allow_project", "allow_global"})
-# Rules that are no first words but stand for a class of commands; they only allow.
-LOOK_UPS = "@look-ups"
-BUILDS = "@builds"
-RULE_CLASSES: Mapping[str, str] = MappingProxyType(
-    {
-        LOOK_UPS: "looks things up at a service and changes nothing",
-        BUILDS: "builds a project that you trust: npm run build, cargo build, go build, make …",
-    }
-)
 
 
 class PermissionRequest(Labelled, frozen=True, eq=False, kw_only=True):

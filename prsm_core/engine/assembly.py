@@ -181,6 +181,7 @@ class Assembly:
             session=config.session_id,
             store=config.store,
             launcher=config.launcher,
+            commands=config.broker.commands,
             env=config.shell_env,
             clock=config.clock,
             ids=config.ids,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.store import Store
     from prsm_core.kit.background import Background
+    from prsm_core.policies.port import CommandPolicy
 
     Values = Mapping[str, Any]  # JSON values, as AppHandle documents them
     OpenFiles = Callable[["FilesContext"], "WorkspaceFiles"]
@@ -73,6 +74,7 @@ class FilesContext(Record, frozen=True, kw_only=True):
         turn_of: Returns an agent's running turn, or its last one.
         task_of: Returns the task of an agent's newest life.
         sandbox: Returns what confines commands.
+        commands: Says what a shell command does.
     """
 
     settings: Settings
@@ -94,6 +96,7 @@ class FilesContext(Record, frozen=True, kw_only=True):
     turn_of: Callable[[str], ToldTurn | None]
     task_of: Callable[[str], asyncio.Task[None] | None]
     sandbox: Callable[[], Sandbox]
+    commands: CommandPolicy
 
 
 class Folders:

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 from prsm_core.domain.record import Record
-from prsm_core.permissions.within import is_within
+from prsm_core.policies.within import is_within
 
 LARGEST = 1 << 20  # bytes of a file that is read
 
@@ -23,7 +23,7 @@ class WorkspaceFiles(Record, frozen=True):
 
     def text(self, path: str) -> str | None:
         """Return what is in a file, nothing where there is none, None where it is not looked at."""
-        from prsm_core.permissions.names import secret_part  # with the first path: see the room
+        from prsm_core.policies.names import secret_part  # with the first path: see the room
 
         try:
             found = os.path.realpath(Path(self.cwd, path))

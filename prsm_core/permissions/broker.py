@@ -19,15 +19,12 @@ from msgspec.structs import replace
 from prsm_core.domain.agents import SHELL_READERS, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
+from prsm_core.errors import PluginError
 from prsm_core.permissions.checks import PluginChecks
-from prsm_core.permissions.command_setting import (
-    CommandSetting,
-    UnaskedError,
-    folder_of,
-    policy_failed,
-)
+from prsm_core.permissions.commands import ONCE
 from prsm_core.permissions.guard import Shell, tree_of
 from prsm_core.permissions.results import DENIED
+from prsm_core.policies.port import CommandSetting, UnaskedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,9 +33,9 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.permission import PermissionCheckSpec
     from prsm_core.permissions.grants import Grants
     from prsm_core.permissions.guard import BashRepeatGuard
-    from prsm_core.permissions.own_state import OwnState, Trespass
-    from prsm_core.permissions.policy import CommandPolicyStore
     from prsm_core.permissions.results import Outcome
+    from prsm_core.policies.own_state import OwnState, Trespass
+    from prsm_core.policies.port import CommandPolicy
 
 T = TypeVar("T")
 
@@ -47,8 +44,8 @@ SHELL = "Bash"
 LOOKING_TOOLS = READ_TOOLS | {"WebFetch", "WebSearch"}  # they change nothing
 # In these modes the setting decides about edits; ACCEPT_EDITS and BYPASS make them unasked.
 EDITS_BY_SETTING = frozenset({PermissionMode.DEFAULT})
-ONCE = ("once", "deny")  # where the same question must come again next time
 _ENDED = "the agent has ended"
+_MAX_PART = 120  # characters of an error that a reason shows
 _GIT_SECONDS = 6.0  # for all that one decision needs to know of git
 
 # Those that say their path in an argument; the last are names that not every provider translates.
@@ -62,7 +59,7 @@ class PermissionBroker:
     """Decides requests; owns nothing but the counts of the guard and the grants it was given.
 
     Args:
-        policy: Returns the rules on shell commands; called with the first of these.
+        commands: Judges shell commands.
         checks: The permission checks of plugins.
         trusted_checks: Names of checks whose Allow counts.
         tool_rules: Verdicts (allow, ask, deny) on whole tools.
@@ -76,7 +73,7 @@ class PermissionBroker:
 
     def __init__(
         self,
-        policy: Callable[[], CommandPolicyStore],
+        commands: CommandPolicy,
         *,
         checks: Iterable[PermissionCheckSpec] = (),
         trusted_checks: Collection[str] = (),
@@ -88,7 +85,7 @@ class PermissionBroker:
         control_tools: Collection[str] = CONTROL_TOOLS,
         is_orchestration: Callable[[str], bool],
     ) -> None:
-        self._build_policy = policy
+        self.commands = commands
         self._given_own = own
         self._checks = PluginChecks(checks, trusted_checks)
         self._tool_rules = dict(tool_rules)
@@ -105,10 +102,6 @@ class PermissionBroker:
             *(self._asked, self._granted),
         )
         self._usual = (self._tool, self._shell)
-
-    @cached_property
-    def _policy(self) -> CommandPolicyStore:
-        return self._build_policy()
 
     @cached_property
     def _own(self) -> OwnState:
@@ -226,13 +219,13 @@ class PermissionBroker:
         """Take note of what an agent may write of the project's environment."""
         command = _command(request)
         if command is not None:
-            self._policy.note_command(command, _setting(request, context))
+            self.commands.note_command(command, _setting(request, context))
         elif self._may_change(request.tool) and (paths := tuple(_paths(request))):
             from prsm_core.permissions.paths import written_names  # with the first: see the room
 
             where = (request.cwd, context.workspace)
             if names := {name for path in paths for name in written_names(path, *where)}:
-                self._policy.note_edits(names)
+                self.commands.note_edits(names)
 
     def changed_by_hand(self, cwd: str, workspace: str) -> None:
         """Take note that a person may have changed files around a folder of an agent."""
@@ -245,12 +238,12 @@ class PermissionBroker:
     def grant(self, agent_id: str, request: PermissionRequest) -> dict[str, Any]:
         """Remember an "always" for the agent's subtree; return it as JSON values for the ledger."""
         self._guard.rules_changed()
-        return self._grants.add(agent_id, request).to_dict()
+        return self._grants.add(agent_id, request, self.commands.exact).to_dict()
 
     def told(self) -> dict[str, Any]:
         """Return the rules on commands and on whole tools, and the grants, as JSON values."""
         grants = self._grants.to_dicts()
-        return {"rules": self._policy.told(), "tools": dict(self._tool_rules), "grants": grants}
+        return {"rules": self.commands.told(), "tools": dict(self._tool_rules), "grants": grants}
 
     async def may_write(self, request: PermissionRequest, context: PermissionContext) -> bool:
         """Return whether what is asked for may change files, as far as anybody can tell.
@@ -262,13 +255,13 @@ class PermissionBroker:
             return self._may_change(request.tool)
         untrusted = replace(_setting(request, context), trusted=False)
         try:
-            return not await _with_answers(lambda: self._policy.safe(command, untrusted))
-        except UnaskedError:
+            return not await _with_answers(lambda: self.commands.safe(command, untrusted))
+        except (UnaskedError, PluginError):
             return True
 
     def add_rule(self, verdict: str, rule: Sequence[str]) -> None:
         """Let a rule hold for all agents from now on."""
-        self._policy.add(verdict, rule)
+        self.commands.add(verdict, rule)
         self._guard.rules_changed()
 
     def forget(self, agent_id: str) -> None:
@@ -290,7 +283,7 @@ class PermissionBroker:
         if self._tool_rules.get(request.tool) == "deny":
             return Deny(f"the rule on {request.tool} forbids it")
         command = _command(request)
-        return None if command is None else self._policy.denied(command)
+        return None if command is None else self.commands.denied(command)
 
     def _unseen(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """3: Deny what no agent may see. No rule can allow it."""
@@ -314,7 +307,7 @@ class PermissionBroker:
             return None
         if command is None or not _may_read_by_shell(context):
             return Deny(f"this agent does not have {tool}")
-        if self._policy.safe(command, _setting(request, context)):
+        if self.commands.safe(command, _setting(request, context)):
             return None
         return Deny("this agent may run read-only commands, and this is not known to be one")
 
@@ -367,9 +360,9 @@ class PermissionBroker:
             return None  # it does nothing with paths but what the engine looks after
         found = None
         if command is not None:
-            found = self._policy.trespass(command, _setting(request, context))
+            found = self.commands.trespass(command, _setting(request, context))
         if command is None and request.tool not in _FILE_TOOLS:
-            from prsm_core.permissions.trespass import why_not_arguments
+            from prsm_core.policies.trespass import why_not_arguments
 
             found = why_not_arguments(request.arguments, _folder(request, context), self._own)
         return found or self._trespass_of_paths(request, context)
@@ -381,7 +374,7 @@ class PermissionBroker:
         walks = request.tool in _WALKING_TOOLS
         if not paths and not walks:
             return None
-        from prsm_core.permissions.trespass import why_not_path
+        from prsm_core.policies.trespass import why_not_path
 
         folder = _folder(request, context)
         found = [why_not_path(path, folder, self._own, walks=walks) for path in paths or (".",)]
@@ -412,10 +405,10 @@ class PermissionBroker:
         command = _command(request)
         # The checks of a trusted project run its code: what that writes nobody can tell.
         untrusted = replace(_setting(request, context), trusted=False)
-        if command is not None and self._policy.safe(command, untrusted):
+        if command is not None and self.commands.safe(command, untrusted):
             return None
         is_kept = context.apart and context.region is not None
-        if is_kept and command is not None and self._policy.stays_inside(command, untrusted):
+        if is_kept and command is not None and self.commands.stays_inside(command, untrusted):
             return None
         reason = f"beside regions it is not known to write nothing: {_regions(context)}"
         if context.mode is PermissionMode.PLAN:
@@ -427,11 +420,15 @@ class PermissionBroker:
         command = _command(request)
         if command is None:
             return None
-        return self._policy.asked(command, _setting(request, context))
+        return self.commands.asked(command, _setting(request, context))
 
     def _granted(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """10: what a person has allowed "always" for this agent or one above it."""
-        return Allow("granted before") if self._grants.matches(request, context) else None
+        return (
+            Allow("granted before")
+            if self._grants.matches(request, context, self.commands.exact)
+            else None
+        )
 
     def _tool(self, request: PermissionRequest, context: PermissionContext) -> Verdict | None:
         """11: whole tools, by the user's rule on them, else by what they do."""
@@ -459,7 +456,7 @@ class PermissionBroker:
         command = _command(request)
         if command is None:
             return None
-        return self._policy.offered(command, _setting(request, context))
+        return self.commands.offered(command, _setting(request, context))
 
     def _may_change(self, tool: str) -> bool:
         """Return whether a tool that is no shell may change files."""
@@ -468,7 +465,7 @@ class PermissionBroker:
 
     def _is_safe(self, request: PermissionRequest, context: PermissionContext) -> bool:
         command = _command(request)
-        return command is not None and self._policy.safe(command, _setting(request, context))
+        return command is not None and self.commands.safe(command, _setting(request, context))
 
 
 def _first(
@@ -528,7 +525,7 @@ def _patterns(request: PermissionRequest) -> Iterator[str]:
 
 def _folder(request: PermissionRequest, context: PermissionContext) -> str:
     """Return the folder that the paths of a request are of, resolved."""
-    return folder_of(_setting(request, context))
+    return _setting(request, context).folder
 
 
 def _regions(context: PermissionContext) -> str:
@@ -564,3 +561,9 @@ def _setting(request: PermissionRequest, context: PermissionContext) -> CommandS
         trusted=context.trusted,
         waits=False,
     )
+
+
+def policy_failed(error: Exception) -> Deny:
+    """Return the refusal of what the policy cannot judge because it fails itself."""
+    what = f"{type(error).__name__}: {error}"[:_MAX_PART]
+    return Deny(f"the command policy failed on it ({what}); report it, and try another command")

@@ -99,14 +99,14 @@ async def _ask(
         return _late(spec, guest)  # it has blocked the thread, its own deadline included
     if verdict is None:
         return None
-    problem = first_problem(verdict, _VERDICTS)
+    problem = first_problem(verdict, VERDICTS)
     if problem is not None:
         return _failed(spec, guest, f"gave {problem}")
     return verdict if isinstance(verdict, Allow) else replace(verdict, check=spec.name)
 
 
 _RULES = many(TEXTS)
-_VERDICTS: Mapping[type, Mapping[str, Kind]] = {
+VERDICTS: Mapping[type, Mapping[str, Kind]] = {
     Allow: {"reason": TEXT},
     Deny: {"reason": TEXT},
     Ask: {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from prsm_core.domain.permissions import PermissionContext, PermissionRequest
 
@@ -21,11 +22,14 @@ class Permit(Record, frozen=True, kw_only=True):
     command: str | None = None
 
     @classmethod
-    def of(cls, agent_id: str, request: PermissionRequest) -> Permit:
-        """Return what "always" means as the answer to this request of an agent."""
+    def of(cls, agent_id: str, request: PermissionRequest, exact: Callable[[str], str]) -> Permit:
+        """Return what "always" means as the answer to this request of an agent.
+
+        `exact` returns the form of a command that is equal for equal ones.
+        """
         if request.command is None:
             return cls(agent_id=agent_id, tool=request.tool)
-        return cls(agent_id=agent_id, tool="Bash", command=_exact(request.command))
+        return cls(agent_id=agent_id, tool="Bash", command=exact(request.command))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the grant as JSON values."""
@@ -43,16 +47,24 @@ class Grants:
     def __init__(self, permits: Iterable[Permit] = ()) -> None:
         self._permits = dict.fromkeys(permits)
 
-    def add(self, agent_id: str, request: PermissionRequest) -> Permit:
+    def add(self, agent_id: str, request: PermissionRequest, exact: Callable[[str], str]) -> Permit:
         """Remember that `request` is allowed for the agent and all below it."""
-        permit = Permit.of(agent_id, request)
+        permit = Permit.of(agent_id, request, exact)
         self._permits[permit] = None
         return permit
 
-    def matches(self, request: PermissionRequest, context: PermissionContext) -> bool:
+    def matches(
+        self,
+        request: PermissionRequest,
+        context: PermissionContext,
+        exact: Callable[[str], str],
+    ) -> bool:
         """Return whether the request was granted to its agent or to one above it."""
+        if not self._permits:
+            return False
+        own = Permit.of(request.agent_id, request, exact)
         lineage = dict.fromkeys((request.agent_id, *context.lineage))
-        return any(Permit.of(agent_id, request) in self._permits for agent_id in lineage)
+        return any(replace(own, agent_id=agent_id) in self._permits for agent_id in lineage)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return all grants as JSON values, oldest first."""
@@ -62,17 +74,3 @@ class Grants:
     def from_dicts(cls, rows: Iterable[Mapping[str, Any]]) -> Grants:
         """Build grants from the values of `to_dicts`."""
         return cls(Permit.from_dict(row) for row in rows)
-
-
-def _exact(command: str) -> str:
-    """Return a plain single command with its words quoted in one way, any other text as it is."""
-    from prsm_core.shell import read_script  # with the first command: see the room
-
-    script = read_script(command)
-    if not script.plain or script.own != 1:
-        return command.strip()
-    only = script.commands[0]
-    is_bare = not (only.assigned or only.reads) and all(word.known for word in only.words)
-    # What a comment or a redirection to nowhere adds is not told by the words.
-    is_bare = is_bare and not {"#", ">", "<"} & set(command)
-    return shlex.join(only.texts) if is_bare else command.strip()

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from prsm_core.domain.record import Record
-from prsm_core.permissions.polling import looks_up, only_reads
 from prsm_core.permissions.results import DENIED, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from prsm_core.policies.port import CommandPolicy
 
 LIMIT = 3
 MEMORY = 10_000  # different commands remembered per agent; the oldest is forgotten
@@ -101,11 +102,19 @@ class BashRepeatGuard:
     Order is a number that grows with whatever happens; see `mark`.
 
     Args:
+        commands: Says which commands only read, and which only look.
         limit: How often a command may give the same result.
         now: Monotonic seconds.
     """
 
-    def __init__(self, limit: int = LIMIT, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        commands: CommandPolicy,
+        limit: int = LIMIT,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._commands = commands
         self._limit = limit
         self._now = now
         self._mark = 0
@@ -131,7 +140,9 @@ class BashRepeatGuard:
         agent, past = self._agents[agent_id], self._past(agent_id, shell)
         counts = not self._only_waits(past, shell)
         past.made_at = self._now()
-        run = _Run(shell, self._next(), counts, changes=not only_reads(shell.command))
+        run = _Run(
+            shell, self._next(), counts, changes=not self._commands.only_reads(shell.command)
+        )
         agent.running.append(run)
         if run.changes:
             self._changed_by(shell)
@@ -160,7 +171,9 @@ class BashRepeatGuard:
             return  # it was counted when it was refused
         if run is None:
             begun = self._next() if since is None else since
-            run = _Run(shell, begun, counts=True, changes=not only_reads(shell.command))
+            run = _Run(
+                shell, begun, counts=True, changes=not self._commands.only_reads(shell.command)
+            )
             self._past(agent_id, shell).made_at = self._now()
             if run.changes:
                 self._changed_by(shell)
@@ -225,7 +238,7 @@ class BashRepeatGuard:
         """Return whether this is another look after a while."""
         if past.made_at is None or self._now() - past.made_at < LOOK_SECONDS:
             return False
-        return looks_up(shell.command)
+        return self._commands.looks_up(shell.command)
 
     def _has_changed(self, since: int, shell: Shell) -> bool:
         """Return whether anything but the command itself may have changed its tree since then."""

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from prsm_core.kit.quotation import quote, quote_word
 from prsm_core.permissions.paths import why_not_read
-from prsm_core.permissions.within import is_within
+from prsm_core.policies.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

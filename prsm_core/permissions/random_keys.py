@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from prsm_core.shell.tables import word_set
+from prsm_core.policies.tables import word_set
 
 _SHORTEST = 24  # characters behind a prefix that nobody knows
 _SHORTEST_KNOWN = 20

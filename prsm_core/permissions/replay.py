@@ -11,25 +11,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.permissions import RULE_CLASSES, Allow, Ask
-from prsm_core.permissions.allowed_by_rule import is_allowed_by
-from prsm_core.permissions.builds import are_builds
-from prsm_core.permissions.command_setting import CommandSetting
-from prsm_core.permissions.danger import command_danger, script_danger
-from prsm_core.permissions.lookups import are_lookups
-from prsm_core.permissions.offers import allow_rule
-from prsm_core.permissions.paths import Place
+from prsm_core.domain.permissions import Allow, Ask
 from prsm_core.permissions.secret_shapes import MARK
-from prsm_core.shell import read_script
+from prsm_core.policies.port import CommandSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.permissions import Verdict
-    from prsm_core.permissions.policy import CommandPolicyStore
-    from prsm_core.permissions.rules import Rule
-    from prsm_core.shell import Command
+    from prsm_core.policies.port import CommandPolicy, Words
 
 
 class Outcome(StrEnum):
@@ -91,13 +82,13 @@ class Suggestion:
     `covered` are commands as they were recorded, with how often, the most frequent first.
     """
 
-    rule: Rule
+    rule: Words
     approved: int
     covered: tuple[tuple[str, int], ...]
 
 
 def replay(
-    commands: Iterable[Recorded], policy: CommandPolicyStore, trusted: Collection[str] = ()
+    commands: Iterable[Recorded], policy: CommandPolicy, trusted: Collection[str] = ()
 ) -> tuple[Replayed, ...]:
     """Return what becomes of each different command now, in the order in which they came first.
 
@@ -105,7 +96,7 @@ def replay(
     """
     found = []
     for recorded, times in Counter(commands).items():
-        verdict = policy.decide(recorded.command, _setting(recorded, trusted))
+        verdict = policy.judge(recorded.command, _setting(recorded, trusted)).verdict
         found.append(
             Replayed(
                 command=recorded.command,
@@ -120,7 +111,7 @@ def replay(
 
 def suggest(
     commands: Sequence[Recorded],
-    policy: CommandPolicyStore,
+    policy: CommandPolicy,
     trusted: Collection[str] = (),
     *,
     least: int = 3,
@@ -130,7 +121,7 @@ def suggest(
     None is about what is dangerous, nor covers anything that a person refused.
     """
     counts = Counter(commands)
-    candidates: dict[Rule, _Candidate] = {}
+    candidates: dict[Words, _Candidate] = {}
     for recorded, times in counts.items():
         if recorded.outcome is Outcome.APPROVED and recorded.by_person:
             for rule in set(_rules(recorded, policy, trusted)):
@@ -138,7 +129,7 @@ def suggest(
     wanted = [each for each in candidates.values() if each.approved >= least]
     for recorded, times in counts.items():
         for candidate in wanted:
-            candidate.take(recorded, times)
+            candidate.take(recorded, times, policy)
     kept = [each.suggestion() for each in wanted if not each.is_refused]
     return tuple(sorted(kept, key=lambda each: (-each.approved, each.rule)))
 
@@ -147,14 +138,14 @@ def suggest(
 class _Candidate:
     """A rule that may be suggested."""
 
-    rule: Rule
+    rule: Words
     approved: int = 0
     is_refused: bool = False
     covered: Counter[str] = field(default_factory=Counter)
 
-    def take(self, recorded: Recorded, times: int) -> None:
+    def take(self, recorded: Recorded, times: int, policy: CommandPolicy) -> None:
         """Note a recorded command if the rule covers a part of it."""
-        if not any(is_allowed_by(self.rule, part, place) for part, place in _parts(recorded)):
+        if not policy.covers(self.rule, recorded.command, _setting(recorded, ())):
             return
         self.covered[recorded.command] += times
         self.is_refused |= recorded.outcome is Outcome.REFUSED and recorded.by_person
@@ -181,27 +172,9 @@ def _fate(verdict: Verdict) -> Fate:
 
 
 def _rules(
-    recorded: Recorded, policy: CommandPolicyStore, trusted: Collection[str]
-) -> Iterator[Rule]:
-    """Yield the rules by which a command would have run unasked; none where it is dangerous."""
+    recorded: Recorded, policy: CommandPolicy, trusted: Collection[str]
+) -> tuple[Words, ...]:
+    """Return the rules by which a command would have run unasked; none where it is dangerous."""
     if MARK in recorded.command:
-        return  # nobody knows what it was
-    setting = _setting(recorded, trusted)
-    parts = policy.open_parts(recorded.command, setting)
-    place = Place.of(setting.cwd, setting.workspace)
-    is_of_class = are_lookups(parts) or are_builds(parts)
-    if not is_of_class and script_danger(read_script(recorded.command), place) is not None:
-        return
-    for part, where in parts:
-        rule = allow_rule(part, where)
-        if rule and (rule[0] in RULE_CLASSES or command_danger(part, where) is None):
-            yield rule
-
-
-def _parts(recorded: Recorded) -> Iterator[tuple[Command, Place]]:
-    """Yield the simple commands of a text, each with its folder as far as that can be told."""
-    place = Place.of(recorded.cwd, recorded.workspace)
-    if place is not None:
-        for command in read_script(recorded.command).commands:
-            if command.words:
-                yield command, place
+        return ()  # nobody knows what it was
+    return policy.rules_for(recorded.command, _setting(recorded, trusted))

@@ -18,7 +18,7 @@ from prsm_core.domain.record import Record
 from prsm_core.errors import ConfigError
 from prsm_core.kit.text import escape_exact
 from prsm_core.permissions.paths import why_not_read
-from prsm_core.permissions.within import is_within
+from prsm_core.policies.within import is_within
 
 if TYPE_CHECKING:
     from prsm_core.config.paths import SkillPlaces

@@ -47,6 +47,7 @@ from prsm_core.plugins.surroundings import undisturbed
 from prsm_core.plugins.values import (
     COUNT,
     FLAG,
+    MAPPING,
     POSITIVE,
     TEXT,
     TEXTS,
@@ -57,6 +58,7 @@ from prsm_core.plugins.values import (
     maybe,
     one_of,
 )
+from prsm_core.policies.port import CommandPolicySpec
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
@@ -160,7 +162,7 @@ class Candidate(Struct, kw_only=True):
         if inspect.iscoroutinefunction(function):
             raise TypeError(f"{hook} is async; hooks are plain functions")
         for spec in function():
-            if isinstance(spec, PermissionCheckSpec):
+            if isinstance(spec, PermissionCheckSpec | CommandPolicySpec):
                 self.brings_checks = True  # whatever hook it came from
             if not isinstance(spec, kind):
                 raise TypeError(f"{hook} gave a {type(spec).__name__}, not a {kind.__name__}")
@@ -214,6 +216,12 @@ RECORDS: Table = {
         "labels": TEXTS,
         "settings": _SETTINGS,
     },
+    CommandPolicySpec: {
+        **_COMMON,
+        "factory": _CODE,
+        "timeout": POSITIVE,
+        "project_checks": MAPPING,
+    },
     ModelScorerSpec: {**_COMMON, "weight": POSITIVE, "score": _CODE, "settings": _SETTINGS},
     EventSinkSpec: {
         **_COMMON,
@@ -265,15 +273,15 @@ def check_fields(spec: Spec) -> None:
         raise TypeError(problem)
 
 
-CHECKS = "prsm_permission_checks"
+CHECKS = frozenset({"prsm_permission_checks", "prsm_command_policies"})
 
 
 def brings_checks(plugin: object) -> bool | None:
-    """Return whether what was imported means to contribute permission checks.
+    """Return whether what was imported means to contribute checks or a command policy.
 
     None where it has a hook that this core does not know, and that looks like no other.
     """
-    if callable(getattr(plugin, CHECKS, None)):
+    if any(callable(getattr(plugin, hook, None)) for hook in CHECKS):
         return True
     marks = pluggy.PluginManager(hookspecs.hookspec.project_name)
     hooks = [
@@ -284,7 +292,7 @@ def brings_checks(plugin: object) -> bool | None:
     # Without the prefix, which makes all of them look alike.
     known = {hook.removeprefix("prsm_"): hook for hook in HOOKS}
     meant = {known.get(nearest(hook.removeprefix("prsm_"), list(known)) or "") for hook in hooks}
-    if CHECKS in meant:
+    if CHECKS & meant:
         return True
     return None if None in meant else False
 

@@ -33,6 +33,7 @@ from prsm_core.plugins.settings import (
     settings_model,
 )
 from prsm_core.plugins.settings import with_settings as given
+from prsm_core.policies.port import CommandPolicySpec
 from prsm_core.version import __version__
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ class PluginManager:
 
     def defaults_of(self, spec: Spec) -> Any:
         """Return the model that a record still has to be given settings by; None: by none."""
-        if isinstance(reference_of(spec), WithSettings):
+        if isinstance(spec, CommandPolicySpec) or isinstance(reference_of(spec), WithSettings):
             return None
         return self._model(self._specs[type(spec)][section_of(spec)])
 

@@ -15,6 +15,7 @@ from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.interfaces.tool import ToolContribution
+from prsm_core.policies.port import CommandPolicySpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,12 +31,14 @@ Spec = (
     | FrontendSpec
     | ToolContribution
     | WorkspaceFilesSpec
+    | CommandPolicySpec
 )
 Key = tuple[type, str]  # the kind of a record and its name
 
 HOOKS: Mapping[str, type[Spec]] = {
     "prsm_providers": ProviderSpec,
     "prsm_permission_checks": PermissionCheckSpec,
+    "prsm_command_policies": CommandPolicySpec,
     "prsm_model_scorers": ModelScorerSpec,
     "prsm_event_sinks": EventSinkSpec,
     "prsm_frontends": FrontendSpec,
@@ -45,6 +48,7 @@ HOOKS: Mapping[str, type[Spec]] = {
 WORDS: Mapping[type, str] = {
     ProviderSpec: "provider",
     PermissionCheckSpec: "permission check",
+    CommandPolicySpec: "command policy",
     ModelScorerSpec: "model scorer",
     EventSinkSpec: "event sink",
     FrontendSpec: "frontend",
@@ -72,7 +76,8 @@ class PluginRecord(Record, frozen=True, kw_only=True):
     state: PluginState
     hooks: tuple[str, ...] = ()
     error: str | None = None
-    brings_checks: bool | None = None  # permission checks; None: it did not come far enough to say
+    # Permission checks or a command policy; None: it did not come far enough to say.
+    brings_checks: bool | None = None
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"

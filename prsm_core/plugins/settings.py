@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from prsm_core.interfaces.files import WorkspaceFilesSpec
     from prsm_core.interfaces.provider import ProviderSpec
+    from prsm_core.policies.port import CommandPolicySpec
 
 Configurable: TypeAlias = (
     PermissionCheckSpec | ModelScorerSpec | EventSinkSpec | FrontendSpec | ToolContribution
@@ -71,7 +72,9 @@ class WithSettings(Record, frozen=True, kw_only=True):
         return load_object(self.reference, plugin=self.plugin)
 
 
-def section_of(spec: Configurable | ProviderSpec | WorkspaceFilesSpec) -> str:
+def section_of(
+    spec: Configurable | ProviderSpec | WorkspaceFilesSpec | CommandPolicySpec,
+) -> str:
     """Return by which name the settings of a record stand in the section of its kind."""
     shared = spec.section if isinstance(spec, FrontendSpec | ToolContribution) else None
     return shared or spec.name

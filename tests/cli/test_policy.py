@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.permissions.judging import rows
+from plugins.prsm_policy.tests.judging import rows
 
 
 @pytest.fixture

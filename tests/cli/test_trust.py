@@ -13,7 +13,7 @@ import pytest
 
 from prsm_core.config import resolve_paths
 from prsm_core.config.paths import written_path
-from prsm_core.permissions.written import Written
+from prsm_core.permissions.kept_names import KeptNames
 
 pytestmark = pytest.mark.usefixtures("puppets")
 
@@ -232,7 +232,7 @@ def test_trusting_tells_what_agents_may_have_written_of_the_environment_and_forg
     prsm("trust", "--yes")
     paths = resolve_paths(workspace, os.environ)
     assert prsm(*check).code == 0
-    Written(written_path(paths)).note({".venv"})
+    KeptNames(written_path(paths)).note({".venv"})
     assert prsm(*check).code == 4
     shown = prsm("trust", "--yes")
     assert "  .venv" in shown.out.splitlines()

@@ -4,9 +4,11 @@ import json
 import subprocess
 
 import pytest
+from prsm_policy.by_text import BUILTINS
 
-from prsm_core.cli.checkup.values import BUILTINS, find_mistakes
+from prsm_core.cli.checkup.values import find_mistakes
 from prsm_core.config import Settings
+from tests.command_policies import POLICY
 
 WRONG = {
     "defaults": {"cwd": "nowhere"},
@@ -38,7 +40,7 @@ PROBLEMS = [
 
 
 def test_each_value_that_names_what_is_not_there_is_told_and_no_other(workspace):
-    found = find_mistakes(Settings.model_validate(WRONG), str(workspace))
+    found = find_mistakes(Settings.model_validate(WRONG), str(workspace), POLICY)
     assert [(".".join(map(str, key)), problem) for key, problem in found] == PROBLEMS
 
 

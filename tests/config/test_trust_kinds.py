@@ -7,7 +7,8 @@ import pytest
 from prsm_core.config import trust
 from prsm_core.config.policy_file import read_policy
 from prsm_core.domain.agents import PermissionMode
-from prsm_core.permissions import CommandSetting, build_policy
+from prsm_core.permissions import CommandSetting
+from tests.command_policies import policy_for
 
 AGENT = "---\ndescription: d\n{}---\nDo as the repository says.\n"
 # By kind: the file, its text, and how to find it in the settings that are in force.
@@ -119,11 +120,13 @@ def test_allow_rules_of_the_policy_file_follow_the_same_rule_and_its_others_alwa
     def verdicts():
         trusted = trust.is_trusted(place.paths)
         loaded = place.load(trusted=trusted)
-        policy = build_policy(loaded.settings.permissions, read_policy(place.paths))
+        policy = policy_for(loaded.settings.permissions, policy=read_policy(place.paths))
         here = CommandSetting(
             mode=PermissionMode.DEFAULT, cwd=".", workspace=str(place.folder), trusted=trusted
         )
-        given = [type(policy.decide(text, here)).__name__ for text in ("frob", "grob", "zap")]
+        given = [
+            type(policy.judge(text, here).verdict).__name__ for text in ("frob", "grob", "zap")
+        ]
         told = "allow rules of the workspace do not hold" in " ".join(loaded.notices)
         return given, told
 

@@ -44,6 +44,7 @@ from prsm_core.interfaces.provider import (
 )
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import Redactor
+from tests.command_policies import POLICY
 from tests.engine.held_store import HeldStore
 from tests.engine.ledger import Ledger
 
@@ -281,6 +282,7 @@ class RuleBroker:
     """
 
     watches_calls = False
+    commands = POLICY
 
     def __init__(self) -> None:
         self.granted: set[tuple[str, str]] = set()

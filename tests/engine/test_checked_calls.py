@@ -15,6 +15,7 @@ from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.permissions import build_broker
+from tests.command_policies import policy_for
 from tests.engine.harness import DEADLINE
 
 MODES = list(PermissionMode)
@@ -45,6 +46,7 @@ def watched(opened, tmp_path):
             workspace=str(tmp_path / "workspace"),
             checks={spec.name: spec},
             orchestration=ToolTable().names,
+            commands=policy_for(PermissionSettings()),
         )
         async with opened(broker=broker, **fields) as team:
             yield team

@@ -9,6 +9,7 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.engine.spawn.regions import region_fits
 from prsm_core.permissions import build_broker
+from tests.command_policies import policy_for
 
 IN_PLAN = {"mode": PermissionMode.PLAN}
 
@@ -19,7 +20,11 @@ def as_lead(as_master, tmp_path):
 
     async def run(script, *, team=None, **fields):
         broker = build_broker(
-            PermissionSettings(), workspace=str(tmp_path / "workspace"), checks={}, orchestration=()
+            PermissionSettings(),
+            workspace=str(tmp_path / "workspace"),
+            checks={},
+            orchestration=(),
+            commands=policy_for(PermissionSettings()),
         )
         running = []
 

@@ -13,6 +13,7 @@ from prsm_core.config.schema import PermissionSettings
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.permissions import Redactor, build_broker
+from tests.command_policies import policy_for
 from tests.engine.harness import DEADLINE
 
 BUILD = "npm run build -- --prod"
@@ -33,7 +34,7 @@ def ruled(opened, paths):
             workspace=str(paths.workspace),
             checks=checks or {},
             orchestration=(),
-            policy=read_policy(paths),
+            commands=policy_for(PermissionSettings(), policy=read_policy(paths)),
         )
         own = options.pop("own_rules", None) or OwnRules.of(paths)
         return opened(broker=broker, own_rules=own, interactive=interactive, **options)

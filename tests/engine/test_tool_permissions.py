@@ -12,6 +12,7 @@ from prsm_core.domain.permissions import Allow, Deny, PermissionRequest
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.permission import PermissionCheckSpec
 from prsm_core.permissions import build_broker
+from tests.command_policies import policy_for
 from tests.engine.deaths import die, go_on
 from tests.engine.test_plugin_tools import LABELS, move, table, tool
 
@@ -42,6 +43,7 @@ def checked(opened, tmp_path):
             workspace=str(tmp_path / "workspace"),
             checks={spec.name: spec},
             orchestration=tools.names,
+            commands=policy_for(PermissionSettings()),
         )
         async with opened(broker=broker, tools=tools, **fields) as team:
             yield team

@@ -146,6 +146,7 @@ KEPT = {
         "_ends": WIRED,
         "_background": WIRED,
         "_journal": WIRED,
+        "_commands": CONFIG,
         "_limits": CONFIG,
         "_prompt": "stored: in the messages of the turn",
         "_made": "derived: from the acts of the open turn",

@@ -6,21 +6,23 @@ from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest
 from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.permissions import BashRepeatGuard, CommandPolicyStore, Grants, PermissionBroker
+from prsm_core.permissions import BashRepeatGuard, Grants, PermissionBroker
+from tests.command_policies import make_policy
 
 
 def broker(policy=None, **options):
+    commands = policy or make_policy()
     options = {
         "checks": (),
         "trusted_checks": (),
         "tool_rules": {},
-        "guard": BashRepeatGuard(),
+        "guard": BashRepeatGuard(commands),
         "grants": Grants(),
         "control_tools": ("ExitPlanMode", "update_plan"),
         "is_orchestration": {"spawn_child", "run_bash"}.__contains__,
         **options,
     }
-    return PermissionBroker(lambda: policy or CommandPolicyStore(), **options)
+    return PermissionBroker(commands, **options)
 
 
 def shell(command, **fields):

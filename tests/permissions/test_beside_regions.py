@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
-from prsm_core.permissions import CommandPolicyStore, Grants
+from prsm_core.permissions import Grants
+from tests.command_policies import make_policy
 from tests.permissions.brokers import broker, check, make_context, shell, uses
 
 MODES = [mode for mode in PermissionMode if mode is not PermissionMode.DELEGATE]  # has no shell
@@ -36,8 +37,8 @@ async def test_beside_regions_what_may_write_asks_whatever_allows_it(
 ):
     now = replace(context, mode=mode, **regions)
     grants = Grants()
-    grants.add("master", shell(command))
-    allowing = CommandPolicyStore(allow=[command.split()[0], "make", "pytest"])
+    grants.add("master", shell(command), str)
+    allowing = make_policy(allow=[command.split()[0], "make", "pytest"])
     one = broker(
         allowing,
         grants=grants,
@@ -76,13 +77,13 @@ async def test_in_the_sandbox_regions_hold_by_themselves_and_the_policy_goes_on(
     now = replace(context, mode=BYPASS, sandboxed=True, **OWN, **OTHERS)
     assert isinstance(await broker().decide(shell("cp a src/x"), now), Allow)
     assert isinstance(await broker().decide(shell("rm -rf src"), now), Ask)
-    denying = broker(CommandPolicyStore(deny=["cp"]))
+    denying = broker(make_policy(deny=["cp"]))
     assert isinstance(await denying.decide(shell("cp a src/x"), now), Deny)
 
 
 async def test_a_shell_tool_without_a_command_asks_every_time_beside_regions(context):
     grants = Grants()
-    grants.add("a", uses("Bash"))
+    grants.add("a", uses("Bash"), str)
     verdict = await broker(grants=grants).decide(uses("Bash"), replace(context, **OTHERS))
     assert isinstance(verdict, Ask)
     assert verdict.options == ("once", "deny")
@@ -90,7 +91,7 @@ async def test_a_shell_tool_without_a_command_asks_every_time_beside_regions(con
 
 async def test_a_deny_rule_and_a_check_that_denies_hold_beside_regions(context):
     now = replace(context, **OTHERS)
-    for one in (broker(CommandPolicyStore(deny=["make"])), broker(checks=[check(Deny("no"))])):
+    for one in (broker(make_policy(deny=["make"])), broker(checks=[check(Deny("no"))])):
         assert isinstance(await one.decide(shell("make"), now), Deny)
 
 
@@ -150,7 +151,7 @@ async def test_in_every_mode_what_stays_in_an_own_worktree_is_judged_as_if_there
             shell(command), replace(apart, mode=mode, region=None, apart=False)
         )
         assert mine == free, command
-        allowing = broker(CommandPolicyStore(allow=[command.split()[0], "tee", "cd", "mkdir"]))
+        allowing = broker(make_policy(allow=[command.split()[0], "tee", "cd", "mkdir"]))
         if mode is not PLAN and ";" not in command and "&&" not in command:
             verdict = await allowing.decide(shell(command), replace(apart, mode=mode))
             assert isinstance(verdict, Allow), command

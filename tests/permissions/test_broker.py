@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,11 +15,12 @@ from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionContext, PermissionRequest
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.interfaces.permission import PermissionCheckSpec
-from prsm_core.permissions import CommandPolicyStore, Grants, build_broker
+from prsm_core.permissions import Grants, build_broker
+from tests.command_policies import Unreadable, make_policy, policy_for
 from tests.permissions.brokers import broker, check, make_context, shell, uses
-from tests.permissions.judging import Unreadable
+from tests.sources import ROOT
 
-DATA = Path(__file__).parent / "data" / "commands_sample.jsonl"
+DATA = ROOT / "plugins" / "prsm_policy" / "tests" / "data" / "commands_sample.jsonl"
 ROWS = [json.loads(line) for line in DATA.read_text().splitlines()]
 MODES = list(PermissionMode)
 BYPASS, PLAN = PermissionMode.BYPASS, PermissionMode.PLAN
@@ -43,9 +43,9 @@ async def test_an_ended_agent_is_refused_everything(context, mode):
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_deny_rule_holds_in_every_mode_and_against_every_grant(context, mode):
     grants = Grants()
-    grants.add("master", shell("curl x"))
-    grants.add("master", uses("WebFetch"))
-    policy = CommandPolicyStore(allow=["curl"], deny=["curl"])
+    grants.add("master", shell("curl x"), str)
+    grants.add("master", uses("WebFetch"), str)
+    policy = make_policy(allow=["curl"], deny=["curl"])
     one = broker(
         policy,
         tool_rules={"WebFetch": "deny", "spawn_child": "deny"},
@@ -71,7 +71,7 @@ async def test_a_tool_the_agent_does_not_have_is_refused(context, mode):
 )
 async def test_an_agent_that_reads_by_shell_runs_safe_commands_only(context, fields):
     reader = replace(context, tools=READER, mode=BYPASS, **fields)
-    one = broker(CommandPolicyStore(allow=["make"], ask=["du"]))
+    one = broker(make_policy(allow=["make"], ask=["du"]))
     assert isinstance(await one.decide(shell("cat README.md"), reader), Allow)
     assert isinstance(await one.decide(shell("du -sh ."), reader), Ask)
     for command in ("make", "touch x", "cat .env", "rm x"):
@@ -98,7 +98,7 @@ async def test_a_command_that_comes_by_an_orchestration_tool_is_judged_as_a_comm
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", ".git/config", ".env", "~/x", ".mcp.json"])
 async def test_a_write_outside_or_to_a_protected_path_asks_every_time(context, path):
     grants = Grants()
-    grants.add("a", uses("Edit"))
+    grants.add("a", uses("Edit"), str)
     one = broker(grants=grants, tool_rules={"Edit": "allow"})
     for mode in (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, BYPASS):
         for request in (uses("Edit", "ok.py", path), uses("Edit", file_path=path)):
@@ -119,7 +119,7 @@ async def test_a_secret_is_not_read_without_asking(context):
 
 async def test_plan_mode_changes_nothing(context):
     plan = replace(context, mode=PLAN)
-    one = broker(CommandPolicyStore(allow=["make"]), tool_rules={"Deploy": "allow"})
+    one = broker(make_policy(allow=["make"]), tool_rules={"Deploy": "allow"})
     for request in (uses("Edit", "x"), shell("make"), uses("Deploy"), shell("rm x")):
         assert isinstance(await one.decide(request, plan), Deny)
     for request in (uses("Read", "x"), uses("WebFetch"), shell("git status")):
@@ -128,8 +128,8 @@ async def test_plan_mode_changes_nothing(context):
 
 async def test_an_ask_rule_is_asked_every_time_also_in_bypass_and_after_a_grant(context):
     grants = Grants()
-    grants.add("a", shell("ls"))
-    one = broker(CommandPolicyStore(ask=["ls"]), grants=grants)
+    grants.add("a", shell("ls"), str)
+    one = broker(make_policy(ask=["ls"]), grants=grants)
     verdict = await one.decide(shell("ls"), replace(context, mode=BYPASS))
     assert isinstance(verdict, Ask)
     assert "always" not in verdict.options
@@ -137,7 +137,7 @@ async def test_an_ask_rule_is_asked_every_time_also_in_bypass_and_after_a_grant(
 
 @pytest.mark.requirement("E21")
 async def test_what_was_allowed_always_is_shared_by_all_agents_below(context):
-    one = broker(CommandPolicyStore())
+    one = broker(make_policy())
     request = shell("terraform plan")
     assert isinstance(await one.decide(request, context), Ask)
     data = one.grant("master", request)
@@ -188,7 +188,7 @@ async def test_the_broker_gives_the_recorded_commands_an_accepted_verdict(contex
         if row["policy_source"] == "workspace":
             rules["workspace_allow"] = rules.pop("allow")
         now = replace(context, mode=PermissionMode(row["mode"]), trusted=row["trusted"])
-        verdict = await broker(CommandPolicyStore(**rules)).decide(shell(row["command"]), now)
+        verdict = await broker(make_policy(**rules)).decide(shell(row["command"]), now)
         if names[type(verdict)] not in row["accept"] and row["expected"] != "allow":
             wrong.append((row["id"], verdict))
     assert not wrong
@@ -209,7 +209,7 @@ async def test_the_strongest_verdict_wins(context):
 
 
 async def test_a_trusted_allow_stands_in_for_a_person_at_the_last_two_rules_only(context):
-    one = broker(CommandPolicyStore(ask=["du"]), checks=[check(Allow())], trusted_checks=["check"])
+    one = broker(make_policy(ask=["du"]), checks=[check(Allow())], trusted_checks=["check"])
     for request in (uses("Deploy"), shell("terraform plan")):
         assert isinstance(await one.decide(request, context), Allow)
     for request in (shell("du"), uses("Edit", ".git/config")):
@@ -383,8 +383,8 @@ def decide(request, context, policy=None, **options):
 
 @given(REQUESTS, CONTEXTS, st.sampled_from(["curl", "ls", "git", "rm"]))
 def test_adding_a_deny_rule_never_weakens_a_verdict(request, context, rule):
-    policy = CommandPolicyStore(allow=["curl", "git push"], deny=["git"])
-    stricter = CommandPolicyStore(allow=["curl", "git push"], deny=["git", rule])
+    policy = make_policy(allow=["curl", "git push"], deny=["git"])
+    stricter = make_policy(allow=["curl", "git push"], deny=["git", rule])
     before, after = decide(request, context, policy), decide(request, context, stricter)
     assert STRENGTH[type(after)] >= STRENGTH[type(before)]
 
@@ -415,6 +415,7 @@ async def test_the_broker_is_built_from_the_settings(context):
         workspace=context.workspace,
         checks={"check": check(Allow())},
         orchestration=["ask_parent"],
+        commands=policy_for(settings),
     )
     for request, expected in [
         (shell("frob"), Allow),
@@ -427,7 +428,11 @@ async def test_the_broker_is_built_from_the_settings(context):
     ]:
         assert type(await one.decide(request, context)) is expected, request
     plain = build_broker(
-        PermissionSettings(), workspace=context.workspace, checks={}, orchestration=["ask_parent"]
+        PermissionSettings(),
+        workspace=context.workspace,
+        checks={},
+        orchestration=["ask_parent"],
+        commands=policy_for(PermissionSettings()),
     )
     assert isinstance(await plain.decide(uses("mcp__evil__ask_parent"), context), Ask)
 
@@ -444,8 +449,8 @@ async def test_a_rule_that_fails_is_a_refusal_that_says_so(context, mode):
 
 async def test_what_is_ruled_and_granted_is_told(context):
     grants = Grants()
-    grants.add("w1", shell("make all"))
-    policy = CommandPolicyStore(
+    grants.add("w1", shell("make all"), str)
+    policy = make_policy(
         allow=["make"], ask=["git push"], deny=["curl"], workspace_allow=["npm test"]
     )
     one = broker(policy, tool_rules={"WebFetch": "deny"}, grants=grants)

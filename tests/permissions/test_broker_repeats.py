@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny, PermissionRequest
-from prsm_core.permissions import BashRepeatGuard, CommandPolicyStore, outcome_of
+from prsm_core.permissions import BashRepeatGuard, outcome_of
 from prsm_core.permissions.results import DENIED
+from tests.command_policies import make_policy
 from tests.permissions.brokers import broker, make_context, shell, uses
 
 BYPASS = PermissionMode.BYPASS
@@ -35,7 +36,7 @@ async def kinds(one, context, *requests):
 
 
 async def test_a_refused_stale_agent_does_not_use_up_the_guard(context):
-    one = broker(CommandPolicyStore(deny=["ls"]), guard=BashRepeatGuard(limit=1))
+    one = broker(make_policy(deny=["ls"]), guard=BashRepeatGuard(make_policy(), limit=1))
     await one.decide(shell("ls"), replace(context, active=False))
     assert "rule" in (await one.decide(shell("ls"), context)).reason
 
@@ -108,7 +109,7 @@ async def test_a_person_who_speaks_may_have_changed_something(context, tmp_path)
 
 @pytest.mark.requirement("E16")
 async def test_refused_commands_and_both_shell_tools_count_together(context):
-    one = broker(CommandPolicyStore(deny=["curl"]))
+    one = broker(make_policy(deny=["curl"]))
     by_tool = PermissionRequest(agent_id="a", tool="run_bash", command="curl x")
     by_argument = uses("Bash", command="curl x")
     for request in (shell("curl x"), by_tool, by_argument):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from prsm_core.permissions import BashRepeatGuard, outcome_of
 from prsm_core.permissions.guard import LOOK_SECONDS, MAX_RUNNING, MEMORY, Shell, tree_of
 from prsm_core.permissions.results import DENIED
+from tests.command_policies import make_policy
 
 DATA = Path(__file__).parent / "data"
 ROWS = [
@@ -39,7 +40,7 @@ class History:
 
     def __init__(self):
         self.time = 0.0
-        self.guard = BashRepeatGuard(now=lambda: self.time)
+        self.guard = BashRepeatGuard(make_policy(), now=lambda: self.time)
 
     def call(self, agent, command, told="", cwd=HERE):
         """Return whether a command is refused; otherwise it ends with a result."""

@@ -9,6 +9,7 @@ from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.permissions import build_broker
+from tests.command_policies import policy_for
 
 
 @pytest.fixture
@@ -18,6 +19,7 @@ def may_write(tmp_path):
         workspace=str(tmp_path),
         checks={},
         orchestration=ToolTable().names,
+        commands=policy_for(PermissionSettings()),
     )
 
     async def ask(tool="Bash", command=None, *, trusted=False, **arguments):

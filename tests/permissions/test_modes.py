@@ -10,6 +10,7 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.permissions import build_broker
+from tests.command_policies import policy_for
 from tests.permissions.brokers import make_context, shell, uses
 from tests.sources import ROOT
 
@@ -67,7 +68,11 @@ async def judge(context, request, mode, **settings):
     """Return what becomes of a request, and why, by a broker as a run has it."""
     permissions = PermissionSettings.model_validate({**RULES, **settings})
     broker = build_broker(
-        permissions, workspace=context.workspace, checks={}, orchestration=ToolTable().names
+        permissions,
+        workspace=context.workspace,
+        checks={},
+        orchestration=ToolTable().names,
+        commands=policy_for(permissions),
     )
     placed = replace(request, cwd=context.workspace)
     return await broker.decide(placed, replace(context, mode=PermissionMode(mode)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prsm_core.permissions.names import may_be_secret, may_match_secret, needs_path, secret_part
-from prsm_core.shell.tables import word_set
+from prsm_core.policies.names import may_be_secret, may_match_secret, needs_path, secret_part
+from prsm_core.policies.tables import word_set
 
 SECRET = sorted(
     word_set("""

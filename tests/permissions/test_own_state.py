@@ -9,8 +9,8 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSinkSpec
-from prsm_core.permissions import CommandPolicyStore
 from prsm_core.permissions.own_state import own_state
+from tests.command_policies import make_policy
 from tests.permissions.brokers import broker, make_context, shell, uses
 
 SINK = EventSinkSpec(name="seen", summary="", factory="json:loads", unseen="_seen")
@@ -54,7 +54,7 @@ class Scene:
         self.context = make_context(self.work)
 
     async def judge(self, request, mode=PermissionMode.BYPASS, **options):
-        policy = CommandPolicyStore(own=self.own, **options)
+        policy = make_policy(own=self.own, **options)
         found = broker(policy, own=lambda: self.own)
         return await found.reconsider(request, replace(self.context, mode=mode))
 
@@ -137,7 +137,7 @@ async def test_no_rule_and_no_person_allows_what_no_agent_may_see(usual, tmp_pat
     assert await usual.shell(command, allow=[command, "cat"]) is Deny
     moved = tmp_path / "elsewhere"
     own = own_state([], [SINK], {"seen": {"path": str(moved)}}, environ={"PRSM_HOME": "/nowhere"})
-    found = broker(CommandPolicyStore(own=own), own=lambda: own)
+    found = broker(make_policy(own=own), own=lambda: own)
     for request in (uses("Read", f"{moved}/d/r.jsonl"), shell(f"cat {moved}/d/r.jsonl")):
         assert isinstance(await found.reconsider(request, usual.context), Deny)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from prsm_core.permissions import Redactor
 from prsm_core.permissions.random_keys import holds_key
 from prsm_core.permissions.secret_shapes import MARK
-from prsm_core.shell.tables import word_set
+from prsm_core.policies.tables import word_set
 from tests.permissions.planted import (
     HARMLESS,
     KINDS,

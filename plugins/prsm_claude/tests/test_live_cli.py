@@ -26,6 +26,7 @@ from prsm_testing.doubles import (
 from prsm_testing.model_server import ModelServer
 
 from plugins.prsm_claude.tests.stage import KEY, call
+from plugins.prsm_policy.tests.judging import judge
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import McpServer, ToolOutcome
@@ -38,7 +39,6 @@ from prsm_core.domain.turns import (
     ToolCallStarted,
     UsageReported,
 )
-from tests.permissions.judging import judge
 
 pytestmark = pytest.mark.live
 

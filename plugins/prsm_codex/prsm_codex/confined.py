@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_policy.shell import read_script
+
 from prsm_codex.command import may_edit
 from prsm_codex.repositories import data_folders, initialised, writes_data, written_config
-from prsm_core.shell import read_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from prsm_policy.shell import Command, Script, Word
+
     from prsm_codex.config import CodexConfig
     from prsm_core import PermissionRequest, ProviderServices, SessionRequest
-    from prsm_core.shell import Command, Script, Word
 
 # What Codex keeps read-only in each folder that may be written, whether it is there or not.
 _READ_ONLY = (".git", ".agents", ".codex", ".aws")

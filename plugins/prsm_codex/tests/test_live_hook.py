@@ -11,12 +11,12 @@ import pytest
 from prsm_testing.doubles import RecordingHost, only, run_turn
 
 from plugins.prsm_codex.tests.real_codex import KILLS_ITS_SHELL, TRICKY, call, gated
+from plugins.prsm_policy.tests.judging import judge
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, Ask, Deny
 from prsm_core.domain.tools import ToolOutcome
 from prsm_core.domain.turns import Notice, StopReason, ToolCallFinished, ToolCallStarted
 from prsm_core.kit.git_settings import GIT_SETTINGS
-from tests.permissions.judging import judge
 from tests.person import ROOM
 
 pytestmark = pytest.mark.live

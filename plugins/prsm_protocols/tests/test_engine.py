@@ -23,6 +23,7 @@ from prsm_core.engine.tools.table import ToolTable
 from prsm_core.errors import StoreError
 from prsm_core.interfaces.provider import ProviderCapabilities, ProviderStatus
 from prsm_core.permissions import build_broker
+from tests.command_policies import policy_for
 from tests.engine.deaths import dies_after, dies_at, go_on
 from tests.engine.harness import open_team
 
@@ -46,6 +47,7 @@ def opened(tmp_path, monkeypatch):
         workspace=str(tmp_path / "workspace"),
         checks=checks,
         orchestration=tools.names,
+        commands=policy_for(Settings().permissions),
     )
     given: dict[str, Any] = {
         "tools": tools,

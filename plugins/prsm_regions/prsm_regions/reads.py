@@ -23,8 +23,9 @@ from prsm_regions.symbols.outlines import outline_of_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from prsm_policy.shell import Command, Word
+
     from prsm_core import PermissionContext, PermissionRequest
-    from prsm_core.shell import Command, Word
 
 NAMED = 4000  # characters of a label that names regions
 
@@ -154,7 +155,7 @@ def reads_of(tool: str, command: str | None, paths: Iterable[str]) -> list[tuple
 
 def _shell_reads(command: str) -> list[tuple[str, bool]]:
     """Return what a text reads under bash; what is only known when it runs is not known."""
-    from prsm_core.shell import read_script  # with the first command: it loads a grammar
+    from prsm_policy.shell import read_script  # with the first command: it loads a grammar
 
     script = read_script(command)
     found: list[tuple[str, bool]] = []

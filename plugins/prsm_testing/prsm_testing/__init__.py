@@ -45,6 +45,7 @@ _HOMES = {
     "samples": (
         "later_events sample_contexts sample_events sample_models sample_requests sample_tasks"
     ),
+    "policy_contract": "CommandPolicyContract",
     "scorer_contract": "ModelScorerContract",
     "scripted_run": "ScriptedRun",
     "sink_contract": "EventSinkContract",

@@ -36,6 +36,7 @@ from prsm_testing.misbehaviour_contract import each as each
 from prsm_testing.misbehaviour_contract import fake_command as fake_command
 from prsm_testing.model_server import ModelServer as ModelServer
 from prsm_testing.odd_values import with_odd_values as with_odd_values
+from prsm_testing.policy_contract import CommandPolicyContract as CommandPolicyContract
 from prsm_testing.program_contract import ProgramHost as ProgramHost
 from prsm_testing.program_contract import ProgramProviderContract as ProgramProviderContract
 from prsm_testing.provider_contract import ProviderContract as ProviderContract

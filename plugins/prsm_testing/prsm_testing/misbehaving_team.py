@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_demo.plugin import prsm_providers as scripted
+from prsm_policy.plugin import prsm_command_policies as command_policies
 
 from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import AgentState
@@ -46,7 +47,7 @@ from prsm_core.interfaces.provider import (
 )
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.lifecycle.agent import RESTART, validate_transition
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import build_broker, build_policy
 from prsm_core.store import SqliteStore
 from prsm_testing.doubles import until
 from prsm_testing.faults import KEY
@@ -220,6 +221,9 @@ class MisbehavingTeam:
                     workspace=workspace,
                     checks={},
                     orchestration=tools.names,
+                    commands=build_policy(
+                        {spec.name: spec for spec in command_policies()}, settings.permissions
+                    ),
                     now=clock.now,
                 ),
                 tools=tools,

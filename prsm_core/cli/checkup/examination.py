@@ -37,7 +37,9 @@ from prsm_core.config.paths import SkillPlaces, user_home
 from prsm_core.engine.context.skills import section, skills_in
 from prsm_core.errors import PrsmError
 from prsm_core.kit.environment import must_be_named, not_passed
+from prsm_core.permissions import build_policy
 from prsm_core.permissions.skills import find_skills
+from prsm_core.policies.port import CommandPolicySpec
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:
@@ -63,7 +65,9 @@ def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
     ledger = ledger_path(paths, repo_identity(Path(workspace)).key)
     setup = check_setup(paths, os.environ, load_plugins=load_plugins)
     yield from setup.findings
-    yield from _made("config", check_values, setup.settings, paths)
+    policies = setup.plugins.collect(CommandPolicySpec)
+    commands = build_policy(policies, setup.settings.permissions)
+    yield from _made("config", check_values, setup.settings, paths, commands)
     if load_plugins:
         yield from _made("providers", check_providers, setup, paths, os.environ)
         yield from _made("names", check_names, setup, paths)

@@ -11,8 +11,6 @@ from prsm_core.config.explain import nearest
 from prsm_core.domain.tools import NATIVE_TOOLS, ORCHESTRATION_TOOLS
 from prsm_core.engine.spawn.plan import default_cwd
 from prsm_core.errors import ConfigError
-from prsm_core.shell import read_script
-from prsm_core.shell.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,32 +19,28 @@ if TYPE_CHECKING:
     from prsm_core.config import Paths, Settings
     from prsm_core.config.document import KeyPath
     from prsm_core.config.schema import McpServerSettings
+    from prsm_core.policies.port import CommandPolicy
 
 TOOLS = NATIVE_TOOLS | ORCHESTRATION_TOOLS
-# What bash itself runs.
-BUILTINS = word_set(
-    ". : [ alias bg break builtin cd command continue declare dirs echo enable eval exec exit"
-    " export false fg getopts hash help history jobs kill let local logout mapfile popd printf"
-    " pushd pwd read readarray readonly return set shift shopt source suspend test times trap"
-    " true type typeset ulimit umask unalias unset wait"
-)
 
 
-def check_values(settings: Settings, paths: Paths) -> Iterator[Finding]:
+def check_values(settings: Settings, paths: Paths, commands: CommandPolicy) -> Iterator[Finding]:
     """Yield a warning for each value that names what is not there."""
-    for path, problem in find_mistakes(settings, str(paths.workspace)):
+    for path, problem in find_mistakes(settings, str(paths.workspace), commands):
         where = settings.place_of(path)
         yield warning("config", f"{where}: {problem}" if where else problem, "correct it there")
 
 
-def find_mistakes(settings: Settings, workspace: str) -> Iterator[tuple[KeyPath, str]]:
+def find_mistakes(
+    settings: Settings, workspace: str, commands: CommandPolicy
+) -> Iterator[tuple[KeyPath, str]]:
     """Yield the key and what is wrong with its value."""
     try:
         default_cwd(settings, workspace)
     except ConfigError as error:
         yield ("defaults", "cwd"), error.message
     for name, gate in settings.gates.items():
-        for program in _missing_programs(gate.command):
+        for program in filter(_is_missing, commands.programs(gate.command)):
             key = ("gates", name, "command")
             yield key, f"gates.{name} runs {program}, which is not on the PATH"
     yield from _servers(settings.mcp_servers, ("mcp_servers",))
@@ -56,16 +50,8 @@ def find_mistakes(settings: Settings, workspace: str) -> Iterator[tuple[KeyPath,
         yield from _tools(expert.tools or (), ("experts", name, "tools"))
 
 
-def _missing_programs(command: str) -> Iterator[str]:
-    """Yield programs that a command names, and that are neither bash's, its own nor installed.
-
-    Of a path nothing is said: the command may go to another folder first.
-    """
-    script = read_script(command)
-    for program in dict.fromkeys(each.texts[0] for each in script.commands if each.name):
-        is_known = program in BUILTINS or program in script.functions or "/" in program
-        if not is_known and shutil.which(program) is None:
-            yield program
+def _is_missing(program: str) -> bool:
+    return shutil.which(program) is None
 
 
 def _servers(

@@ -111,6 +111,7 @@ class AgentSession:
             ends=parts.ends,
             background=parts.background,
             journal=parts.journal,
+            commands=parts.turns.broker.commands,
         )
         self._failover = Failover(record, parts.failover, left is not None)
         self._keeper = ContextKeeper(record, parts.contexts, tools)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from prsm_core.engine.workspace_files import Folders
-from prsm_core.permissions.within import is_within
+from prsm_core.policies.within import is_within
 from prsm_core.workspace.identity import repo_identity
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from prsm_core.domain.record import Record
 from prsm_core.engine.processes.shell import run_shell
 from prsm_core.errors import AgentSpawnError, PrsmError
-from prsm_core.permissions.within import is_within
+from prsm_core.policies.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -208,6 +208,7 @@ class SessionFiles(WorkspaceFiles):
             main=of.workspace,
             workspace=self.folders.of,
             in_worktree=self.trees.has_changed,
+            commands=of.commands,
             newest=lambda: of.feed.newest,
             witness=self._late_witness(),
         )

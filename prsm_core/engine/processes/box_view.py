@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import ProcessError
-from prsm_core.permissions.within import is_within
+from prsm_core.policies.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

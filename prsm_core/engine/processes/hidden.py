@@ -10,14 +10,15 @@ from pathlib import Path
 from stat import S_ISSOCK
 from typing import TYPE_CHECKING
 
-from prsm_core.permissions.names import protected_names, secret_part
-from prsm_core.permissions.secret_places import (
+from prsm_core.policies.names import (
     HOME_PLACES,
     SYSTEM_PLACES,
     is_secret_of_workspace,
     moved_places,
+    protected_names,
+    secret_part,
 )
-from prsm_core.permissions.within import is_within
+from prsm_core.policies.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import ProcessError
-from prsm_core.permissions.within import is_within
+from prsm_core.policies.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.engine.processes import region_mounts
 from prsm_core.engine.processes.hidden import is_below_any
-from prsm_core.permissions.within import is_within
+from prsm_core.policies.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

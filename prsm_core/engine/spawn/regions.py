@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.errors import AgentSpawnError
-from prsm_core.permissions.within import is_within
+from prsm_core.policies.within import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

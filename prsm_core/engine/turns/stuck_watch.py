@@ -12,7 +12,6 @@ import msgspec
 
 from prsm_core.domain.turns import AgentMessage
 from prsm_core.kit.outcomes import with_notice, without_notice
-from prsm_core.permissions.polling import looks_up
 from prsm_core.store.codec import encode_canonical
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.turns.call import Call
     from prsm_core.engine.turns.stuck import Finding, StuckDetector
     from prsm_core.kit.background import Background
+    from prsm_core.policies.port import CommandPolicy
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -45,6 +45,7 @@ class StuckWatch:
 
     __slots__ = (
         "_background",
+        "_commands",
         "_ends",
         "_journal",
         "_life",
@@ -62,11 +63,13 @@ class StuckWatch:
         ends: Ends,
         background: Background,
         journal: Journal,
+        commands: CommandPolicy,
     ) -> None:
         self._life = life
         self._ends = ends
         self._background = background
         self._journal = journal
+        self._commands = commands
         self._limits = limits if limits is not None and limits.enabled else None
         self._prompt: str | None = None  # of the present turn
         self._made: StuckDetector | None = None  # by the agent's first act
@@ -127,10 +130,15 @@ class StuckWatch:
         if self._detector is None:
             return None
         result = hash((call.status, call.result, call.error))
-        polls = not denied and _looks_up(call)  # who does so too often is denied it
+        polls = not denied and self._looks_up(call)  # who does so too often is denied it
         return self._detector.called(
             call.tool_name, hash_arguments(call.params), result, polls=polls
         )
+
+    def _looks_up(self, call: AgentToolCall) -> bool:
+        command = call.params.get("command")
+        is_shell = call.tool_name == "Bash" and isinstance(command, str)
+        return is_shell and self._commands.looks_up(str(command))
 
     def answered(self, call: Call, outcome: ToolOutcome) -> ToolOutcome:
         """Take note of an orchestration call; return its answer, with a notice if there is one."""
@@ -177,11 +185,6 @@ def _in_order(turn: TurnState) -> list[AgentMessage | AgentToolCall]:
     ]
     acts: list[tuple[int, int, AgentMessage | AgentToolCall]] = [*said, *done]
     return [act for _, _, act in sorted(acts, key=itemgetter(0, 1))]
-
-
-def _looks_up(call: AgentToolCall) -> bool:
-    command = call.params.get("command")
-    return call.tool_name == "Bash" and isinstance(command, str) and looks_up(command)
 
 
 def hash_arguments(arguments: Mapping[str, Any]) -> int:

@@ -10,6 +10,7 @@ from prsm_core.domain.changes import Author, ChangeRow, FileChange
 from prsm_core.domain.events import Event
 from prsm_core.engine.files.evidence.command_log import Check, CommandLog, End, read_command, red
 from prsm_core.engine.state import NEVER
+from tests.command_policies import POLICY
 
 pytestmark = pytest.mark.requirement("U28", "U13", "F9")
 
@@ -18,7 +19,7 @@ class Deeds:
     """Calls of an agent, one after the other, and what they changed."""
 
     def __init__(self, *commands):
-        self.log, self.seq, self.calls = CommandLog(commands), 0, 0
+        self.log, self.seq, self.calls = CommandLog(commands, POLICY), 0, 0
         self.rows: list[ChangeRow] = []
 
     def event(self, kind, who="", **data):
@@ -171,7 +172,7 @@ def test_where_nobody_watches_each_command_counts_that_may_write():
 
 
 CHECKS = [
-    read_command(text).ends(End.FAILED, "/work")[0]
+    read_command(text, POLICY).ends(End.FAILED, "/work")[0]
     for text in ("pytest", "pytest -q", "pytest tests", "pytest tests/a.py", "pytest -k x", "mypy")
 ]
 

@@ -8,6 +8,7 @@ import pytest
 
 from prsm_core.domain.events import Event
 from prsm_core.engine.files.evidence.command_log import MAX_COMMANDS, CommandLog
+from tests.command_policies import POLICY
 
 UNKNOWN = "`make` ended, but its exit code is not known"
 
@@ -41,7 +42,7 @@ def numbered(*streams):
 
 
 def log_of(commands, own, **others):
-    log = CommandLog(commands)
+    log = CommandLog(commands, POLICY)
     for each in own:
         log.read(each)
     for who, events in others.items():

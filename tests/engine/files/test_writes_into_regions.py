@@ -17,6 +17,7 @@ from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.permissions import Allow, PermissionRequest
 from prsm_core.permissions import build_broker
 from prsm_core.workspace.shadow.opening import Shadows
+from tests.command_policies import policy_for
 from tests.engine.files.region_writes import (
     ALLOWING,
     COMMANDS,
@@ -78,8 +79,10 @@ def folder(tmp_path, monkeypatch, prepared):
 @pytest.fixture
 def opened(tmp_path, folder):
     def open_it(shell):
+        permissions = PermissionSettings.model_validate(ALLOWING)
         broker = build_broker(
-            PermissionSettings.model_validate(ALLOWING),
+            permissions,
+            commands=policy_for(permissions),
             workspace=str(folder),
             checks={},
             orchestration=(),

@@ -12,6 +12,7 @@ from prsm_core.domain.turns import ToolCallFinished, cut_result
 from prsm_core.engine.tools.table import ToolTable
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.permissions import build_broker
+from tests.command_policies import policy_for
 from tests.engine.harness import failed
 
 pytestmark = pytest.mark.requirement("E16")
@@ -73,6 +74,7 @@ def play(tmp_path, as_master):
             workspace=str(tmp_path / "workspace"),
             checks={},
             orchestration=ToolTable().names,
+            commands=policy_for(PermissionSettings()),
             now=clock.now,
         )
 

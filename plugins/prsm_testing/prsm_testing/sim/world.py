@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsm_policy.plugin import prsm_command_policies as command_policies
+
 from prsm_core.config import Settings
 from prsm_core.domain.account import REFUSED
 from prsm_core.domain.ids import Ids
@@ -22,7 +24,7 @@ from prsm_core.errors import AgentSpawnError, ConfigError, FencedError, PrsmErro
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.sink import EventSink, EventSinkSpec
 from prsm_core.kit.temporary import temporary_folder
-from prsm_core.permissions import build_broker
+from prsm_core.permissions import build_broker, build_policy
 from prsm_testing.fake_clock import FakeClock
 from prsm_testing.memory_ledger import MemoryLedger
 from prsm_testing.sim.behaviour import Society
@@ -260,6 +262,9 @@ class World:
                 workspace=self._folder,
                 checks={},
                 orchestration=tools.names,
+                commands=build_policy(
+                    {spec.name: spec for spec in command_policies()}, settings.permissions
+                ),
                 now=self._clock.now,
             ),
             tools=tools,

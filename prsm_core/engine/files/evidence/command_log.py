@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from enum import StrEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,11 +18,7 @@ from prsm_core.domain.agents import AgentState
 from prsm_core.domain.record import Record
 from prsm_core.domain.tools import EDIT_TOOLS
 from prsm_core.engine.state import NEVER
-from prsm_core.permissions.polling import only_reads
-from prsm_core.permissions.safe.checks import check_named
-from prsm_core.shell.exit_codes import read_exit
-from prsm_core.shell.tables import word_set
-from prsm_core.shell.wrappers import PROGRAM_VARIABLES
+from prsm_core.policies.tables import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +26,7 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.changes import ChangeRow
     from prsm_core.domain.events import Event
-    from prsm_core.shell.exit_codes import Part
+    from prsm_core.policies.port import CommandPart, CommandPolicy
 
 MAX_COMMANDS = 50  # of one claim
 OPEN = 1 << 62  # comes after every event
@@ -77,7 +72,8 @@ class CommandLog:
     its exit code is known to be 0: what a vendor does not tell, or a shell hides, proves nothing.
     """
 
-    def __init__(self, commands: Sequence[str]) -> None:
+    def __init__(self, commands: Sequence[str], policy: CommandPolicy) -> None:
+        self._policy = policy
         self._wanted = {plain(command): command for command in commands[:MAX_COMMANDS]}
         self._left_out = len(commands) - MAX_COMMANDS
         self._open: dict[tuple[str, str], tuple[int, bool]] = {}  # by whom and call
@@ -154,7 +150,8 @@ class CommandLog:
             numbers += [
                 shell.ended
                 for shell in self._shells.values()
-                if shell.has_run and not (self._is_check(shell) or only_reads(shell.read.text))
+                if shell.has_run
+                and not (self._is_check(shell) or self._policy.only_reads(shell.read.text))
             ]
         for row in rows or ():
             for author in row.change.authors:
@@ -207,7 +204,7 @@ class CommandLog:
                 let_in=seq,
                 ended=OPEN,
                 who=who,
-                read=read_command(command),
+                read=read_command(command, self._policy),
                 folder=f"{folder}/{where}" if isinstance(where, str) else folder,
                 end=End.FAILED,  # until it has ended well
             )
@@ -261,9 +258,6 @@ _BESIDE = word_set(
 )
 # These may follow a check and change nothing.
 _LOOKS = _BESIDE | word_set("tail head grep wc sort git diff tee test [ false")
-_MISLEADING = PROGRAM_VARIABLES | word_set(
-    "PATH LD_PRELOAD LD_LIBRARY_PATH PYTEST_ADDOPTS PYTHONHOME NODE_OPTIONS"
-)
 # Options that let a check do no less than without them.
 _SHOWS = re.compile(
     r"-[qvxslr]\w*|-j\d*|-W|-p|-n"
@@ -315,13 +309,13 @@ class ReadCommand(Record, frozen=True):
     """
 
     text: str
-    parts: tuple[Part, ...] | None
+    parts: tuple[CommandPart, ...] | None
 
     @property
     def is_told(self) -> bool:
         """Whether the code 0 says that all has succeeded that does the work."""
         parts = self.parts or ()
-        own = [part for part in parts if part.command.name not in _BESIDE]
+        own = [part for part in parts if part.program not in _BESIDE]
         return bool(parts) and all(part.is_told for part in own)
 
     def whole(self, end: End) -> End:
@@ -353,7 +347,7 @@ class ReadCommand(Record, frozen=True):
         for at, part in enumerate(parts):
             if _check(part, "") is not None:
                 last = at
-        return last < 0 or any(part.command.name not in _LOOKS for part in parts[last + 1 :])
+        return last < 0 or any(part.program not in _LOOKS for part in parts[last + 1 :])
 
 
 _WITHIN = re.compile(r"^(?:cd \S+ && )+")
@@ -364,10 +358,9 @@ def plain(command: str) -> str:
     return " ".join(command.split())
 
 
-@lru_cache(maxsize=512)
-def read_command(text: str) -> ReadCommand:
+def read_command(text: str, commands: CommandPolicy) -> ReadCommand:
     """Read a shell command."""
-    return ReadCommand(plain(text), read_exit(text))
+    return ReadCommand(plain(text), commands.parts(text))
 
 
 def red(runs: Iterable[tuple[Check, str, End]]) -> list[str]:
@@ -385,18 +378,10 @@ def red(runs: Iterable[tuple[Check, str, End]]) -> list[str]:
     return list(dict.fromkeys(failed.values()))
 
 
-def _check(part: Part, folder: str) -> Check | None:
-    command = part.command
-    if not all(word.exact for word in command.words):
-        known = [word.text for word in command.words if word.exact]
-    else:
-        known = list(command.texts)
-    if any(one.name in _MISLEADING for one in command.assigned):
+def _check(part: CommandPart, folder: str) -> Check | None:
+    if part.check is None:
         return None
-    named = check_named(known)
-    if named is None:
-        return None
-    name, arguments = named
+    name, arguments = part.check
     where = os.path.normpath(os.path.join(folder, *part.folders))  # noqa: PTH118 - a name alone
     operands, options = _parted(arguments)
     return Check(name=name, folder=where, operands=operands, options=options)

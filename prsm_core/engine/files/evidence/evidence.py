@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.state import AgentRecord, Roster
     from prsm_core.interfaces.clock import Clock
+    from prsm_core.policies.port import CommandPolicy
     from prsm_core.workspace.artifacts import Artifact, Blob
 
 SECONDS = 20.0
@@ -63,6 +64,7 @@ class Sources(Record, frozen=True, kw_only=True):
     main: str  # the session's own folder
     workspace: Callable[[str], str]  # of the session, for who works in a folder
     in_worktree: Callable[[AgentRecord], Awaitable[bool]]  # whether it has changed something there
+    commands: CommandPolicy
     newest: Callable[[], int]  # the number of the newest event
     witness: Callable[[], Witness] | None = None  # None: nobody watches the files
 
@@ -194,7 +196,7 @@ class ClaimProof(Proof):
         """
         from prsm_core.engine.files.evidence.command_log import CommandLog
 
-        log = CommandLog(self._from.journal.redact(list(commands)))
+        log = CommandLog(self._from.journal.redact(list(commands)), self._from.commands)
         born = await self._from.conversations.born(self._record.agent_id)
         for record, who in self._from.roster.family(self._record):
             async for event in self._from.conversations.events(record.agent_id, born):

@@ -1,0 +1,155 @@
+"""The danger room: which commands a person is asked about even where everything else is allowed.
+
+They destroy, gain privilege, stay behind, run fetched or generated code, give secrets away, or
+widen what an agent may do.
+
+programs   by the program alone               tools     by what some programs are told
+git        by what git is told                code      code given to interpreters and shells
+git_places by where git writes                places    secret and protected places
+fetching   by where code comes from           setting   variables that make programs run others
+services   package managers, containers, data bases
+agents     what starts agents                 filling   what fills a disk
+migrations what drops data bases              sending   what sends files away
+folders    folders that are read whole; walkers, git_reads: by what; walk: what of them
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.policies import word_set
+from prsm_policy.danger.agents import agent_danger
+from prsm_policy.danger.code import code_danger
+from prsm_policy.danger.fetching import fetch_danger
+from prsm_policy.danger.filling import fill_danger
+from prsm_policy.danger.folders import flow_danger, folder_danger, place_of
+from prsm_policy.danger.git import git_danger
+from prsm_policy.danger.git_places import git_place_danger, taken_danger
+from prsm_policy.danger.migrations import migration_danger
+from prsm_policy.danger.places import place_danger
+from prsm_policy.danger.programs import program_danger
+from prsm_policy.danger.sending import sending_danger
+from prsm_policy.danger.setting import setting_danger
+from prsm_policy.danger.tools import TOOLS
+from prsm_policy.safe.tools import READ_ONLY
+from prsm_policy.shell.program_arguments import may_make_options, ungnu
+from prsm_policy.shell.wrappers import SHELLS
+
+if TYPE_CHECKING:
+    from prsm_policy.places import Place
+    from prsm_policy.shell import Command, Script
+
+__all__ = ["command_danger", "script_danger"]
+
+_SECRET_VARIABLE = re.compile(
+    r"KEY|TOKEN|SECRET|PASS(?:W|$|_)|CREDENTIAL|PRIVATE|AUTH(?!OR)|^AWS_|COOKIE", re.IGNORECASE
+)
+_FETCHERS = word_set("curl wget aria2c fetch http https xh")
+# They run what lies in the folder where they are, or that they are told.
+_RUN_A_PROJECT = word_set(
+    "make npm pnpm yarn bun pip pip3 uv poetry cargo go bundle rake gradle mvn cmake docker tox nox"
+    " pytest python python3 node deno bash sh composer mix dotnet"
+)
+_SEARCHES = word_set("pgrep pidof lsof fuser ps ss netstat")
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/")  # noqa: S108 - where others may put programs
+_SYSTEM = re.compile(r"/(?:usr/local/|usr/)?s?bin/[^/]+")
+
+
+def script_danger(
+    script: Script, place: Place | None, text: str = ""
+) -> tuple[str, Command | None] | None:
+    """Return why a text is dangerous and which of its commands makes it so, None if it is not.
+
+    What cannot be told counts as dangerous. `text` is what was read, if it is at hand.
+    """
+    where = None if place is None else place_of(script, place, text)
+    for command in script.commands:
+        reason = command_danger(command, place, where)
+        if reason is not None:
+            return reason, command
+    reason = _whole_danger(script)
+    if reason is None and where is not None:
+        reason = flow_danger(script, where, text)
+    return None if reason is None else (reason, None)
+
+
+def command_danger(command: Command, place: Place | None, where: Place | None = None) -> str | None:
+    """Return why a simple command is dangerous, None if it is not.
+
+    `where` is the place that it reads folders in, if that is known better.
+    """
+    name = command.name
+    if command.words and not name:
+        return "the name of its program is only known when it runs"
+    if disguise := _disguise(command, name):
+        return disguise
+    if any(map(may_make_options, command.words)):
+        return "braces make options that cannot be told"
+    reason = setting_danger(command) or program_danger(command) or agent_danger(command)
+    if reason is None:
+        check = git_danger if name == "git" else TOOLS.get(ungnu(name))
+        reason = check(command) if check is not None else None
+    if name == "git":
+        reason = reason or git_place_danger(command, place)
+    reason = reason or taken_danger(command, place)
+    reason = reason or fetch_danger(command) or migration_danger(command) or sending_danger(command)
+    reason = reason or code_danger(command) or place_danger(command, place)
+    if reason is not None or place is None:
+        return reason
+    return folder_danger(command, where or place)
+
+
+def _disguise(command: Command, name: str) -> str | None:
+    """Return why a program may not be the one that its name says."""
+    if not name.isascii():
+        return "the name of its program looks like another"
+    program = command.words[0].text if command.words else ""
+    if "/" not in program or _SYSTEM.fullmatch(program):
+        return None
+    if name in READ_ONLY or name in {"git", "sudo", *SHELLS}:
+        return f"{program!r} is not the program of that name"
+    is_elsewhere = program.startswith((*_TEMPORARY, "../")) or "/../" in program
+    return f"{program!r} lies outside the workspace" if is_elsewhere else None
+
+
+def _whole_danger(script: Script) -> str | None:
+    if script.unresolved or script.opaque:
+        return script.unresolved or "it runs code in another language"
+    if script.evaluates:
+        return "it evaluates the text of a variable"
+    secret = next(filter(_SECRET_VARIABLE.search, sorted(script.variables)), None)
+    if secret is not None:
+        return f"{secret} may hold a secret"
+    names = [command.name for command in script.commands]
+    if not _SEARCHES.isdisjoint(names) and any(map(_kills_found, script.commands)):
+        return "ends processes that it searches for"
+    if filled := fill_danger(script):
+        return filled
+    if any(names.count(name) > 1 for name in script.functions):
+        return "a function calls itself"
+    if not _FETCHERS.isdisjoint(names) and any(map(_is_local, script.commands)):
+        return "it may run what it downloads"
+    if any(map(_clones, script.commands)) and any(map(_may_run_it, script.commands)):
+        return "it may run what it clones"
+    return None
+
+
+def _clones(command: Command) -> bool:
+    return command.name in {"git", "gh"} and "clone" in command.texts
+
+
+def _may_run_it(command: Command) -> bool:
+    return _is_local(command) or command.name in _RUN_A_PROJECT
+
+
+def _kills_found(command: Command) -> bool:
+    is_told = command.via != "xargs" and all(word.exact for word in command.words)
+    return command.name == "kill" and not is_told
+
+
+def _is_local(command: Command) -> bool:
+    if not command.words:
+        return False
+    program = command.words[0].text
+    return "/" in program and not _SYSTEM.fullmatch(program)

@@ -1,0 +1,276 @@
+"""Programs that run what they fetch, by the shape of what they are told to fetch.
+
+An install of a named package is ordinary; where code comes from is what matters: an address, a
+repository, another registry or index, a package that is fetched and run in one go.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from prsm_core.policies import word_set
+from prsm_policy.danger.places import SPEAKERS
+from prsm_policy.safe.tools import READ_ONLY
+from prsm_policy.shell.inline import bare_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from prsm_policy.shell import Command
+
+# What may stand before a source in the same word: an option, a name and how it is set.
+_BEFORE = r"(?:-{0,2}[\w.-]+=|[\w./@-]*@|[^\s@]*\s*@\s+)?"
+# Sources that mean code whatever the program.
+_STRONG = re.compile(
+    rf"{_BEFORE}(?:(?:git|hg|svn|bzr)\+\S|(?:npm|jsr|github|gitlab|bitbucket|gist|gh|ppa|ubi):[\w@/]"
+    rf"|git::|git@[\w.-]+:)"
+)
+_ADDRESS = re.compile(rf"{_BEFORE}(?:-[A-Za-z]|-D[\w.]+=)?[a-z][a-z0-9+.-]*://")
+_STRONG_OR_ADDRESS = re.compile(f"{_STRONG.pattern}|{_ADDRESS.pattern}")
+# Of programs that nobody knows: behind one of these words an address is where code comes from.
+_FETCHING_VERBS = word_set(
+    "install add run exec import require global pkg package plugin plugins extension new new-app"
+    " init create apply up use launch activate remote-add repo template workload"
+)
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
+_NAMED = re.compile(
+    rf"{_BEFORE}(?:(?:git|file|link|portal|patch|exec|path|flake|tarball|oci|hf|docker|aqua|asdf|pipx|cargo|gem|vfox"
+    rf"|spm):\S"
+    rf"|[\w.-]+@[\w.-]+\.\w+:\S|(?:[\w.-]+\.)?(?:github|gitlab|bitbucket)\.(?:com|org)/\S"
+    rf"|(?:hf|huggingface)\.co/\S)"
+)
+_VERSIONED = re.compile(r"@?[\w./-]+@[\w.^~*+-]+")
+_INDEX = re.compile(
+    r"--(?:(?:extra-|default-)?index(?:-url)?|find-links|registry|source|git|github|gitlab|spec"
+    r"|with(?:-requirements|-editable)?|from|repository|server|add-repo|from-module)(?:=.*)?"
+    r"|-from-module=.*"
+)
+# pip takes the beginnings of its options.
+_PIP_INDEX = re.compile(r"--(?:ind|extra-i|find-l|trusted)[a-z-]*(?:=.*)?|-[a-zA-Z]*[if](?:\S*)")
+# Behind one of these the first word that is no option is what runs; the rest are its arguments.
+_RUNS = word_set("run exec x start tool script launch call")
+_SCRIPTED = word_set("run run-script rum urn")
+_NODE = word_set("npm pnpm yarn bun")
+_ADDS = word_set("install i in add isntall ins inst insta instal link ln update up")
+_OWNER_AND_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(?:#.*)?")
+_TAP = re.compile(r"[\w-]+/[\w-]+/[\w@.+-]+")
+_COORDINATES = re.compile(r"[\w-]+(?:\.[\w-]+)+:[\w.-]+(?::[\w.-]+)+")
+_PACKAGE_FILE = re.compile(r".*\.(?:deb|rpm|apk|pkg\.tar(?:\.\w+)?|snap|flatpakref|flatpak)")
+_FLAKE = re.compile(r"[A-Za-z][\w:/.-]*#.*")
+_CHOOSES_FOLDER = word_set("-w --workspace --filter -F -C --dir --cwd --prefix")
+
+
+class _Fetcher(NamedTuple):
+    """What of a program's words fetches.
+
+    Its `verbs` run what they fetch, whatever it is, `versioned` those behind which a name with a
+    version is fetched and run, `letters` options of one letter that choose an index, and sources
+    count behind `only` these, if there are any.
+    """
+
+    verbs: frozenset[str] = frozenset()
+    versioned: frozenset[str] = frozenset()
+    letters: frozenset[str] = frozenset()
+    only: frozenset[str] = frozenset()
+
+
+# Names of programs, and below them the fields of what fetches.
+_ROWS = r"""
+npm
+    verbs create innit
+    versioned exec x init create
+yarn
+    verbs create
+pnpm
+    verbs create
+bun
+    verbs create c
+deno dx
+    verbs x create
+uv
+    versioned run tool
+pip
+    only install download wheel sync
+easy_install
+poetry pdm pipenv rye hatch pixi
+    verbs global self exec
+conda mamba micromamba
+go
+    versioned run install tool
+    only get
+cargo
+    verbs binstall generate install
+    only add run new init leptos script
+gem bundle bundler
+    letters -s
+composer
+    verbs create-project global
+cpan cpanm luarocks zef opam nimble shards rebar3 mix lein
+nix
+nix-shell nix-build nix-env nix-instantiate
+    letters -p --packages -iA -ibA
+guix
+    verbs shell environment
+brew
+    verbs tap
+apt apt-get dnf yum rpm apk pacman zypper snap flatpak pkg
+    verbs copr config-manager ar addrepo
+    letters -X
+    only install in add localinstall reinstall update upgrade remote-add -i -ivh -U -Uvh -Fvh
+dotnet nuget
+    verbs new-install
+    only add tool new nuget install restore run
+cs coursier
+    verbs launch install bootstrap setup java
+sbt
+    verbs new
+mvn mvnw gradle gradlew
+swift zig v vlang nim crystal cabal stack
+julia Rscript R groovy kotlin elixir raku perl6 scala scala-cli amm jshell tsx ts-node wasmtime
+zx vite-node esno kotlinc nu raco haxelib yum-config-manager
+pub dart flutter
+    verbs global pub-global
+    versioned run
+corepack
+    verbs pnpm-dlx yarn-dlx pnpm-create yarn-create
+    versioned prepare use install
+ng vue nx
+    verbs add
+mint earthly rust-script ollama llamafile appimage-run plop drush pod
+wasmer
+    versioned run
+docker podman nerdctl
+    verbs plugin
+    only build buildx compose stack import play kube bud
+buildah docker-compose
+singularity apptainer
+kustomize helm helmfile
+terraform tofu terragrunt
+ansible-galaxy ansible-pull
+vagrant packer
+cookiecutter copier degit tiged giget
+mise rtx
+    versioned use x exec install i
+asdf
+    verbs plugin plugin-add
+volta
+    versioned install fetch pin
+kubectl
+    verbs krew
+    only apply create kustomize
+krew
+    verbs install
+devbox flox devenv
+dagger modal streamlit jupyter just task
+"""
+
+
+def _table() -> Mapping[str, _Fetcher]:
+    found: dict[str, _Fetcher] = {}
+    names: list[str] = []
+    for line in filter(str.strip, _ROWS.splitlines()):
+        if line.startswith(" "):
+            kind, _, words = line.strip().partition(" ")
+            fetcher = found[names[0]]._replace(**{kind: word_set(words)})
+        else:
+            names, fetcher = line.split(), _Fetcher()
+        found |= dict.fromkeys(names, fetcher)
+    return found
+
+
+_FETCHERS = _table()
+_QUIET = SPEAKERS | READ_ONLY.keys() | word_set("git gh glab hub hg svn curl wget ssh code open")
+_DOWNLOADS = "downloads and runs code"
+_ELSEWHERE = "fetches code from elsewhere"
+
+
+def fetch_danger(command: Command) -> str | None:
+    """Return why a command runs, or installs, what it fetches."""
+    name = command.name
+    fetcher = _FETCHERS.get(name) or _FETCHERS.get(bare_name(name))
+    if fetcher is not None:
+        return _fetched(bare_name(name), fetcher, command.texts[1:])
+    texts = command.texts[1:]
+    if name in _QUIET or not any(":" in text or "+" in text for text in texts):
+        return None
+    if _PYTHON.fullmatch(name) and "-m" in texts[:-1]:
+        module, *rest = texts[texts.index("-m") + 1 :]
+        return _fetched(module, _FETCHERS[module], rest) if module in _FETCHERS else None
+    verbs = {text for text in texts[:3] if text[:1] != "-"}
+    shape = _STRONG if _FETCHING_VERBS.isdisjoint(verbs) else _STRONG_OR_ADDRESS
+    return _ELSEWHERE if any(map(shape.match, texts)) else None
+
+
+def _fetched(name: str, fetcher: _Fetcher, texts: Sequence[str]) -> str | None:
+    operands = [text for text in texts if text[:1] != "-"]
+    if fetcher.verbs & {*operands[:1], *texts[:1], "-".join(operands[:2])}:
+        return _DOWNLOADS
+    verb = operands[0] if operands else ""
+    words = list(_own_words(texts, verb))
+    if verb in fetcher.versioned and any(map(_VERSIONED.fullmatch, words)):
+        return _DOWNLOADS
+    if name in _PARTICULAR and _PARTICULAR[name](verb, texts):
+        return _ELSEWHERE
+    if fetcher.only and not fetcher.only & {*operands[:2], *texts[:1]}:
+        return None
+    if any(_is_index(name, fetcher, word) for word in words):
+        return "takes code from another index"
+    is_script = name in _NODE and verb in _SCRIPTED
+    if any(_is_source(word, is_script=is_script) for word in words):
+        return _ELSEWHERE
+    return None
+
+
+def _own_words(texts: Sequence[str], verb: str) -> Iterator[str]:
+    """Yield the words that are for the program itself, not for what it runs."""
+    is_running = verb in _RUNS
+    is_behind = False
+    before = ""
+    for text in texts:
+        if text == "--":
+            return
+        yield text
+        if is_behind and text[:1] != "-" and before[:1] != "-":
+            return  # that is what runs
+        is_behind = is_behind or (is_running and text == verb)
+        before = text
+
+
+def _is_index(name: str, fetcher: _Fetcher, word: str) -> bool:
+    if name == "pip" and _PIP_INDEX.fullmatch(word):
+        return True
+    return _INDEX.fullmatch(word) is not None or word in fetcher.letters
+
+
+def _is_source(word: str, *, is_script: bool) -> bool:
+    if _ADDRESS.match(word):
+        return True
+    return not is_script and (_STRONG.match(word) is not None or _NAMED.match(word) is not None)
+
+
+def _node(verb: str, texts: Sequence[str]) -> bool:
+    """Return whether a package is named by its owner and name on GitHub."""
+    return verb in _ADDS and any(
+        _OWNER_AND_NAME.fullmatch(text) and before not in _CHOOSES_FOLDER
+        for before, text in pairwise(texts)
+    )
+
+
+def _any_of(pattern: re.Pattern[str]) -> Callable[[str, Sequence[str]], bool]:
+    return lambda _verb, texts: any(map(pattern.fullmatch, texts))
+
+
+# Shapes that mean a source to one program only.
+_PARTICULAR: Mapping[str, Callable[[str, Sequence[str]], bool]] = {
+    **dict.fromkeys(_NODE, _node),
+    "brew": _any_of(_TAP),
+    "mint": _any_of(_OWNER_AND_NAME),
+    **dict.fromkeys(("mvn", "mvnw"), _any_of(_COORDINATES)),
+    **dict.fromkeys(
+        word_set("apt apt-get dnf yum rpm apk pacman zypper snap flatpak"), _any_of(_PACKAGE_FILE)
+    ),
+    "nix": _any_of(_FLAKE),
+    **dict.fromkeys(("degit", "tiged", "giget", "wasmer"), _any_of(_OWNER_AND_NAME)),
+}

@@ -1,0 +1,218 @@
+"""What git is told that destroys, publishes by force, configures, or runs programs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.policies import word_set
+from prsm_policy.shell.wrappers import HARMLESS_GIT_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from prsm_policy.shell import Command
+
+_ORDINARY = word_set(
+    "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore"
+    " check-mailmap check-ref-format checkout checkout-index cherry cherry-pick clean clone column"
+    " commit commit-tree config count-objects describe diff diff-files diff-index diff-tree fetch"
+    " fmt-merge-msg for-each-ref format-patch fsck gc grep hash-object help init"
+    " log ls-files ls-remote ls-tree merge merge-base merge-file merge-tree mktag mv name-rev"
+    " notes patch-id prune pull push range-diff read-tree rebase reflog remote repack replace"
+    " request-pull rerere reset restore rev-list rev-parse revert rm shortlog show show-branch"
+    " show-ref sparse-checkout stash status submodule switch symbolic-ref tag update-index"
+    " update-ref var verify-commit verify-pack verify-tag version whatchanged worktree write-tree"
+    " lfs flow --version --help -h"
+)
+_GLOBAL_FLAGS = word_set(
+    "--no-pager -p --paginate --no-replace-objects --literal-pathspecs --glob-pathspecs"
+    " --noglob-pathspecs --icase-pathspecs --no-optional-locks --bare --no-advice -P"
+    " --version --help -h"
+)
+_RUNS = ("--upl", "--rece", "--exe", "--ext-", "--extc", "--open", "--textc", "--conf", "--templ")
+_FORCED_PUSH = re.compile(
+    r"--(?:force.*|mirror|delete|prune|all-force)|-[a-zA-Z]{0,8}[fd][a-zA-Z]{0,8}|[+:].*"
+)
+_ALL_PATHS = frozenset({".", "./", "--", "*", ":/", "-f", "--force"})
+_SECRET_KEY = re.compile(r"token|password|secret|credential|extraheader", re.IGNORECASE)
+_SETS_CONFIG = word_set(
+    "--get --get-all --get-regexp --get-urlmatch --get-color get list -l --list"
+)
+
+
+def git_danger(command: Command) -> str | None:
+    """Return why a git command is dangerous."""
+    rest = _after_globals(command.texts[1:])
+    if rest is None:
+        return "an option of git can make it run other programs"
+    if not rest:
+        return None
+    name, arguments = rest[0], rest[1:]
+    if name not in _ORDINARY:
+        return f"git {name} may be any program"
+    if any(argument.startswith(_RUNS) or "::" in argument for argument in arguments):
+        return "an option of git runs another program"
+    check = _CHECKS.get(name)
+    return check(arguments) if check is not None else None
+
+
+def _after_globals(texts: Sequence[str]) -> Sequence[str] | None:
+    """Return the words behind git's global options, None if one of those is not ordinary."""
+    at = 0
+    while at < len(texts) and texts[at].startswith("-"):
+        if texts[at] == "-c" and at + 1 < len(texts):
+            if not texts[at + 1].lower().startswith(HARMLESS_GIT_KEYS):
+                return None
+            at += 2
+        elif texts[at] == "-C" and at + 1 < len(texts):
+            at += 2
+        elif texts[at] in _GLOBAL_FLAGS:
+            at += 1
+        else:
+            return None
+    return texts[at:]
+
+
+def _flags(arguments: Sequence[str]) -> set[str]:
+    """Return options as written, and the letters of short ones one by one."""
+    found = {argument for argument in arguments if argument.startswith("-")}
+    for argument in tuple(found):
+        if not argument.startswith("--"):
+            found |= {f"-{letter}" for letter in argument[1:]}
+    return found
+
+
+def _when(reason: str, *options: str) -> Callable[[Sequence[str]], str | None]:
+    """Return a check for options; long ones count when they are abbreviated, too."""
+
+    def check(arguments: Sequence[str]) -> str | None:
+        for flag in _flags(arguments):
+            name = flag.partition("=")[0]
+            if name in options:
+                return reason
+            if len(name) > 4 and any(option.startswith(name) for option in options):
+                return reason
+        return None
+
+    return check
+
+
+def _clean(arguments: Sequence[str]) -> str | None:
+    flags = _flags(arguments)
+    return None if flags & {"-n", "--dry-run"} else "deletes files that git does not know"
+
+
+_deleting_push = _when("deletes branches of others", "--delete", "--mirror", "--prune")
+
+
+def _push(arguments: Sequence[str]) -> str | None:
+    if any(map(_FORCED_PUSH.fullmatch, arguments)) or _deleting_push(arguments):
+        return "rewrites or deletes branches of others"
+    return None
+
+
+def _checkout(arguments: Sequence[str]) -> str | None:
+    if _when("", "-f", "--force")(arguments) is not None or not _ALL_PATHS.isdisjoint(arguments):
+        return "throws changes away"
+    return None
+
+
+def _restore(arguments: Sequence[str]) -> str | None:
+    flags = _flags(arguments)
+    only_index = flags & {"--staged", "-S"} and not flags & {"--worktree", "-W"}
+    return None if only_index else "throws changes away"
+
+
+def _stash(arguments: Sequence[str]) -> str | None:
+    return "throws changes away" if {"drop", "clear"} & set(arguments[:1]) else None
+
+
+def _branch(arguments: Sequence[str]) -> str | None:
+    flags = _flags(arguments)
+    is_forced = flags & {"-D", "-M", "-C", "-f", "--force", "--edit-description"}
+    is_forced = is_forced or (flags & {"-d", "--delete"} and flags & {"-r", "--remotes"})
+    return "deletes or moves a branch" if is_forced else None
+
+
+def _remote(arguments: Sequence[str]) -> str | None:
+    changes = {"set-url", "remove", "rm", "set-head", "prune"}
+    return "changes where git pushes to" if changes & set(arguments[:1]) else None
+
+
+def _config(arguments: Sequence[str]) -> str | None:
+    operands = [argument for argument in arguments if not argument.startswith("-")]
+    if _flags(arguments) & {"--edit", "-e", "--global", "--system", "--file", "-f"}:
+        return "reads or changes the configuration of git outside the workspace"
+    if "--list" in arguments or "-l" in arguments or "list" in operands[:1]:
+        return "the configuration of git may hold secrets"
+    operands = [operand for operand in operands if operand not in {"get", "set", "unset"}]
+    if operands and _SECRET_KEY.search(operands[0]):
+        return "it may show a secret"
+    is_harmless = bool(operands) and operands[0].lower().startswith(HARMLESS_GIT_KEYS)
+    reads = bool(_SETS_CONFIG & set(arguments)) or len(operands) < 2
+    if {"--unset", "--unset-all", "unset", "--remove-section", "remove-section"} & set(arguments):
+        reads = False
+    return None if is_harmless or reads else "the configuration of git can run programs"
+
+
+def _runs_rest(*words: str) -> Callable[[Sequence[str]], str | None]:
+    def check(arguments: Sequence[str]) -> str | None:
+        return "runs a program for each of something" if set(words) & set(arguments[:3]) else None
+
+    return check
+
+
+def _rebase(arguments: Sequence[str]) -> str | None:
+    is_running = any(a.startswith(("-x", "--exec")) for a in arguments)
+    return "runs a program for each commit" if is_running else None
+
+
+def _clone(arguments: Sequence[str]) -> str | None:
+    flags = _flags(arguments)
+    return "configures what is cloned" if flags & {"-c", "-u", "--template"} else None
+
+
+def _reset(arguments: Sequence[str]) -> str | None:
+    return _when("throws changes away", "--hard", "--merge", "--keep")(arguments)
+
+
+_CHECKS: Mapping[str, Callable[[Sequence[str]], str | None]] = {
+    "reset": _reset,
+    "clean": _clean,
+    "push": _push,
+    "checkout": _checkout,
+    "switch": _when("throws changes away", "-f", "--force", "--discard-changes", "-C"),
+    "restore": _restore,
+    "stash": _stash,
+    "branch": _branch,
+    "tag": _when("deletes or moves a tag", "-d", "-f", "--delete", "--force"),
+    "remote": _remote,
+    "config": _config,
+    "worktree": _when("throws changes away", "-f", "--force"),
+    "submodule": _runs_rest("foreach", "deinit"),
+    "bisect": _runs_rest("run", "visualize", "view"),
+    "rebase": _rebase,
+    "clone": _clone,
+    "fetch": _when("overwrites branches", "-u", "--force", "-f", "--update-head-ok"),
+    "pull": _when("overwrites branches", "-f", "--force"),
+    "gc": _when("deletes what could be restored", "--prune", "--aggressive"),
+    "prune": lambda _arguments: "deletes what could be restored",
+    "reflog": lambda arguments: (
+        "deletes what could be restored" if {"expire", "delete"} & set(arguments[:1]) else None
+    ),
+    "update-ref": _when("deletes or moves a branch", "-d", "--delete", "--stdin"),
+    "replace": lambda _arguments: "rewrites history",
+    "lfs": lambda arguments: (
+        "changes the configuration of git" if "install" in arguments[:1] else None
+    ),
+    "grep": _when("runs a program", "-O", "--open-files-in-pager"),
+    "log": _when("writes a file", "--output"),
+    "diff": _when("writes a file, or runs a program", "--output", "--ext-diff", "--textconv"),
+    "show": _when("writes a file, or runs a program", "--output", "--ext-diff", "--textconv"),
+    "archive": _when("runs a program on another machine", "--remote"),
+    "apply": _when("writes outside the workspace", "--unsafe-paths"),
+    "rm": _when("deletes files", "-f", "--force"),
+    "am": _when("runs hooks", "--exec"),
+    "init": _when("installs hooks", "--template"),
+}

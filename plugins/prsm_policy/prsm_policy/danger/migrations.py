@@ -1,0 +1,155 @@
+"""Tools that change the schema of a data base, where they drop, clean or go back.
+
+They write it as one word (`db:drop`, `ecto.reset`, `migrate/fresh`) or as several (`database drop`,
+`migration revert`), and so do the scripts that projects call after them: the shape counts, whatever
+the program.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from prsm_core.policies import word_set
+from prsm_policy.danger.places import SPEAKERS, WRITERS
+from prsm_policy.safe.tools import READ_ONLY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_policy.shell import Command
+
+_NOUNS = word_set(
+    "db database databases schema schemas migrate migration migrations ecto sql table tables"
+    " doctrine fixtures prisma pg postgres mysql mongo redis firestore keyspace liquibase flyway"
+    " ash migratus"
+)
+_DESTROYS = word_set("drop dropall drops wipe nuke destroy truncate")
+_LOSSES = _DESTROYS | word_set(
+    "reset fresh purge clean clear flush empty erase refresh revert rollback undo down downgrade"
+    " uninstall zero"
+)
+# Of these a word for less is one for loss, and others are only stopped by `down`.
+_WHOLE = word_set("db database schema firestore keyspace")
+_REMOVES = word_set("delete remove rm")
+_OTHERS = word_set("db:schema:load db:seed:replant doctrine:fixtures:load")
+_PARTS = re.compile(r"[:._/-]|(?<=[a-z])(?=[A-Z])")
+_FILE = re.compile(
+    r".*\.(?:py|sql|js|mjs|ts|rb|md|txt|json|ya?ml|toml|sh|php|go|rs|html|css|csv|log|db|ex|exs)"
+)
+# Without any of these in it no other command line is one of those; a search for them is quick.
+_HINTS = (
+    *("drop", "reset", "wipe", "fresh", "purge", "clean", "clear", "flush", "truncate", "empty"),
+    *("nuke", "destroy", "erase", "revert", "rollback", "undo", "down", "uninstall", "zero"),
+    *(":d", "first", "prev", "seed", "load", "delete", "remove", ":rm"),
+)
+# By program: words that lose data, alone or as one command line.
+_TOOLS: Mapping[str, re.Pattern[str]] = {
+    name: re.compile(pattern)
+    for names, pattern in (
+        ("flyway", r"clean|undo|.*\bclean\b.*"),
+        ("alembic aerich", r".*\bdowngrade\b.*"),
+        ("prisma", r".*(?:reset\b|--force-reset|--accept-data-loss).*"),
+        ("drizzle-kit", r"(?:drop\b|push.*--force).*"),
+        ("liquibase", r".*\b(?:drop-?[aA]ll|rollback\S*|future-rollback\S*)\b.*"),
+        ("migrate golang-migrate", r".*\b(?:drop|down|force|goto)\b.*"),
+        (
+            "db-migrate migrate-mongo node-pg-migrate umzug migratus tern sea-orm-cli",
+            r".*\b(?:down|reset|drop|rollback|fresh)\b.*|.*-d 0\b.*",
+        ),
+        ("pscale planetscale turso neonctl", r".*\b(?:delete|destroy)\b.*"),
+        (
+            "dbmate soda sqitch evolve buffalo",
+            r".*\b(?:drop|down|rollback|revert|rebase|erase|reset)\b.*",
+        ),
+        ("phinx yoyo knex sequelize sequelize-cli cake", r".*\b(?:rollback|undo\S*|down)\b.*"),
+        ("diesel sqlx", r".*\b(?:reset|drop|revert|redo)\b.*"),
+        ("piccolo", r".*\bbackwards\b.*"),
+        ("rails rake", r".*\b(?:VERSION=0\b|db:rollback|db:migrate:down).*"),
+        ("manage.py django-admin django", r"(?:flush|reset_db|migrate .*\bzero)\b.*"),
+        (
+            "console doctrine",
+            r".*migrations:migrate .*\b(?:first|prev)\b.*|d\w*:[dfms]\w*:dr?\w*\b.*",
+        ),
+        ("dotnet dotnet-ef", r".*\bdatabase (?:drop|update 0)\b.*"),
+        ("hasura atlas", r".*(?:--down|--rollback|\bdown\b|\bclean\b).*"),
+        (
+            "cdk sst amplify serverless sls eb sam",
+            r"(?:\S+ )*(?:destroy|remove|delete|terminate)\b.*",
+        ),
+        ("wrangler", r"d1 execute .*\b(?:drop|delete|truncate)\b.*"),
+        ("bq", r"(?:\S+ )*rm\b.*"),
+        ("meteor", r"reset\b.*"),
+        ("mongorestore mongoimport grate", r".*--drop\b.*"),
+        ("pg_restore", r"(?:.* )?(?:--clean|--cl\w*|-[a-zA-Z]*c[a-zA-Z]*)(?: .*)?"),
+        ("influx", r"(?:\w+ )?delete\b.*"),
+        ("drush", r"(?:sql|site)[-:](?:drop|install)\b.*|si\b.*"),
+        ("wp", r"(?:db (?:reset|drop|clean)|site empty)\b.*"),
+        ("dbdeployer", r"delete\b.*"),
+        ("elasticdump", r".*--delete\b.*"),
+        ("skeema", r".*--allow-unsafe\b.*"),
+    )
+    for name in names.split()
+}
+_RUN_SCRIPTS = re.compile(r"(?:python|pypy|php|ruby|node|bun|deno)[0-9.]*")
+_QUIET = SPEAKERS | WRITERS | READ_ONLY.keys() | word_set("git gh glab hg code vim sed awk")
+
+
+def migration_danger(command: Command) -> str | None:
+    """Return why a command loses data that a migration tool keeps."""
+    name = command.name
+    if name not in _TOOLS:
+        line = " ".join(command.texts).lower()
+        if name in _QUIET or not any(hint in line for hint in _HINTS):
+            return None
+    return "drops, cleans or takes back what is in a data base" if _loses(command) else None
+
+
+def _loses(command: Command) -> bool:
+    name, texts = command.name, command.texts[1:]
+    if name in _TOOLS and _TOOLS[name].fullmatch(" ".join(texts)):
+        return True
+    if _RUN_SCRIPTS.fullmatch(name) and texts:
+        rest = texts[1:] if texts[0] == "-m" else texts
+        script = rest[0].rpartition("/")[2] if rest else ""
+        if script in _TOOLS and _TOOLS[script].fullmatch(" ".join(rest[1:])):
+            return True
+        return _joins(script.partition(".")[0]) or _shaped(rest[1:])
+    is_script = "/" in "".join(command.texts[:1])
+    return (is_script and _joins(name.partition(".")[0])) or _shaped(texts)
+
+
+def _shaped(texts: Sequence[str]) -> bool:
+    """Return whether words name a loss: one word by itself, or two that follow one another."""
+    operands = [text.rstrip(",") for text in texts if text[:1] != "-" and " " not in text]
+    if any(map(_names_loss, operands)):
+        return True
+    return any(
+        (before in _NOUNS and after in _LOSSES)
+        or (before in _DESTROYS and after in _NOUNS)
+        or (before in _WHOLE and after in _REMOVES)
+        for before, after in pairwise(operands)
+    )
+
+
+def _names_loss(word: str) -> bool:
+    """Return whether one word joins a noun of data bases with a word of loss."""
+    is_path = "/" in word and not word.startswith(("migrate/", "db/"))
+    if word in _OTHERS:
+        return True
+    return not is_path and not _FILE.fullmatch(word) and _joins(word)
+
+
+def _joins(word: str) -> bool:
+    parts = [part.lower() for part in _PARTS.split(word) if part != "the"]
+    for before, after in pairwise(parts):
+        if before in _LOSSES and (after in _NOUNS or (before, after) == ("drop", "all")):
+            return True
+        if before in _WHOLE and after in _REMOVES:
+            return True
+    noun = next((at for at, part in enumerate(parts) if part in _NOUNS), None)
+    if noun is None:
+        return False
+    losses = _LOSSES - {"down"} if parts[noun] in _WHOLE else _LOSSES
+    return not losses.isdisjoint(parts[noun + 1 :])

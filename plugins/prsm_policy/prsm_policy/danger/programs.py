@@ -1,0 +1,121 @@
+"""Programs that are dangerous whatever they are told."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.policies import word_set
+from prsm_policy.danger.agents import AGENTS
+from prsm_policy.shell.program_arguments import ungnu
+
+if TYPE_CHECKING:
+    from prsm_policy.shell import Command
+
+_BY_REASON = {
+    "deletes or overwrites data": (
+        "rm unlink shred srm wipe dd truncate wipefs fdisk sfdisk cfdisk gdisk sgdisk parted"
+        " blkdiscard hdparm mkswap mke2fs badblocks dropdb dropuser trash rimraf del-cli"
+        " cryptsetup lvremove vgremove pvremove zfs zpool mdadm debugfs tune2fs resize2fs"
+        " dmsetup lvreduce pg_dropcluster"
+    ),
+    "ends processes or the machine": (
+        "pkill killall killall5 skill snice fuser shutdown reboot halt poweroff init telinit kexec"
+    ),
+    "gains privilege": (
+        "sudo su doas pkexec runuser run0 sudoedit visudo passwd chpasswd chsh chfn vipw vigr"
+        " useradd usermod userdel adduser deluser groupadd groupmod groupdel addgroup delgroup"
+        " gpasswd newgrp sg chown chgrp setcap setfacl setpriv unshare nsenter chroot capsh"
+        " newuidmap mount umount swapoff swapon insmod modprobe rmmod iptables ip6tables nft ufw"
+        " gksudo gksu kdesu kdesudo sux sudo-rs su-exec gosu losetup pivot_root switch_root hwclock"
+        " newgidmap ebtables arptables ipset tc aa-teardown aa-complain aa-remove-unknown depmod"
+        " firewall-cmd setenforce aa-disable apparmor_parser auditctl sysctl chattr"
+    ),
+    "stays behind after the command": (
+        "at batch systemctl service launchctl initctl update-rc.d chkconfig rc-update"
+        " systemd-run loginctl update-alternatives ssh-copy-id husky pre-commit lefthook"
+        " direnv at.deny anacron"
+    ),
+    "talks to another machine": (
+        "ssh scp sftp nc ncat netcat socat telnet ftp tftp lftp rsh rlogin mosh sshfs ngrok"
+        " cloudflared chisel croc magic-wormhole wormhole mail mailx sendmail mutt swaks"
+    ),
+    "gives secrets away": (
+        "printenv security secret-tool keyctl pass gopass op bw vault keyring ssh-add gpg gpg2"
+        " age sops aws gcloud az doctl history fc gcore"
+    ),
+    "downloads and runs code": (
+        "npx pnpx bunx uvx pipx-run jbang dnx pkgx rustup-init yay paru trizen pikaur eget ubi yo"
+        " cargo-binstall cargo-generate add-apt-repository apt-add-repository ansible-pull"
+    ),
+    "runs code that cannot be judged": (
+        "eval script expect parallel strace ltrace gdb lldb ed ex vi vim nvim view vimdiff emacs"
+        " nano pico less.exe screen tmux dtach abduco bind enable hash coproc ssh-agent"
+        " pwsh powershell dbus-run-session at watchman entr busybox.exe run-parts"
+    ),
+    "publishes": "twine vsce ovsx semantic-release release-it np vercel netlify flyctl heroku",
+    "fills the disk": "fallocate mkfile xfs_mkfile stress stress-ng fio bonnie++ bonnie",
+    "sends files away": (
+        "restic borg kopia duplicity duplicacy rdiff-backup rsnapshot unison syncthing websocat"
+        " wscat croc ffsend transfer azcopy pastebinit wgetpaste gist gupload megaput mega-put"
+        " gdrive dropbox telegram-send ntfy slackcat ncftpput cadaver lt bore frpc localtunnel"
+        " kafka-console-producer pscp psftp winscp codecov coveralls surge lsyncd curlftpfs s3fs"
+        " davfs2 termbin ix 0x0 ossutil coscmd obsutil skicka dbxcli nextcloudcmd mega-sync"
+        " webtorrent transmission-create zrok pinggy serveo matrix-commander signal-cli"
+        " sendxmpp msmtp s-nail neomutt ttyd tmate upterm sshx gotty devtunnel websocketd hut gdcp"
+        " teleconsole sentry-cli ipfs-cluster-ctl onionshare onionshare-cli"
+    ),
+}
+_REASONS = {name: reason for reason, names in _BY_REASON.items() for name in names.split()}
+_PATTERN = re.compile(r"mkfs(?:\..*)?|fsck(?:\..*)?|git-.*-daemon|docker-credential-.*|rm\..*")
+
+_PRSM = word_set("prsm prism")
+# It as a module: `-m prsm_core`, `-mprsm_core.cli`.
+_MODULE = re.compile(r"(-[A-Za-z]*m)?prsm_core(?:\.[\w.]*)?")
+_RUNS_MODULE = re.compile(r"-[A-Za-z]*m")
+_PRSM_INFORMS = word_set("tree plugins providers doctor models --help -h --version config sim demo")
+_PRSM_SHOWS = word_set("events history sessions snapshots changes logs export diff why")
+_PRSM_POLICY_INFORMS = word_set("check list")
+
+
+def by_name(name: str) -> str | None:
+    """Return why a program of that name is dangerous whatever it is told."""
+    return "starts an agent outside the tree" if name in AGENTS else _REASONS.get(name)
+
+
+def named_programs() -> frozenset[str]:
+    """Return the names of all programs that are dangerous whatever they are told."""
+    return AGENTS.union(_REASONS)
+
+
+def program_danger(command: Command) -> str | None:
+    """Return why a program is dangerous by its name."""
+    name = command.name
+    arguments = command.texts[1:]
+    called = arguments if name in _PRSM else _of_module(arguments)
+    if called and not _prsm_informs(called):
+        is_shown = called[0] in _PRSM_SHOWS
+        return "shows PRSM's own state" if is_shown else "changes what agents may do"
+    reason = _REASONS.get(name) or _REASONS.get(ungnu(name))
+    if reason is None and _PATTERN.fullmatch(name):
+        return "deletes or overwrites data"
+    if reason is not None and arguments in (("--version",), ("--help",)):
+        return None
+    return reason
+
+
+def _of_module(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the arguments of PRSM where it is called as a module, whatever runs that."""
+    for at, text in enumerate(arguments):
+        found = _MODULE.fullmatch(text)
+        if found and (found[1] or (at and _RUNS_MODULE.fullmatch(arguments[at - 1]))):
+            return arguments[at + 1 :]
+    return ()
+
+
+def _prsm_informs(arguments: tuple[str, ...]) -> bool:
+    if not arguments or {"--help", "-h", "--version"} & set(arguments[:2]):
+        return True
+    if arguments[0] == "policy":
+        return len(arguments) > 1 and arguments[1] in _PRSM_POLICY_INFORMS
+    return arguments[0] in _PRSM_INFORMS

@@ -1,0 +1,462 @@
+"""A project's own checks (tests, linters, type checkers) and the version output of its tools.
+
+The checks run the code of the workspace, so they are safe only where the user trusts it, and only
+without options that name another program, configuration, project or output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.policies import is_within, word_set
+from prsm_policy.safe.classes import MORE_CHECKS, MORE_NEEDED, PACKAGED
+from prsm_policy.safe.ecosystems import BY_OPTIONS, NEEDED_OPTIONS, TASK_PROGRAMS, is_task
+from prsm_policy.safe.environment import (
+    NODE,
+    RUN_SCRIPTS,
+    RUNNERS,
+    inner_check,
+    may_be_written,
+)
+from prsm_policy.safe.formats import are_harmless
+from prsm_policy.safe.options import Syntax, parse
+from prsm_policy.safe.packagers import in_packages
+from prsm_policy.safe.versions import VERSIONED, is_its_own, prints_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_policy.places import Place
+    from prsm_policy.shell.words import Word
+
+_PYTEST = Syntax(
+    flags="qvxsl",
+    valued="kmnr",
+    long=word_set(
+        "maxfail= lf ff nf last-failed failed-first new-first tb= verbose quiet no-header"
+        " no-summary durations= durations-min= collect-only co exitfirst disable-warnings stepwise"
+        " sw color= strict-markers strict-config showlocals runxfail timeout= cov cov= no-cov"
+        " cov-report= cov-branch reruns= numprocesses= log-level= show-capture= capture= version"
+    ),
+    free=frozenset({"-k", "-m"}),
+)
+# What a plugin may be: none.
+_PYTEST_NO_PLUGIN = re.compile(r"no:[a-z]+")
+_PYTEST_WARNING = re.compile(
+    r"(?:error|ignore|default|always|once|module)(?::{1,2}(?:[A-Z][A-Za-z]*Warning)?)?"
+)
+_UNITTEST = Syntax(
+    flags="vqfbc", valued="spk", long=word_set("verbose quiet failfast buffer locals")
+)
+_RUFF_CHECK = Syntax(
+    flags="qv",
+    long=word_set(
+        "select= ignore= extend-select= quiet verbose statistics no-fix output-format= preview"
+        " diff show-files no-cache exit-zero target-version= line-length="
+    ),
+)
+_RUFF_FORMAT = Syntax(flags="qv", long=word_set("check diff quiet verbose no-cache preview"))
+_BLACK = Syntax(
+    flags="qvl",
+    long=word_set("check diff color no-color quiet verbose fast line-length= target-version="),
+)
+_TSC = Syntax(
+    valued="p", long=word_set("noEmit strict skipLibCheck pretty project="), max_operands=0
+)
+_TSCONFIG = re.compile(r"(?:[\w.@-]+/)*tsconfig[\w.-]*\.json")
+
+# By the words that come first.
+_CHECKS: Mapping[tuple[str, ...], Syntax] = {
+    ("pytest",): _PYTEST,
+    ("python", "-m", "pytest"): _PYTEST,
+    ("python3", "-m", "pytest"): _PYTEST,
+    ("python", "-m", "unittest"): _UNITTEST,
+    ("python3", "-m", "unittest"): _UNITTEST,
+    ("ruff", "check"): _RUFF_CHECK,
+    ("ruff", "format"): _RUFF_FORMAT,
+    ("black",): _BLACK,
+    ("mypy",): Syntax(
+        flags="v",
+        valued="pm",
+        long=word_set(
+            "strict ignore-missing-imports show-error-codes pretty no-error-summary package="
+            " module= explicit-package-bases namespace-packages warn-unreachable no-incremental"
+            " show-error-context show-column-numbers no-color-output verbose check-untyped-defs"
+            " disallow-untyped-defs warn-unused-ignores follow-imports= python-version="
+        ),
+    ),
+    ("pyright",): Syntax(long=word_set("stats warnings outputjson verbose")),
+    ("flake8",): Syntax(
+        flags="qv",
+        long=word_set(
+            "max-line-length= select= ignore= extend-ignore= statistics count show-source"
+            " max-complexity= exclude= doctests"
+        ),
+    ),
+    ("eslint",): Syntax(
+        valued="f", long=word_set("ext= max-warnings= quiet no-color color format=")
+    ),
+    ("tsc",): _TSC,
+    **{words: rules for words, (_, rules) in (*MORE_CHECKS.items(), *BY_OPTIONS.items())},
+}
+# Of these a check needs at least one.
+_NEEDED: Mapping[str, frozenset[str]] = {
+    "ruff format": frozenset({"--check", "--diff"}),
+    "black": frozenset({"--check", "--diff"}),
+    "tsc": frozenset({"--noEmit"}),
+    **MORE_NEEDED,
+    **NEEDED_OPTIONS,
+}
+CARGO = Syntax(
+    flags="qv",
+    valued="pjF",
+    long=word_set(
+        "all workspace release lib bins bin= tests test= doc benches examples example= all-targets"
+        " all-features no-fail-fast no-run no-deps keep-going no-default-features features="
+        " package= exclude= jobs= quiet verbose locked offline frozen color= message-format="
+    ),
+)
+_CARGO_CHECKS = frozenset({("test",), ("check",), ("clippy",)})
+_CARGO_PASSED_ON = re.compile(
+    r"--(?:nocapture|exact|ignored|include-ignored|show-output|list|quiet|test-threads=\d+)"
+    r"|-[DWAF]|-q"
+)
+_PACKAGERS = frozenset({"npm", "yarn", "pnpm", "bun"})
+_SCRIPT = re.compile(
+    r"(?:test|lint|typecheck|type-check|check-types|types|format:check|fmt:check|format-check)"
+    r"(?::(?:unit|integration|ci|all|js|ts|types|check|backend|frontend|client|server|api|node|run"
+    r"|coverage|cov|quick|web|app|ui|core|lib|packages|src|tests?|css|md|styles?))?"
+)
+# These run a script, or a program of a package, by its name alone.
+_RUN_BY_NAME = frozenset({"yarn", "pnpm"})
+_RUN = frozenset({"run", "run-script"})
+_SILENT = frozenset({"--silent", "-s"})
+_TEST_OPTION = re.compile(
+    r"--(?:watch(?:All)?=false|no-watch|coverage|no-coverage|ci|run|bail|silent|verbose|runInBand"
+    r"|max-warnings=\d+|quiet|reporter=(?:dot|spec|verbose|default)"
+    r"|(?:testPathPatterns?|testNamePattern|grep)=[\w./ -]+)"
+)
+_MAKE_TARGETS = word_set(
+    "test tests lint check typecheck type-check format-check fmt-check check-format unit-test"
+    " unittest test-unit vet"
+)
+_MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
+_MAKE_OPTION = re.compile(r"-[sk]+|-j\d*|--(?:silent|quiet|keep-going|no-print-directory)")
+_MAKE_PLAN = re.compile(r"-[sk]*n[sk]*|--(?:dry-run|just-print|recon)")
+_MAKE_TARGET = re.compile(r"[A-Za-z0-9][\w./-]*")
+_GO_OPTION = re.compile(
+    r"--?(?:v|race|short|cover|failfast|json|benchmem"
+    r"|(?:count|run|skip|bench|benchtime|timeout|parallel|cpu|shuffle|list|covermode|tags)=.*)"
+)
+_GO_VALUED = re.compile(r"--?(?:count|run|skip|bench|benchtime|timeout|parallel|cpu|list|p)")
+
+# Of the same kind, but what they are told of here is their version, and they load code for it.
+_LOADERS = word_set(
+    "poetry pipenv pdm hatch pylint tox nox pre-commit coverage bundle rake composer stack bazel"
+    " mvn gradle sbt kotlin scala prettier jest vitest mocha webpack vite next nest hg ansible"
+    " vagrant gemini nvm"
+)
+# All whose arguments are told apart here.
+CHECKERS = (
+    VERSIONED | _LOADERS | {words[0] for words in _CHECKS.keys() - MORE_CHECKS.keys()} | _PACKAGERS
+)
+# All that may run a check, but for what only a path leads to.
+_PROGRAMS = (
+    {words[0] for words in _CHECKS}
+    | {"cargo", "make", "go", "npx", "pip", "pip3"}
+    | _PACKAGERS
+    | TASK_PROGRAMS
+    | RUNNERS
+)
+# What is fetched, and run by some.
+FETCHED = re.compile(r"[^/]*://|(?:npm|jsr|github|gitlab|data|file|https?|git(?:\+\w+)?):")
+_PIP_LISTS = frozenset({"list", "show", "freeze"})
+_PIP_OPTION = re.compile(r"--(?:outdated|uptodate|local|user|not-required|all|format=[a-z]+)|-[ou]")
+_NPM_LISTS = frozenset({"ls", "list", "ll", "la"})
+_NPM_OPTION = re.compile(
+    r"-g|-a|--(?:global|all|json|long|parseable|prod|production|dev|link|depth=\d+|omit=[a-z]+)"
+)
+_NAME = re.compile(r"[A-Za-z0-9@][A-Za-z0-9._@/-]*")
+_GO_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def is_project_check(words: Sequence[Word], place: Place) -> bool:
+    """Return whether a command runs one of the project's checks and nothing else."""
+    program = words[0].text
+    if (program not in _PROGRAMS and "/" not in program) or not all(word.exact for word in words):
+        return False
+    texts = tuple(word.text for word in words)
+    if any(map(FETCHED.match, texts)) or (texts[0] not in _PACKAGERS and _reads_arguments(texts)):
+        return False
+    inner = inner_check(words, place)
+    if inner is not None:
+        return bool(inner) and _is_inner_check(texts[0], inner, place)
+    if may_be_written(place):
+        return False
+    if texts[0] in _PACKAGERS or texts[0] == "npx":
+        return not place.was_written(NODE) and _package(words, place)
+    if (is_check := is_task(words, place)) is not None:
+        return is_check
+    if texts[0] == "cargo" and texts[1:2] in _CARGO_CHECKS:
+        return _cargo(texts, words[2:], place)
+    if texts[0] == "make":
+        return made_by(words[1:], _MAKE_TARGETS, place)
+    if texts[:2] in {("go", "test"), ("go", "vet")}:
+        return _go(words[2:], place)
+    return _by_table(words, texts, place)
+
+
+def _reads_arguments(texts: Sequence[str]) -> bool:
+    """Return whether several of these tools would read more arguments from a file."""
+    return any(text.startswith("@") for text in texts)
+
+
+def _is_inner_check(runner: str, words: Sequence[Word], place: Place) -> bool:
+    """Return whether a program of the environment checks, or tells its version or packages."""
+    texts = tuple(word.text for word in words)
+    if runner in RUN_SCRIPTS and _SCRIPT.fullmatch(texts[0]):
+        return all(map(place.is_ordinary, words[1:])) and not any(
+            word.may_be_option for word in words[1:]
+        )
+    return is_version_output(texts, place, trusted=True) or is_project_check(words, place)
+
+
+def check_named(texts: Sequence[str]) -> tuple[str, Sequence[str]] | None:
+    """Return which of the project's checks a command line runs, and its arguments; None for none.
+
+    Whatever else it is told: whether it may run unasked is another question. What only lists or
+    prints runs no check.
+    """
+    if not texts or not _NO_RUN.isdisjoint(texts):
+        return None
+    program = texts[0].rpartition("/")[2]
+    words = (_PYTHON.sub("python", program), *texts[1:])
+    for runner in _RUNNERS:
+        if words[: len(runner)] == runner:
+            rest = words[len(runner) :]
+            return check_named(rest[next((n for n, one in enumerate(rest) if one[:1] != "-"), 0) :])
+    if program in _PACKAGERS:
+        at = 2 if words[1:2] in {("run",), ("run-script",)} else 1
+        if _SCRIPT.fullmatch(name := "".join(words[at : at + 1])):
+            return f"{program} {name}", words[at + 1 :]
+        return check_named(words[1:]) if program in _RUN_BY_NAME else None
+    if program == "make":
+        targets = [word for word in words[1:] if word in _MAKE_TARGETS]
+        is_plan = any(_MAKE_PLAN.fullmatch(word) for word in words[1:])
+        return (f"make {' '.join(targets)}", ()) if targets and not is_plan else None
+    for length in (3, 2, 1):
+        head = words[:length]
+        if head in _CHECKS or head in _MORE:
+            needed = _NEEDED.get(" ".join(head))
+            if needed is not None and needed.isdisjoint(texts):
+                return None
+            return " ".join(head).removeprefix("python -m "), words[length:]
+    return None
+
+
+_PYTHON = re.compile(r"python3?(?:\.\d+)?$")
+_NO_RUN = word_set(
+    "--version --help -h --collect-only --co --exit-zero --no-run --list --listTests --list-tests"
+    " -list --dry-run --just-print --recon --show-files --show-only --fixtures --markers"
+    " --setup-plan --print-config"
+)
+# These run what follows.
+_RUNNERS = (
+    *((name, "run") for name in ("uv", "poetry", "pipenv", "pdm", "rye", "hatch")),
+    *((name, "exec") for name in ("pnpm", "yarn", "npm", "bundle")),
+    ("npx",),
+    ("bunx",),
+    ("uvx",),
+)
+# Beside those that may run unasked where the workspace is trusted.
+_MORE = {
+    ("cargo", "test"), ("cargo", "check"), ("cargo", "clippy"), ("go", "test"), ("go", "vet"),
+    ("gradlew", "test"), ("gradlew", "check"), ("mvnw", "test"), ("mvn", "verify"),
+    ("pre-commit", "run"), ("hatch", "test"), ("deno", "test"), ("composer", "test"),
+    ("rake", "test"), ("bazel", "test"), ("sbt", "test"), ("stack", "test"), ("node", "--test"),
+    ("just", "test"), ("tox",), ("nox",), ("phpunit",), ("python", "-m", "tox"),
+    ("python", "-m", "nox"),
+}  # fmt: skip
+
+
+def is_version_output(texts: Sequence[str], place: Place, *, trusted: bool = False) -> bool:
+    """Return whether a command prints a version, a list of packages, or one setting of go.
+
+    Where the user trusts the workspace its files may choose which toolchain that is.
+    """
+    program, rest = texts[0], tuple(texts[1:])
+    if prints_version(texts):
+        return trusted or is_its_own(program, place)
+    if program in {"pip", "pip3"} and rest and rest[0] in _PIP_LISTS:
+        return all(_NAME.fullmatch(text) or _PIP_OPTION.fullmatch(text) for text in rest[1:])
+    if program == "npm" and rest and rest[0] in _NPM_LISTS:
+        names = [text for text in rest[1:] if text != "--depth"]
+        return all(_NAME.fullmatch(text) or _NPM_OPTION.fullmatch(text) for text in names)
+    if (program, *rest[:1]) == ("go", "env") and (trusted or is_its_own(program, place)):
+        return len(rest) > 1 and all(_GO_VARIABLE.fullmatch(text) for text in rest[1:])
+    return False
+
+
+def _by_table(words: Sequence[Word], texts: tuple[str, ...], place: Place) -> bool:
+    if texts[1:3] == ("-m", "pip") and texts[0] in {"python", "python3"}:
+        return is_version_output(("pip", *texts[3:]), place, trusted=True)
+    if texts[:2] == ("cargo", "fmt"):
+        words = [word for word in words if word.text != "--"]
+    for length in (3, 2, 1):
+        rules = _CHECKS.get(texts[:length])
+        if rules is None:
+            continue
+        needed = _NEEDED.get(" ".join(texts[:length]))
+        if needed is not None and needed.isdisjoint(texts):
+            return False
+        rest = list(words[length:])
+        if rules is _UNITTEST and rest and rest[0].text == "discover":
+            rest = rest[1:]
+        if rules is _TSC and not _are_projects(rest, place):
+            return False
+        if rules is _PYTEST:
+            rest = _without_warnings(rest)
+        parsed = parse(rest, rules, place)
+        return parsed is not None and are_harmless(texts, parsed.values)
+    return False
+
+
+def _are_projects(words: Sequence[Word], place: Place) -> bool:
+    """Return whether the projects that a type checker is told are configured in the workspace."""
+    parsed = parse(words, _TSC, place)
+    return parsed is not None and all(_TSCONFIG.fullmatch(value.text) for _, value in parsed.values)
+
+
+def _without_warnings(words: Sequence[Word]) -> list[Word]:
+    """Leave out the filters of warnings and the plugins that are switched off, if harmless."""
+    rest: list[Word] = []
+    at = 0
+    while at < len(words):
+        value = words[at + 1].text if at + 1 < len(words) else ""
+        if (words[at].text == "-W" and _PYTEST_WARNING.fullmatch(value)) or (
+            words[at].text == "-p" and _PYTEST_NO_PLUGIN.fullmatch(value)
+        ):
+            at += 2
+            continue
+        rest.append(words[at])
+        at += 1
+    return rest
+
+
+def script_named(
+    words: Sequence[Word], names: re.Pattern[str], programs: frozenset[str], place: Place
+) -> bool | Sequence[Word]:
+    """Return whether a package manager runs a script of such a name.
+
+    Where it runs one of some programs of packages, and that is there, this is its command line.
+    """
+    program = words[0].text
+    chosen = in_packages(words, place) if program in _PACKAGERS else (words, False)
+    if chosen is None:
+        return False
+    words, is_elsewhere = chosen
+    package = _packaged(words, programs)
+    if package is not None:
+        # Only npx downloads; where else a package has its programs is not looked up.
+        return package if is_elsewhere or _is_there(package[0].text, place) else False
+    return program in _PACKAGERS and _script(program, words[1:], names, place)
+
+
+def _package(words: Sequence[Word], place: Place) -> bool:
+    """Return whether a package manager runs a check: a script, or a program that is there."""
+    found = script_named(words, _SCRIPT, PACKAGED, place)
+    return found if isinstance(found, bool) else is_project_check(found, place)
+
+
+def _script(program: str, words: Sequence[Word], names: re.Pattern[str], place: Place) -> bool:
+    """Return whether a package manager runs a script of such a name."""
+    rest = [word for word in words if word.text not in _SILENT] if len(words) > 1 else words
+    at = 1 if rest and rest[0].text in _RUN else 0
+    name = rest[at].text if at < len(rest) and rest[at].known else ""
+    is_run = at or program in _RUN_BY_NAME
+    if not (is_run or name == "test") or not names.fullmatch(name):
+        return False
+    passed = rest[at + 1 :]
+    if passed and passed[0].text == "--":
+        passed = passed[1:]
+    elif program == "npm" and passed:
+        return False  # it may be for npm
+    return all(
+        _TEST_OPTION.fullmatch(word.text) if word.may_be_option else place.is_ordinary(word)
+        for word in passed
+    )
+
+
+_NO_INSTALL = frozenset({"--no-install", "--no", "--offline"})
+
+
+def _packaged(words: Sequence[Word], programs: frozenset[str]) -> Sequence[Word] | None:
+    """Return the command line of a program of a package that a runner starts, None for others."""
+    texts = [word.text for word in words]
+    if texts[0] == "npx":
+        rest = words[1:]
+        while rest and rest[0].text in _NO_INSTALL:
+            rest = rest[1:]
+    elif texts[:2] in (["pnpm", "exec"], ["yarn", "exec"], ["yarn", "run"]):
+        rest = words[2:]
+    else:
+        rest = words[1:] if texts[0] in _RUN_BY_NAME else ()
+    return rest if rest and rest[0].known and rest[0].text in programs else None
+
+
+def _is_there(program: str, place: Place) -> bool:
+    """Return whether a program is installed in the workspace, so that none is downloaded."""
+    files = [Path(folder, "node_modules", ".bin", program) for folder in place.folders]
+    return all(is_within(os.path.realpath(file), place.root) and file.exists() for file in files)
+
+
+def made_by(
+    words: Sequence[Word], names: frozenset[str], place: Place, *, first: bool = False
+) -> bool:
+    """Return whether make makes such targets, or tells what it would do.
+
+    With `first` it may be told none: that is the first of its makefile.
+    """
+    targets: list[str] = []
+    elsewhere = False
+    own = iter(words)
+    for word in own:
+        if word.text in {"-C", "--directory"}:
+            elsewhere, folder = True, next(own, None)
+            if folder is None or not place.has_one_of(folder, _MAKEFILES):
+                return False
+        elif not _MAKE_OPTION.fullmatch(word.text):
+            targets.append(word.text)
+    made = [text for text in targets if not _MAKE_PLAN.fullmatch(text)]
+    if len(made) < len(targets):
+        return not elsewhere and all(map(_MAKE_TARGET.fullmatch, made))
+    return (first or bool(targets)) and names.issuperset(targets)
+
+
+def _cargo(texts: Sequence[str], arguments: Sequence[Word], place: Place) -> bool:
+    parsed = parse(arguments, CARGO, place)
+    if parsed is None or not are_harmless(texts, parsed.values):
+        return False
+    # What stands behind -- goes to the test program or to the compiler.
+    options = [word.text for word in parsed.operands if word.text.startswith("-")]
+    return all(_CARGO_PASSED_ON.fullmatch(option) for option in options)
+
+
+def _go(arguments: Sequence[Word], place: Place) -> bool:
+    at = 0
+    while at < len(arguments):
+        word = arguments[at]
+        at += 1
+        if _GO_VALUED.fullmatch(word.text):
+            if at == len(arguments) or not arguments[at].known:
+                return False
+            at += 1
+        elif word.may_be_option:
+            if not _GO_OPTION.fullmatch(word.text):
+                return False
+        elif not place.is_ordinary(word):
+            return False
+    return True

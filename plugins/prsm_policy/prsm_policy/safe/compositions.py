@@ -1,0 +1,373 @@
+"""Whether all that a structured text runs is safe, whatever its variables and commands turn out.
+
+Values are followed, not run: a variable is each word that a loop or an assignment gives it, and
+what a command prints is a number, a hash, names of files, or any text. The places where a command
+may run only grow, except behind what a subshell did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from prsm_core.policies import word_set
+from prsm_policy.safe.bindings import is_raw, may_be_set, read_names, sources
+from prsm_policy.safe.carriers import carried_by_xargs
+from prsm_policy.safe.producers import ANYTHING, Output, output_of
+from prsm_policy.safe.values import NotSafeError, Value, Words
+from prsm_policy.shell.script import Assignment, Command
+from prsm_policy.shell.tree import (
+    Choice,
+    Either,
+    Fed,
+    Literal,
+    Loop,
+    Number,
+    Pipeline,
+    Sequence,
+    Simple,
+    Subshell,
+    Substitution,
+)
+from prsm_policy.shell.words import Kind, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from prsm_policy.places import Place
+    from prsm_policy.shell.tree import Pieces, Step
+
+    Judge = Callable[[Command, Place], bool]
+
+MAX_CHECKS = 300  # of commands with all their values, for one text
+_OF_FILES = word_set("-e -f -d -s -r -w -x -nt -ot")  # tests that another process can change
+_FLOW = word_set(": true false break continue exit")
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Where the next step runs, and which variables are set by then."""
+
+    place: Place
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+    def moved(self, place: Place) -> _State:
+        """Return the state in another place, where names that were found are of other files."""
+        if place == self.place:
+            return self
+        values = {
+            name: Value(output=ANYTHING) if value.output and value.output.names else value
+            for name, value in self.values.items()
+        }
+        return _State(place, values)
+
+    def bound(self, name: str, value: Value) -> _State:
+        return replace(self, values={**self.values, name: value})
+
+
+def is_safe_structure(step: Step, place: Place, is_safe: Judge, takes_feed: Judge) -> bool:
+    """Return whether a text of this structure does nothing but look.
+
+    Args:
+        step: The structure of all of the text.
+        place: Where it runs.
+        is_safe: Whether one simple command is safe in a place.
+        takes_feed: Whether a safe command may be fed any text.
+    """
+    try:
+        _Walk(step, is_safe, takes_feed).walk(step, _State(place))
+    except NotSafeError:
+        return False
+    return True
+
+
+def _waits(loop: Loop) -> bool:
+    """Return whether a loop only sleeps until a file is there, or gone."""
+    condition = loop.condition
+    if not isinstance(condition, Simple) or not isinstance(loop.body, Simple):
+        return False
+    words = [
+        pieces[0].word.text
+        for pieces in (*condition.words, *loop.body.words[:1])
+        if len(pieces) == 1 and isinstance(pieces[0], Literal)
+    ]
+    is_test = words[:1] in (["["], ["test"], ["[["]) and words[-1:] == ["sleep"]
+    return is_test and not _OF_FILES.isdisjoint(words)
+
+
+class _Walk:
+    def __init__(self, step: Step, is_safe: Judge, takes_feed: Judge) -> None:
+        self._is_safe = is_safe
+        self._takes_feed = takes_feed
+        self._left = MAX_CHECKS
+        self._loops = 0
+        self._outputs: dict[int, Output] = {}
+        self._sources = sources(step)
+
+    def walk(self, step: Step, state: _State, incoming: Output = ANYTHING) -> _State:
+        """Return the state behind a step; raise NotSafeError if it may do more than look."""
+        self._left -= 1
+        if self._left < 0:
+            raise NotSafeError("it runs too much")
+        match step:
+            case Simple():
+                return self._simple(step, state, incoming)
+            case Fed():
+                return self._fed(step, state)
+            case Sequence(steps):
+                return reduce(lambda now, each: self.walk(each, now, incoming), steps, state)
+            case Either():
+                return self._either(step, state, incoming)
+            case Pipeline(parts):
+                return self._pipeline(parts, state, incoming)
+            case Subshell(body):
+                self._inside(body, state, incoming)
+                return state
+            case Choice():
+                return self._choice(step, state, incoming)
+            case Loop():
+                return self._loop(step, state, incoming)
+
+    def _either(self, step: Either, state: _State, incoming: Output) -> _State:
+        state = self.walk(step.steps[0], state, incoming)
+        for each in step.steps[1:]:
+            state = state.moved(self.walk(each, state, incoming).place)
+        return state
+
+    def _inside(self, body: Step, state: _State, incoming: Output = ANYTHING) -> _State:
+        """Walk through what has a shell of its own, where a loop outside does not matter."""
+        loops, self._loops = self._loops, 0
+        after = self.walk(body, state, incoming)
+        self._loops = loops
+        return after
+
+    def _pipeline(self, parts: tuple[Step, ...], state: _State, incoming: Output) -> _State:
+        place = state.place
+        for part in parts:
+            now = state.moved(place)
+            after = self.walk(part, now, incoming)
+            incoming = self._printed(part, now, incoming)
+            place = after.place
+        return state.moved(place)
+
+    def _printed(self, step: Step, state: _State, incoming: Output) -> Output:
+        """Return what a step that was walked through prints."""
+        if isinstance(step, Pipeline):
+            for part in step.parts:
+                incoming = self._printed(part, state, incoming)
+            return incoming
+        if isinstance(step, Fed) and isinstance(step.body, Simple):
+            printed = self._printed(step.body, state, ANYTHING)
+            return printed if printed.kind is Kind.NUMBER else ANYTHING
+        if not isinstance(step, Simple) or not step.words:
+            return ANYTHING
+        found = list(self._words(step, state).alternatives(step.words))
+        if len(found) != 1:
+            return ANYTHING
+        return output_of(Command(found[0]), state.place, incoming)
+
+    def _choice(self, step: Choice, state: _State, incoming: Output) -> _State:
+        subject = [step.subject] if step.subject else []
+        self._check_pieces(subject, state)
+        for _ in self._make_words(state, joined=True).alternatives(subject):
+            pass  # all its values are told
+        lasting = state
+        now = state
+        for at, (condition, body) in enumerate(step.branches):
+            if condition is not None:
+                now = self.walk(condition, now, incoming)
+                lasting = now if at == 0 else lasting
+            now = now.moved(self.walk(body, now, incoming).place)
+        return lasting.moved(now.place)
+
+    def _loop(self, step: Loop, state: _State, incoming: Output) -> _State:
+        inner = state
+        if step.name:
+            inner = self._bind(step.name, self._loop_value(step.words, state), state)
+        self._loops += 1
+        if step.condition is not None:
+            read = read_names(step.condition)
+            if read is None:
+                if not _waits(step):
+                    raise NotSafeError("it cannot be told when the loop ends")
+                inner = self.walk(step.condition, state, incoming)
+            is_whole = read is not None and len(read) == 1 and is_raw(step.condition)
+            whole = incoming if is_whole and incoming.kind is Kind.NAME else ANYTHING
+            for name in read or ():
+                inner = self._bind(name, Value(output=whole), inner)
+        self.walk(step.body, inner)
+        self._loops -= 1
+        return state
+
+    def _loop_value(self, words: tuple[Pieces, ...], state: _State) -> Value:
+        """Return what a variable is in a loop over these words."""
+        self._check_pieces(words, state)
+        if len(words) == 1 and len(words[0]) == 1:
+            piece = words[0][0]
+            if isinstance(piece, Number):
+                return Value(output=Output(Kind.NUMBER))
+            if isinstance(piece, Substitution) and not piece.file:
+                return Value(output=replace(self._outputs[id(piece)], many=False))
+        known: list[Word] = []
+        for found in self._make_words(state).alternatives(words):
+            known += found
+        if not all(word.exact and not word.tilde for word in known):
+            return Value(output=ANYTHING)
+        return Value(words=tuple(dict.fromkeys(known)))
+
+    def _bind(self, name: str, value: Value, state: _State) -> _State:
+        if not may_be_set(name):
+            raise NotSafeError(f"{name} may change what programs do")
+        others = self._sources[name]
+        if len(others) > 1:  # whichever it is by then
+            words = [word for source in others for word in source or ()]
+            value = Value(output=ANYTHING) if None in others else Value(tuple(words))
+        return state.bound(name, value)
+
+    def _simple(self, step: Simple, state: _State, incoming: Output) -> _State:
+        if not step.words:
+            return self._assign(step, state)
+        if read_names(step) is not None:
+            raise NotSafeError("what is read is only known when it runs")
+        after = state
+        for command in self._commands(step, state):
+            if command.texts[0] == "cd":  # into whichever folder a variable holds
+                after = after.moved(self._entered(command, state, after.place))
+            else:
+                self._check(command, state.place, incoming)
+        return after
+
+    def _assign(self, step: Simple, state: _State) -> _State:
+        for name, pieces in step.assigned:
+            self._check_pieces([pieces], state)
+            found = list(
+                Words(state.values, state.place, self._outputs, joined=True).alternatives([pieces])
+            )
+            words = [word for words in found for word in words]
+            if len(pieces) == 1 and isinstance(pieces[0], Substitution):
+                value = Value(output=self._outputs[id(pieces[0])])
+            elif all(word.exact and not word.tilde for word in words):
+                # What is assigned is no pattern until it stands unquoted somewhere.
+                value = Value(words=tuple(replace(word, glob=False) for word in words))
+            else:
+                numbers = all(word.kind is Kind.NUMBER for word in words)
+                value = Value(output=Output(Kind.NUMBER) if numbers else ANYTHING)
+            state = self._bind(name, value, state)
+        return state
+
+    def _entered(self, command: Command, state: _State, others: Place) -> Place:
+        """Return the folders it may be in behind a `cd`, those it may be in anyway included."""
+        if self._loops or command.assigned or len(command.words) != 2:
+            raise NotSafeError("it cannot be told which folder it is in")
+        place = state.place.entered(command.words[1]) if command.words[1].exact else None
+        place = place and place.joined(others)
+        if place is None:
+            raise NotSafeError("it may leave the workspace")
+        return place
+
+    def _commands(self, step: Simple, state: _State) -> Iterable[Command]:
+        self._check_pieces(step.words, state)
+        self._check_pieces((pieces for _, pieces in step.assigned), state)
+        assigned: list[Assignment] = []
+        for name, pieces in step.assigned:
+            found = list(self._make_words(state).alternatives([pieces]))
+            if len(found) != 1 or len(found[0]) != 1 or not found[0][0].known:
+                raise NotSafeError(f"{name} is only known when it runs")
+            assigned.append(Assignment(name, found[0][0]))
+        if len(step.words[0]) != 1 or not isinstance(step.words[0][0], Literal):
+            raise NotSafeError("the program is only known when it runs")
+        for words in self._words(step, state).alternatives(step.words):
+            if not words or not words[0].known:
+                raise NotSafeError("the program is only known when it runs")
+            yield Command(words, tuple(assigned))
+
+    def _words(self, step: Simple, state: _State) -> Words:
+        first = step.words[0][0]
+        name = first.word.text if isinstance(first, Literal) else ""
+        if name in {"[", "test"} and any(map(_may_split, step.words)):
+            raise NotSafeError("a test may get other operands")
+        return self._make_words(state, joined=name == "[[")
+
+    def _make_words(self, state: _State, *, joined: bool = False) -> Words:
+        return Words(state.values, state.place, self._outputs, joined=joined)
+
+    def _check(self, command: Command, place: Place, incoming: Output) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise NotSafeError("it runs too much")
+        if command.texts[0] in _FLOW and not command.assigned and _all_numbers(command.words[1:]):
+            return
+        if command.texts[0] == "xargs":
+            self._check_carried(command, place, incoming)
+        elif not self._is_safe(command, place):
+            raise NotSafeError(f"{command.name} may do more than look")
+
+    def _check_carried(self, command: Command, place: Place, incoming: Output) -> None:
+        inner = carried_by_xargs(command, place, incoming)
+        if inner is None or not all(self._is_safe(each, place) for each in inner):
+            raise NotSafeError("it cannot be told what xargs runs")
+
+    def _fed(self, step: Fed, state: _State) -> _State:
+        self._check_pieces((*step.reads, *step.feeds), state)
+        incoming = self._opened(step.reads, state)
+        for _ in self._make_words(state, joined=True).alternatives(step.feeds):
+            pass  # all their values are told
+        if step.feeds:
+            self._check_feeds(step.body, state)
+        return self.walk(step.body, state, incoming)
+
+    def _opened(self, reads: tuple[Pieces, ...], state: _State) -> Output:
+        """Return what comes in from files and from what is substituted for one."""
+        incoming = ANYTHING
+        for pieces in reads:
+            if len(pieces) == 1 and isinstance(pieces[0], Substitution) and pieces[0].file:
+                incoming = self._outputs[id(pieces[0])] if len(reads) == 1 else ANYTHING
+                continue
+            for words in self._make_words(state).alternatives([pieces]):
+                if len(words) != 1 or not _may_be_opened(words[0], state.place):
+                    raise NotSafeError("what it reads may hold a secret")
+        return incoming
+
+    def _check_feeds(self, body: Step, state: _State) -> None:
+        """Raise NotSafeError unless what is fed can be any text."""
+        if isinstance(body, Loop) and body.condition is not None:
+            return
+        if not isinstance(body, Simple) or not body.words:
+            raise NotSafeError("it cannot be told what is fed")
+        for command in self._commands(body, state):
+            if not self._takes_feed(command, state.place):
+                raise NotSafeError(f"it cannot be told what {command.name} does with its input")
+
+    def _check_pieces(self, words: Iterable[Pieces], state: _State) -> None:
+        """Walk through all that is substituted, and note what that prints."""
+        for pieces in words:
+            for piece in pieces:
+                if isinstance(piece, Substitution):
+                    after = self._inside(piece.body, state)
+                    is_one = isinstance(piece.body, (Simple, Pipeline, Fed))
+                    is_one = is_one and after.place == state.place
+                    printed = self._printed(piece.body, state, ANYTHING) if is_one else ANYTHING
+                    if piece.file and printed.kind is not Kind.NAME:
+                        printed = Output(Kind.TEXT)
+                    self._outputs[id(piece)] = printed
+
+
+def _may_be_opened(word: Word, place: Place) -> bool:
+    """Return whether a file is ordinary; that of a loop is one of those its pattern stands for."""
+    if not word.glob:
+        return word.known and place.is_ordinary(word)
+    filled = place.filled((word,)) if word.exact and not word.tilde else None
+    return filled is not None and all(
+        where.is_ordinary(name) for names, where in filled for name in names
+    )
+
+
+def _all_numbers(words: Iterable[Word]) -> bool:
+    return all(word.exact and word.text.isdigit() for word in words)
+
+
+def _may_split(pieces: Pieces) -> bool:
+    return any(
+        not isinstance(piece, (Literal, Number)) and not piece.quoted for piece in pieces
+    ) or any(isinstance(piece, Literal) and piece.word.glob for piece in pieces)

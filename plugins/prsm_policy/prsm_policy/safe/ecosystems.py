@@ -1,0 +1,238 @@
+"""Checks of build tools, by the tasks and goals that they are told to run.
+
+Tasks, goals and sessions are words that a project gives a meaning to. So only names that projects
+use for checks count, with options that choose among them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from prsm_core.policies import HOOK_MANIFESTS, PYTHON_MANIFESTS, word_set
+from prsm_policy.safe.options import Syntax, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_policy.places import Place
+    from prsm_policy.shell.words import Word
+
+
+class Tasks(Struct, frozen=True):
+    """The command line of a tool that runs what it is told by name."""
+
+    names: re.Pattern[str]
+    options: re.Pattern[str]
+    valued: frozenset[str] = frozenset()
+    needs_name: bool = True
+
+
+GRADLE_OPTION = re.compile(
+    r"-[qiwS]|--(?:quiet|info|warn|stacktrace|offline|no-daemon|continue|parallel|rerun-tasks"
+    r"|build-cache|no-build-cache|no-parallel|console=plain|warning-mode=\w+|max-workers=\d+"
+    r"|tests=[\w.*$-]+)"
+)
+GRADLE_VALUED = word_set("--tests -x --exclude-task --console --warning-mode --max-workers")
+_GRADLE = Tasks(
+    re.compile(
+        r":?(?:[\w-]+:)*(?:test|check|lint|detekt|ktlintCheck|spotlessCheck"
+        r"|(?:checkstyle|pmd|spotbugs)(?:Main|Test)|(?:unit|integration|functional|jvm)Test"
+        r"|(?:test|lint)(?:Debug|Release)(?:UnitTest)?)"
+    ),
+    GRADLE_OPTION,
+    GRADLE_VALUED,
+)
+MAVEN_OPTION = re.compile(
+    r"-(?:q|B|o|e|ntp|am|amd|fae|ff|T\w+)|--(?:quiet|batch-mode|offline|errors|also-make|fail-at-end"
+    r"|no-transfer-progress)|-D(?:skipITs|skipTests|maven\.test\.skip|failIfNoTests"
+    r"|surefire\.failIfNoSpecifiedTests|test|it\.test|checkstyle\.skip|style\.color"
+    r")(?:=[\w.,*#+!-]*)?"
+)
+MAVEN_VALUED = word_set("-pl --projects -T --threads")
+_MAVEN = Tasks(re.compile("test|verify"), MAVEN_OPTION, MAVEN_VALUED)
+# Environments of tox and sessions of nox are joined of such parts: py311-django, tests-3.12.
+_PART = (
+    r"(?:py(?:py)?\d*|3\.\d+|django\d*|tests?|unit|integration|unittests?|pytest|all|lint(?:ers?)?"
+    r"|linting|style|format|types?|typing|type_?check(?:ing)?|mypy|pyright|flake8|pylint|ruff|black"
+    r"|isort|checks?|cov(?:erage)?|docs?test|static|quality|min|latest|core|fast|ci)"
+)
+_SESSIONS = re.compile(rf"{_PART}(?:[-_.,:]+{_PART})*")
+_TOX = Tasks(
+    re.compile("run|r|run-parallel|p"),
+    re.compile(r"-[qvp]+|--(?:quiet|parallel|skip-pkg-install|no-recreate-pkg)|-p ?auto"),
+    needs_name=False,
+)
+_NOX = Tasks(
+    _SESSIONS,
+    re.compile(
+        r"-[rRvN]+|--(?:reuse-existing-virtualenvs|no-install|verbose|stop-on-first-error"
+        r"|no-color|nocolor|non-interactive)|-x"
+    ),
+    needs_name=False,
+)
+_SESSION_OPTIONS = {"tox": word_set("-e"), "nox": word_set("-e -s --session --sessions --python")}
+_POSITIONAL = Syntax(
+    flags="qvxsl",
+    valued="kmnr",
+    long=word_set(
+        "maxfail= lf ff nf last-failed verbose quiet no-header no-summary durations= tb="
+        " exitfirst color= showlocals timeout= cov no-cov numprocesses="
+    ),
+    free=frozenset({"-k", "-m"}),
+)
+_PRE_COMMIT = Syntax(
+    flags="av",
+    long=word_set("all-files files verbose show-diff-on-failure color= from-ref= to-ref="),
+)
+_HOOK = re.compile(r"[a-z][\w-]*")
+_MANAGE = Syntax(
+    flags="k",
+    valued="v",
+    long=word_set(
+        "verbosity= keepdb parallel parallel= failfast noinput no-input no-color force-color"
+        " buffer tag= exclude-tag= reverse shuffle timing debug-mode traceback deploy fail-level="
+        " check dry-run"
+    ),
+)
+_RAKE_TASK = re.compile(
+    r"(?:test|spec)(?::(?:all|system|models|controllers|helpers|units|functionals|integration))?"
+    r"|zeitwerk:check|rubocop|standard|lint"
+)
+_RAKE = Tasks(_RAKE_TASK, re.compile(r"-[qt]|--(?:trace|quiet|silent)"))
+_RAILS_OPTIONS = Syntax(
+    flags="vfbd",
+    valued="ns",
+    long=word_set("verbose fail-fast backtrace defer-output name= seed= trace"),
+    free=frozenset({"-n", "--name"}),
+)
+# By the program whose arguments are tasks.
+_BY_TASK: Mapping[str, Tasks] = {
+    "gradle": _GRADLE,
+    "mvn": _MAVEN,
+    "rake": _RAKE,
+}
+
+_PHPSTAN = Syntax(valued="l", long=word_set("level= no-progress memory-limit= no-ansi ansi"))
+# By the words that come first: the class, and the options; as in `classes`.
+BY_OPTIONS: Mapping[tuple[str, ...], tuple[str, Syntax]] = {
+    **dict.fromkeys(
+        (("phpunit",), ("pest",)),
+        (
+            "tests",
+            Syntax(
+                long=word_set(
+                    "filter= testsuite= group= exclude-group= no-coverage stop-on-failure testdox"
+                    " stop-on-error colors no-progress list-tests display-deprecations"
+                ),
+                free=frozenset({"--filter"}),
+            ),
+        ),
+    ),
+    ("phpstan", "analyse"): ("linters", _PHPSTAN),
+    ("phpstan", "analyze"): ("linters", _PHPSTAN),
+    ("psalm",): ("types", Syntax(long=word_set("no-cache no-progress stats"))),
+    ("pint",): ("formatters", Syntax(flags="v", long=word_set("test"))),
+    ("bun", "test"): (
+        "tests",
+        Syntax(
+            valued="t",
+            long=word_set("bail coverage timeout= only test-name-pattern= rerun-each="),
+            free=frozenset({"-t", "--test-name-pattern"}),
+        ),
+    ),
+    ("node", "--test"): (
+        "tests",
+        Syntax(
+            long=word_set("test-name-pattern= test-timeout= test-concurrency= test-only"),
+            free=frozenset({"--test-name-pattern"}),
+        ),
+    ),
+}
+# Of these a check needs at least one.
+NEEDED_OPTIONS: Mapping[str, frozenset[str]] = {
+    "pint": frozenset({"--test"}),
+}
+
+TASK_PROGRAMS = _BY_TASK.keys() | word_set("tox nox pre-commit rails python python3")
+
+
+def is_task(words: Sequence[Word], place: Place) -> bool | None:
+    """Return whether a build tool runs checks only; None for another program."""
+    program, rest = words[0].text, words[1:]
+    if program in {"python", "python3"} and len(words) > 1:
+        if words[1].text in {"manage.py", "./manage.py"}:
+            return _manage(words[2:], place)
+        if words[1].text == "-m" and len(words) > 2 and words[2].text in {"tox", "nox"}:
+            program, rest = words[2].text, words[3:]
+    if program in {"tox", "nox"}:
+        return _session(program, rest, place)
+    if program == "pre-commit":
+        return _pre_commit(rest, place)
+    if program == "rails":
+        return _rails(rest, place)
+    tasks = _BY_TASK.get(program)
+    return None if tasks is None else runs_tasks(rest, tasks, place)
+
+
+def runs_tasks(words: Sequence[Word], tasks: Tasks, place: Place) -> bool:
+    """Return whether a tool runs tasks of these names, with these options."""
+    named, at = False, 0
+    while at < len(words):
+        text = words[at].text
+        at += 1
+        if text in tasks.valued:
+            if at == len(words) or words[at].may_be_option or not place.is_ordinary(words[at]):
+                return False
+            at += 1
+        elif tasks.names.fullmatch(text):
+            named = True
+        elif not tasks.options.fullmatch(text):
+            return False
+    return named or not tasks.needs_name
+
+
+def _session(program: str, words: Sequence[Word], place: Place) -> bool:
+    """Return whether tox or nox runs sessions that check, in environments it made itself."""
+    if place.was_written(PYTHON_MANIFESTS | {f".{program}"}):
+        return False
+    texts = [word.text for word in words]
+    at = texts.index("--") if "--" in texts else len(texts)
+    if parse(words[at + 1 :], _POSITIONAL, place) is None:
+        return False
+    rest: list[Word] = []
+    own = iter(words[:at])
+    for word in own:
+        if word.text not in _SESSION_OPTIONS[program]:
+            rest.append(word)
+        elif (name := next(own, None)) is None or not _SESSIONS.fullmatch(name.text):
+            return False
+    return runs_tasks(rest, _TOX if program == "tox" else _NOX, place)
+
+
+def _pre_commit(words: Sequence[Word], place: Place) -> bool:
+    if not words or words[0].text != "run" or place.was_written(HOOK_MANIFESTS):
+        return False
+    parsed = parse(words[1:], _PRE_COMMIT, place)
+    if parsed is None:
+        return False
+    takes_files = "--files" in parsed.options
+    return takes_files or all(_HOOK.fullmatch(word.text) for word in parsed.operands)
+
+
+def _manage(words: Sequence[Word], place: Place) -> bool:
+    if not words or place.was_written({"manage.py"}):
+        return False
+    parsed = parse(words[1:], _MANAGE, place)
+    if parsed is None:
+        return False
+    is_plan = words[0].text == "makemigrations" and "--dry-run" in parsed.options
+    return is_plan or words[0].text in {"test", "check"}
+
+
+def _rails(words: Sequence[Word], place: Place) -> bool:
+    """Return whether `rails` runs tests, of files or by name."""
+    is_named = bool(words) and _RAKE_TASK.fullmatch(words[0].text) is not None
+    return is_named and parse(words[1:], _RAILS_OPTIONS, place) is not None

@@ -1,0 +1,162 @@
+"""The project's own environment: programs that lie in the workspace, and tools that run them.
+
+They are safe only where the user trusts the workspace, for what they run is one of the project's
+checks, and where no agent has written what they lie in or fetch by.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from prsm_core.policies import PYTHON_MANIFESTS, is_within, word_set
+from prsm_policy.shell.words import Word
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_policy.places import Place
+
+_PYTHON = word_set(".venv venv site-packages")
+_GRADLE = word_set("gradlew gradle/wrapper")
+_MAVEN = word_set("mvnw .mvn")
+_COMPOSER = word_set("vendor")
+_BUNDLE = word_set("vendor .bundle")
+NODE = word_set("node_modules .yarn .pnp.cjs")
+# By the folder that a program lies in: the environment.
+_FOLDERS: Mapping[str, frozenset[str]] = {
+    ".venv/bin": _PYTHON,
+    "venv/bin": _PYTHON,
+    "vendor/bin": _COMPOSER,
+}
+# Scripts of a project: the environment, and the program that they start.
+_SCRIPTS: Mapping[str, tuple[frozenset[str], str]] = {
+    "gradlew": (_GRADLE, "gradle"),
+    "mvnw": (_MAVEN, "mvn"),
+    "bin/rails": (_BUNDLE | {"bin/rails"}, "rails"),
+    "bin/rake": (_BUNDLE | {"bin/rake"}, "rake"),
+    "bin/rspec": (_BUNDLE | {"bin/rspec"}, "rspec"),
+    "bin/rubocop": (_BUNDLE | {"bin/rubocop"}, "rubocop"),
+}
+_INTERPRETER = re.compile(r"python[0-9.]*")
+_ACTIVATE = re.compile(r"(?:.*/)?(\.venv|venv)/bin/activate")
+
+
+class _Runner(Struct, frozen=True):
+    """A tool that runs a program of an environment: what it reads, and its options."""
+
+    names: frozenset[str]
+    flags: frozenset[str] = frozenset()
+    valued: frozenset[str] = frozenset()
+
+
+_BY_MANIFEST = _PYTHON | PYTHON_MANIFESTS
+_RUNNERS: Mapping[tuple[str, ...], _Runner] = {
+    ("uv", "run"): _Runner(
+        _BY_MANIFEST,
+        word_set(
+            "--frozen --locked --no-sync --offline --quiet -q --verbose -v --all-extras --dev"
+            " --all-groups --no-dev --no-progress --exact --all-packages"
+        ),
+        word_set("--extra --group --only-group --no-group --no-extra --package"),
+    ),
+    ("poetry", "run"): _Runner(_BY_MANIFEST),
+    ("pdm", "run"): _Runner(_BY_MANIFEST),
+    ("pipenv", "run"): _Runner(_BY_MANIFEST),
+    ("rye", "run"): _Runner(_BY_MANIFEST),
+    ("hatch", "run"): _Runner(_BY_MANIFEST),
+    ("bundle", "exec"): _Runner(_BUNDLE),
+}
+RUNNERS = frozenset(start[0] for start in _RUNNERS)
+# They take the name of a script of the project as well.
+RUN_SCRIPTS = word_set("pdm hatch rye pipenv")
+_OPTION = re.compile(r"(--[a-z-]+)=[\w.,-]+")
+
+
+def inner_check(words: Sequence[Word], place: Place) -> Sequence[Word] | None:
+    """Return what a program of the project's environment is told to run, by bare names.
+
+    None is for any other command; nothing where an agent may have written what would run.
+    """
+    if "/" in words[0].text:
+        return _by_path(words, place)
+    runner = _RUNNERS.get(tuple([word.text for word in words[:2]]))
+    if runner is None:
+        return None
+    return () if place.was_written(runner.names) else _behind_options(words[2:], runner)
+
+
+def may_be_written(place: Place) -> bool:
+    """Return whether a bare name may lead to a program that an agent has written.
+
+    It does where a virtual environment of the workspace was taken up before PRSM was started.
+    """
+    if not place.was_written(_PYTHON | NODE | _COMPOSER):
+        return False
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    return any(is_within(os.path.realpath(folder), place.root) for folder in folders)
+
+
+def is_activation(words: Sequence[Word], place: Place) -> bool:
+    """Return whether a shell takes up a virtual environment that no agent has written."""
+    if len(words) != 2 or words[0].text not in {"source", "."} or not words[1].known:
+        return False
+    match = _ACTIVATE.fullmatch(words[1].text)
+    return (
+        match is not None
+        and not place.was_written(_PYTHON)
+        and all(_lies_in(folder, words[1].text, place) for folder in place.folders)
+    )
+
+
+def _by_path(words: Sequence[Word], place: Place) -> Sequence[Word]:
+    text = words[0].text
+    *_, folder, name = ("", *text.split("/"))
+    last = "/".join(text.split("/")[-3:-1])
+    script = _SCRIPTS.get(name) or _SCRIPTS.get(f"{folder}/{name}")
+    names = script[0] if script else _FOLDERS.get(last)
+    if names is None or not words[0].known or place.was_written(names):
+        return ()
+    if not all(_lies_in(each, text, place) for each in place.folders):
+        return ()
+    return (Word(script[1] if script else _INTERPRETER.sub(_plain, name)), *words[1:])
+
+
+def _plain(match: re.Match[str]) -> str:
+    return "python3" if match.group() != "python" else "python"
+
+
+def _lies_in(folder: str, text: str, place: Place) -> bool:
+    """Return whether a program is where its path says, or is an interpreter of the machine."""
+    path = Path(folder, text)
+    home = os.path.realpath(path.parent)
+    if not is_within(home, place.root) or home != os.path.normpath(path.parent):
+        return False
+    resolved = os.path.realpath(path)
+    if _INTERPRETER.fullmatch(path.name):
+        return not is_within(resolved, place.root) or is_within(resolved, home)
+    return is_within(resolved, place.root)
+
+
+def _behind_options(words: Sequence[Word], runner: _Runner) -> Sequence[Word]:
+    """Return what is run behind the options of a runner, nothing with one that is not known."""
+    at = 0
+    while at < len(words) and words[at].text.startswith("-"):
+        text = words[at].text
+        match = _OPTION.fullmatch(text)
+        if text == "--":
+            at += 1
+            break
+        if runner.flags and text in {"-m", "--module"}:
+            return (Word("python"), Word("-m"), *words[at + 1 :])
+        if text in runner.valued and at + 1 < len(words) and not words[at + 1].may_be_option:
+            at += 2
+        elif text in runner.flags or (match is not None and match[1] in runner.valued):
+            at += 1
+        else:
+            return ()
+    return words[at:]

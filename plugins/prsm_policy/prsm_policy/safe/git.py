@@ -1,0 +1,318 @@
+"""Read-only git: the subcommands and options that only look.
+
+A repository's own configuration can make git run programs when it looks: `repository` tells
+whether one does. Few global options are known here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prsm_core.policies import word_set
+from prsm_policy.safe.options import Syntax, parse
+from prsm_policy.safe.repository import has_remote, may_start_programs
+from prsm_policy.shell.words import UNKNOWN
+from prsm_policy.tree import Reach
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_policy.places import Place
+    from prsm_policy.safe.options import Parsed
+    from prsm_policy.shell.words import Word
+
+_DIFF_LONG = word_set(
+    "stat stat= dirstat dirstat= numstat shortstat compact-summary name-only name-status summary"
+    " patch no-patch unified= color color= no-color word-diff word-diff= color-words cached staged"
+    " minimal ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol patience"
+    " histogram diff-algorithm= find-renames find-renames= no-renames relative exit-code quiet raw"
+    " check diff-filter= no-ext-diff no-textconv text full-index abbrev abbrev= function-context"
+    " merge-base no-prefix find-copies find-copies= find-copies-harder"
+)
+_LOG_LONG = _DIFF_LONG | word_set(
+    "oneline graph all decorate decorate= no-decorate author= committer= since= until= after="
+    " before= grep= max-count= merges no-merges first-parent reverse follow format= pretty pretty="
+    " date= branches tags remotes skip= abbrev-commit no-abbrev-commit left-right cherry-pick"
+    " topo-order date-order author-date-order all-match invert-grep regexp-ignore-case"
+    " extended-regexp fixed-strings parents children full-history simplify-by-decoration source"
+    " relative-date count boundary ancestry-path left-only right-only cherry-mark cherry no-walk"
+    " min-parents= max-parents="
+)
+_DIFF = Syntax(flags="puszwbRaWMCi", valued="USG", long=_DIFF_LONG)
+_LOG = Syntax(flags="puszwbRaWMCiEFgmc", valued="USGLn", long=_LOG_LONG, numeric=True)
+_TREES = Syntax(
+    flags="rtmcpuszwbRaWMCi",
+    valued="USG",
+    long=_DIFF_LONG | word_set("root no-commit-id cc pretty pretty= format= always merge-base"),
+)
+_LISTING = word_set(
+    "contains= no-contains= merged merged= no-merged no-merged= points-at= sort= format="
+)
+
+_LOOKING: Mapping[str, Syntax] = {
+    "status": Syntax(
+        flags="sbvz",
+        valued="u",
+        long=word_set(
+            "short branch porcelain porcelain= long ignored untracked-files untracked-files="
+            " show-stash verbose no-renames ahead-behind"
+        ),
+    ),
+    "log": _LOG,
+    "show": _LOG,
+    "diff": _DIFF,
+    "rev-parse": Syntax(
+        flags="q",
+        long=word_set(
+            "abbrev-ref abbrev-ref= show-toplevel git-dir absolute-git-dir git-common-dir short"
+            " short= verify quiet is-inside-work-tree is-bare-repository show-prefix show-cdup"
+            " symbolic symbolic-full-name all branches tags remotes"
+        ),
+    ),
+    "ls-files": Syntax(
+        flags="cdmoisukztvf",
+        valued="x",
+        long=word_set(
+            "cached deleted modified others ignored stage unmerged exclude-standard exclude="
+            " full-name error-unmatch directory eol deduplicate"
+        ),
+    ),
+    "blame": Syntax(
+        flags="wClMsefnptbc",
+        valued="L",
+        free=frozenset({"-L"}),
+        long=word_set("show-email porcelain line-porcelain date= since= first-parent root"),
+    ),
+    "describe": Syntax(
+        long=word_set(
+            "tags all always dirty dirty= abbrev= long contains first-parent exact-match match="
+            " exclude= candidates="
+        )
+    ),
+    "shortlog": Syntax(flags="snec", long=_LOG_LONG | word_set("summary numbered email")),
+    "grep": Syntax(
+        flags="aivwIhHEGFPnlLzcopqW",
+        valued="ABCem",
+        long=word_set(
+            "line-number ignore-case count name-only files-with-matches files-without-match"
+            " untracked cached function-context show-function heading break word-regexp color"
+            " invert-match extended-regexp fixed-strings perl-regexp all-match and or not"
+            " max-depth= threads= only-matching context= after-context= before-context= column"
+        ),
+        texts=1,
+        all_paths=frozenset({"-e"}),
+        reach=lambda parsed: Reach() if "--untracked" in parsed.options else None,
+    ),
+    "cat-file": Syntax(flags="ptse"),
+    "ls-tree": Syntax(
+        flags="drtlz", long=word_set("name-only name-status full-name full-tree abbrev= long")
+    ),
+    "merge-base": Syntax(
+        flags="a", long=word_set("all octopus is-ancestor independent fork-point")
+    ),
+    "rev-list": _LOG,
+    "version": Syntax(max_operands=0),
+    "for-each-ref": Syntax(long=_LISTING | word_set("count= shell ignore-case exclude=")),
+    "show-ref": Syntax(
+        flags="dsq",
+        long=word_set("head heads tags branches hash hash= verify dereference abbrev abbrev="),
+    ),
+    "diff-tree": _TREES,
+    "diff-index": _TREES,
+    "diff-files": _DIFF,
+    "whatchanged": _LOG,
+    "check-ignore": Syntax(
+        flags="qvnz", long=word_set("quiet verbose non-matching no-index"), names_only=True
+    ),
+    "count-objects": Syntax(flags="vH", long=word_set("verbose human-readable"), max_operands=0),
+    "name-rev": Syntax(long=word_set("name-only tags always no-undefined")),
+    "cherry": Syntax(flags="v", long=word_set("verbose abbrev abbrev=")),
+    "show-branch": Syntax(
+        flags="ar", long=word_set("all remotes current list independent sha1-name no-name")
+    ),
+    "range-diff": _LOG,
+}
+# These list; with a bare operand and without one of `_LIST` they create.
+_LIST = frozenset(
+    f"--{name}" for name in word_set("list contains no-contains merged no-merged points-at")
+) | {"-l"}
+_BRANCH = Syntax(
+    flags="arvil",
+    long=_LISTING | word_set("all remotes verbose list show-current color color= no-color column"),
+)
+_LINES = re.compile(r"-n\d*")  # of the message; asking for them asks for a list
+_TAG = Syntax(flags="li", long=_LISTING | word_set("list column color color="))
+
+# %G makes git run the program that checks signatures.
+_RUNS_GPG = re.compile(r"%G|signature")
+_SECRET_KEY = re.compile(r"token|password|secret|credential|helper|extraheader", re.IGNORECASE)
+
+
+def is_read_only_git(arguments: Sequence[Word], place: Place) -> bool:
+    """Return whether git with these arguments only looks, and starts nothing of the repository.
+
+    Raises UnaskedError where git must be asked about that and nobody may wait.
+    """
+    words = list(arguments)
+    if [word.text for word in words] == ["--version"]:
+        return True
+    told = _behind_globals(words, place)
+    if told is None:
+        return False
+    words, place = told
+    if not words or any(_RUNS_GPG.search(word.text) for word in words):
+        return False
+    return _only_looks(words, place) and not may_start_programs(words[0].text, place)
+
+
+def _only_looks(words: Sequence[Word], place: Place) -> bool:
+    name, rest = words[0].text, words[1:]
+    if shows_untracked([word.text for word in words]):
+        return False
+    if name in _LOOKING:
+        return parse(rest, _LOOKING[name], place, revisions=True) is not None
+    if not all(word.exact for word in words):
+        return False
+    check = _SPECIAL.get(name)
+    return check is not None and check(rest, place)
+
+
+# What git did not know is the third parent of a stash.
+_THIRD_PARENT = re.compile(r"(?:^|[^\w-])stash(?:@\{[^}]{0,40}\})?[~^\d]{0,40}\^(?:3|\{?/|[@!])")
+_WITH_UNTRACKED = re.compile(r"--(?:inc|on)[a-z-]*|-[a-zA-Z]*u[a-zA-Z]*")
+
+
+def shows_untracked(texts: Sequence[str]) -> bool:
+    """Return whether a subcommand of git shows files of a stash that it did not know before."""
+    if list(texts[:2]) == ["stash", "show"] and any(map(_WITH_UNTRACKED.fullmatch, texts[2:])):
+        return True
+    return any(map(_THIRD_PARENT.search, texts))
+
+
+_HARMLESS_SETTING = re.compile(
+    r"(?:color\.\w+|core\.quote[pP]ath|log\.(?:date|decorate)|diff\.renames|advice\.\w+)=[\w-]+"
+    r"|core\.pager=(?:cat)?"
+)
+
+
+def _behind_globals(words: list[Word], place: Place) -> tuple[list[Word], Place] | None:
+    """Return what follows harmless global options, and where it looks; None for others."""
+    is_moved = False
+    while words and words[0].text.startswith("-"):
+        option = words[0].text
+        if option in {"--no-pager", "-P", "--no-optional-locks"}:
+            words = words[1:]
+        elif option == "-c" and len(words) > 1 and words[1].known:
+            if not _HARMLESS_SETTING.fullmatch(words[1].text):
+                return None
+            words = words[2:]
+        elif option == "-C" and len(words) > 1 and words[1].known and not is_moved:
+            entered = place.entered(words[1])
+            if entered is None:
+                return None
+            words, place, is_moved = words[2:], entered, True
+        else:
+            return None
+    return words, place
+
+
+def _lists(parsed: Parsed | None) -> bool:
+    return parsed is not None and (not parsed.operands or bool(parsed.options & _LIST))
+
+
+def _branch(arguments: Sequence[Word], place: Place) -> bool:
+    return _lists(parse(arguments, _BRANCH, place))
+
+
+def _tag(arguments: Sequence[Word], place: Place) -> bool:
+    rest = [word for word in arguments if not _LINES.fullmatch(word.text)]
+    parsed = parse(rest, _TAG, place)
+    return _lists(parsed) or (parsed is not None and len(rest) < len(arguments))
+
+
+_REMOTE = re.compile(r"[A-Za-z0-9][\w.-]*")  # more might be an address, and name a program
+
+
+def _remote(arguments: Sequence[Word], place: Place) -> bool:
+    texts = [word.text for word in arguments if word.known]
+    if len(texts) < len(arguments):
+        return False
+    if texts[:1] == ["get-url"]:
+        rest = [text for text in texts[1:] if text not in {"--push", "--all"}]
+        return len(rest) == 1 and _REMOTE.fullmatch(rest[0]) is not None
+    if texts[:1] == ["show"]:
+        rest = [text for text in texts[1:] if text != "-n"]
+        is_one = len(rest) == 1 and _REMOTE.fullmatch(rest[0]) is not None
+        return not rest or (is_one and has_remote(rest[0], place))
+    return texts in ([], ["-v"], ["--verbose"])
+
+
+def _stash(arguments: Sequence[Word], place: Place) -> bool:
+    if _begins(arguments, "show"):
+        return parse(arguments[1:], _DIFF, place) is not None
+    return _begins(arguments, "list") and parse(arguments[1:], _LOG, place) is not None
+
+
+def _reflog(arguments: Sequence[Word], place: Place) -> bool:
+    parsed = parse(arguments[1:] if _begins(arguments, "show") else arguments, _LOG, place)
+    # Without `show` an operand could be a subcommand that deletes.
+    return parsed is not None and (_begins(arguments, "show") or not parsed.operands)
+
+
+def _config(arguments: Sequence[Word], _place: Place) -> bool:
+    # The first operand ends the options; a second word is its new value, even one like an option.
+    rest = list(arguments[1:] if _begins(arguments, "get") else arguments)
+    *options, key = rest or [UNKNOWN]
+    return (
+        all(_CONFIG_OPTION.fullmatch(word.text) for word in options)
+        and key.known
+        and _KEY.fullmatch(key.text) is not None
+        and not _SECRET_KEY.search(key.text)
+    )
+
+
+_CONFIG_OPTION = re.compile(
+    r"--(?:get|get-all|local|global|system|worktree|bool|int|path|type=[a-z-]+|null|show-origin"
+    r"|show-scope|includes|no-includes)|-z"
+)
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*\.(?:[^\s=]+\.)?[A-Za-z][A-Za-z0-9-]*")
+
+
+def _submodule(arguments: Sequence[Word], place: Place) -> bool:
+    rules = Syntax(flags="q", long=word_set("cached quiet"), names_only=True)
+    return _begins(arguments, "status") and parse(arguments[1:], rules, place) is not None
+
+
+def _symbolic_ref(arguments: Sequence[Word], place: Place) -> bool:
+    rules = Syntax(flags="q", long=word_set("short quiet"), max_operands=1)
+    parsed = parse(arguments, rules, place)
+    return parsed is not None and len(parsed.operands) == 1
+
+
+def _notes(arguments: Sequence[Word], place: Place) -> bool:
+    is_look = _begins(arguments, "list") or _begins(arguments, "show")
+    return is_look and parse(arguments[1:], Syntax(), place) is not None
+
+
+def _worktree(arguments: Sequence[Word], place: Place) -> bool:
+    rules = Syntax(flags="v", long=word_set("porcelain verbose"), max_operands=0)
+    return _begins(arguments, "list") and parse(arguments[1:], rules, place) is not None
+
+
+def _begins(arguments: Sequence[Word], text: str) -> bool:
+    return bool(arguments) and arguments[0].text == text
+
+
+_SPECIAL = {
+    "branch": _branch,
+    "tag": _tag,
+    "remote": _remote,
+    "stash": _stash,
+    "reflog": _reflog,
+    "config": _config,
+    "worktree": _worktree,
+    "submodule": _submodule,
+    "symbolic-ref": _symbolic_ref,
+    "notes": _notes,
+}

@@ -1,0 +1,189 @@
+"""A small grammar of command lines: which options a harmless tool may have, and what they take.
+
+Everything is on an allow-list. An option that is not listed, an abbreviated one, or a value that
+could itself be an option makes the command line one that is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_policy.shell.words import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prsm_policy.places import Place
+    from prsm_policy.shell.words import Word
+    from prsm_policy.tree import Reach
+
+
+_NEGATIVE = re.compile(r"-\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Syntax:
+    """The harmless options of one tool and what its operands are.
+
+    `flags` are letters without and `valued` letters with a value; `long` names without dashes,
+    those that take a value after `=` or as the next word written `name=`. The first `texts`
+    operands are no paths (a pattern, a filter), unless an option of `all_paths` is given; -1 says
+    that none is a path. `names_only` says that the tool does not show what is in a file, `numeric`
+    that -N stands for a count, `negative` that an operand may be a number below zero, `tame` that
+    no option it has does harm, so that a pattern may become one by the name of a file, `free` are
+    options whose value is a text of any kind. `apart` says that a value is never attached to the
+    letter of its option. `reach` says how the tool reads the folders it is told, None if it does
+    not read what is in them.
+    """
+
+    flags: str = ""
+    valued: str = ""
+    long: frozenset[str] = frozenset()
+    texts: int = 0
+    all_paths: frozenset[str] = frozenset()
+    max_operands: int | None = None
+    names_only: bool = False
+    numeric: bool = False
+    negative: bool = False
+    tame: bool = False
+    free: frozenset[str] = frozenset()
+    apart: bool = False
+    reach: Callable[[Parsed], Reach | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A command line that fits its syntax: options as written, values by option, and operands."""
+
+    options: frozenset[str]
+    operands: tuple[Word, ...]
+    values: tuple[tuple[str, Word], ...] = ()
+
+
+def parse(
+    arguments: Sequence[Word], rules: Syntax, place: Place, *, revisions: bool = False
+) -> Parsed | None:
+    """Return the arguments taken apart when all of them are known and ordinary, else None.
+
+    With `revisions` the hash of a commit may stand for an operand.
+    """
+    parsed = _Parser(arguments, rules, place).parse()
+    if parsed is None:
+        return None
+    if rules.max_operands is not None and len(parsed.operands) > rules.max_operands:
+        return None
+    texts = 0 if parsed.options & rules.all_paths else rules.texts
+    for position, word in enumerate(parsed.operands):
+        is_text = (texts < 0 or position < texts) and not (word.glob or word.tilde)
+        if not word.exact and not is_text:
+            is_told = word.kind is Kind.NAME or (revisions and word.kind is Kind.HASH)
+            if not is_told or not place.is_ordinary(word):
+                return None
+            continue
+        if not is_text and not place.is_ordinary(word, is_read=not rules.names_only):
+            return None
+    return parsed if _reaches_ordinary(parsed, texts, rules, place) else None
+
+
+def _reaches_ordinary(parsed: Parsed, texts: int, rules: Syntax, place: Place) -> bool:
+    """Return whether what the tool reads below its operands, or where it runs, is ordinary.
+
+    Names that another command finds are judged with all that is below them.
+    """
+    reach = rules.reach(parsed) if rules.reach is not None else None
+    if reach is None:
+        return True
+    size = len(parsed.operands) if texts < 0 else texts
+    first = [word for word in parsed.operands[:size] if word.glob]  # may become paths, too
+    paths = parsed.operands[size:]
+    known = [*first, *(word for word in paths if word.exact)]
+    if known and not place.is_tree_ordinary(known, reach):
+        return False
+    return bool(paths) or place.is_tree_ordinary((), reach)
+
+
+class _Parser:
+    def __init__(self, arguments: Sequence[Word], rules: Syntax, place: Place) -> None:
+        self._rules = rules
+        self._place = place
+        self._rest = list(reversed(arguments))
+        self._options: set[str] = set()
+        self._operands: list[Word] = []
+        self._values: list[tuple[str, Word]] = []
+
+    def parse(self) -> Parsed | None:
+        while self._rest:
+            word = self._rest.pop()
+            if word.text == "--":
+                self._operands += reversed(self._rest)
+                break
+            if not self._take(word):
+                return None
+        return Parsed(frozenset(self._options), tuple(self._operands), tuple(self._values))
+
+    def _take(self, word: Word) -> bool:
+        text = word.text
+        if not word.exact:
+            self._operands.append(word)
+            is_harmless = self._rules.tame and self._rules.texts < 0
+            return word.kind is not None and (is_harmless or not word.may_be_option)
+        if text.startswith("--"):
+            return self._long(word)
+        if text.startswith("-") and text != "-":
+            if self._rules.numeric and text[1:].isdigit():
+                return True
+            return (self._rules.negative and _is_negative(word)) or self._short(word)
+        if text != "-" and word.may_be_option and not self._rules.tame:
+            return False
+        self._operands.append(word)
+        return True
+
+    def _long(self, word: Word) -> bool:
+        name, equals, value = word.text[2:].partition("=")
+        self._options.add(f"--{name}")
+        if equals:
+            self._values.append((f"--{name}", word.told(value)))
+            known = f"{name}=" in self._rules.long
+            if known and f"--{name}" in self._rules.free:
+                return True
+            return known and self._place.is_ordinary(word.told(value))
+        if name in self._rules.long:
+            return True
+        return f"{name}=" in self._rules.long and self._value(f"--{name}")
+
+    def _short(self, word: Word) -> bool:
+        for position, letter in enumerate(word.text[1:], start=2):
+            self._options.add(f"-{letter}")
+            if letter in self._rules.valued:
+                value = word.text[position:]
+                if not value:
+                    return self._value(f"-{letter}")
+                if self._rules.apart:
+                    return False
+                self._values.append((f"-{letter}", word.told(value)))
+                is_free = f"-{letter}" in self._rules.free
+                return is_free or self._place.is_ordinary(word.told(value))
+            if letter not in self._rules.flags:
+                return False
+        return True
+
+    def _value(self, option: str) -> bool:
+        """Take the next word as the value of an option; it must not look like one itself."""
+        if not self._rest:
+            return False
+        value = self._rest.pop()
+        self._values.append((option, value))
+        if not value.exact:
+            is_free = option in self._rules.free and value.kind is not None
+            return value.kind is Kind.NUMBER or (is_free and not value.glob)
+        if option in self._rules.free:
+            return value.known
+        if _is_negative(value):
+            return True
+        return not value.may_be_option and self._place.is_ordinary(value)
+
+
+def _is_negative(word: Word) -> bool:
+    return word.known and _NEGATIVE.fullmatch(word.text) is not None

@@ -1,0 +1,319 @@
+"""What commands print, as far as it matters to those that take it for operands."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.policies import word_set
+from prsm_policy.safe.listed import Names, simple_pattern
+from prsm_policy.safe.tools import paths_of
+from prsm_policy.shell.words import Kind, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from prsm_policy.places import Place
+    from prsm_policy.shell.script import Command
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command prints: one text of a kind, or `many`; for names, of which files.
+
+    `lines` are all that it prints, if that is known and there are few.
+    """
+
+    kind: Kind = Kind.TEXT
+    names: Names | None = None
+    many: bool = False
+    lines: tuple[str, ...] = ()
+
+
+ANYTHING = Output()
+_NUMBERS = Output(Kind.NUMBER)
+_HASHES = Output(Kind.HASH)
+
+_REVISION = re.compile(r"[A-Za-z0-9][\w./]*(?:[~^]\d*|@\{u(?:pstream)?\})*")
+_SHORT_COUNT = re.compile(r"-\d+")
+_COUNTING = frozenset({"--count", "--no-merges", "--merges", "--first-parent", "--all"})
+_LS_FLAGS = re.compile(r"-[1trSUvcd]+")
+_FIND_NAMES = frozenset({"-name", "-iname"})
+_FIND_QUIET = word_set("-type -maxdepth -mindepth -size -mtime -mmin -newer -path -ipath -perm")
+# `-true` stands for what was run there.
+_FIND_ACTS = word_set("-print -print0 -true")
+_FIND_OPTIONS = word_set(
+    "-empty -o -or -a -and ( ) -print -print0 -readable -executable -not ! -prune -true -mount"
+    " -xdev"
+)
+_LS_FILES = re.compile(r"-[zmocd]+|--(?:cached|modified|others|exclude-standard|deleted)")
+_STAR_ENDING = re.compile(r"(?:[\w./-]*/)?(?P<last>\*[\w.-]+)")
+_LISTS_FILES = re.compile(r"-[a-zA-Z]*l[a-zA-Z]*|--files-with-matches|--name-only")
+_SHOWS_HIDDEN = re.compile(r"-[a-zA-Z]*[uH.][a-zA-Z]*|--hidden|--unrestricted|--no-ignore.*")
+_LINE_FILTERS: Mapping[str, re.Pattern[str]] = {
+    "sort": re.compile(r"-[ufrnVz]+"),
+    "uniq": re.compile(r"-[uz]+"),
+    "head": re.compile(r"-n?\d+|-n"),
+    "tail": re.compile(r"-n?\d+|-n"),
+    "tac": re.compile(r"(?!)"),
+    "cat": re.compile(r"(?!)"),
+    "grep": re.compile(r"-[vEFiwxPz]+|-e"),
+}
+
+
+def output_of(command: Command, place: Place, incoming: Output) -> Output:
+    """Return what a safe command prints, given what comes in."""
+    if not all(word.exact for word in command.words):
+        return ANYTHING
+    name, words = command.name, command.words[1:]
+    if name in _LINE_FILTERS and incoming is not ANYTHING and not command.reads:
+        # Which of the lines are left, and in what order, is not followed.
+        return replace(incoming, lines=()) if _is_filter(name, words) else _counted(name, words)
+    find = _PRODUCERS.get(name)
+    return find(words, place) if find is not None else ANYTHING
+
+
+def _is_filter(name: str, words: Sequence[Word]) -> bool:
+    options = [word for word in words if word.text.startswith("-")]
+    operands = [word for word in words if not word.text.startswith("-")]
+    if not all(_LINE_FILTERS[name].fullmatch(word.text) for word in options):
+        return False
+    if name == "grep":
+        return len(operands) == 1
+    takes_count = name in {"head", "tail"} and "-n" in {word.text for word in options}
+    return len(operands) == int(takes_count)
+
+
+def _counted(name: str, words: Sequence[Word]) -> Output:
+    return _NUMBERS if name == "grep" and words and _counts_one(words, 1) else ANYTHING
+
+
+def _counts_one(words: Sequence[Word], operands: int) -> bool:
+    """Return whether grep counts in one file: of several it prints the names, too."""
+    rest = words[1:]
+    is_one = len(rest) == operands and all(word.known for word in rest)
+    return is_one and words[0].text == "-c" and not any(word.may_be_option for word in rest)
+
+
+def names_of_find(words: Sequence[Word], place: Place) -> Names | None:
+    """Return what a search finds, None if it prints something else about it."""
+    roots: list[str] = []
+    patterns: list[str] = []
+    segment: str | None = None
+    is_any = False
+    rest = list(words)
+    while rest and not rest[0].may_be_option and rest[0].text not in {"(", "!"}:
+        word = rest.pop(0)
+        if not word.known or word.text.startswith("/"):
+            return None
+        roots += [os.path.normpath(f"{folder}/{word.text}") for folder in place.folders]
+    at = 0
+    has_acted = False  # in this segment: what stands behind that says nothing of what was found
+    while at < len(rest):
+        text = rest[at].text
+        has_acted = has_acted or text in _FIND_ACTS
+        if text in _FIND_NAMES or text in _FIND_QUIET:
+            value = rest[at + 1].text if at + 1 < len(rest) else ""
+            if text in _FIND_NAMES and simple_pattern(value) and not has_acted:
+                segment = value
+            at += 1
+        elif text in {"-o", "-or"}:
+            is_any = is_any or segment is None
+            patterns += [segment or ""]
+            segment, has_acted = None, False
+        elif text in {"!", "-not"}:
+            is_any = is_any or rest[at + 1 : at + 2] in ([], [Word("(")])
+            has_acted = has_acted or any(word.text in _FIND_ACTS for word in rest[at + 1 : at + 2])
+            at += _skipped(rest[at + 1 : at + 2])
+        elif text not in _FIND_OPTIONS:
+            return None
+        at += 1
+    is_any = is_any or segment is None
+    patterns += [segment or ""]
+    return Names(tuple(roots) or place.folders, None if is_any else tuple(patterns))
+
+
+def _skipped(following: Sequence[Word]) -> int:
+    """Return how many words a negation makes say nothing about what is found."""
+    return 2 if following and following[0].text in _FIND_NAMES | _FIND_QUIET else 1
+
+
+def _find(words: Sequence[Word], place: Place) -> Output:
+    names = names_of_find(words, place)
+    return ANYTHING if names is None else Output(Kind.NAME, names)
+
+
+def _ls(words: Sequence[Word], place: Place) -> Output:
+    texts = [word.text for word in words]
+    options = [text for text in texts if text.startswith("-")]
+    operands = [word for word in words if not word.text.startswith("-")]
+    if not all(map(_LS_FLAGS.fullmatch, options)) or len(operands) > 1:
+        return ANYTHING
+    if not operands:
+        return Output(Kind.NAME, Names(place.folders, hidden=False))
+    if not operands[0].glob:
+        return ANYTHING
+    if "-d" not in options:
+        return _files(operands[0], place)
+    return _matching(operands[0].text, place)
+
+
+def _matching(text: str, place: Place) -> Output:
+    last = text.rpartition("/")[2]
+    patterns = (last,) if simple_pattern(last) else None
+    return Output(Kind.NAME, Names(place.folders, patterns))
+
+
+def _git(words: Sequence[Word], place: Place) -> Output:
+    texts = [word.text for word in words if word.text != "--no-pager"]
+    name, rest = texts[0], texts[1:]
+    options = [text for text in rest if text.startswith("-")]
+    operands = [text for text in rest if not text.startswith("-")]
+    if name == "rev-parse" and set(options) <= {"--short", "--verify", "-q", "--quiet"}:
+        return _HASHES if operands and all(map(_REVISION.fullmatch, operands)) else ANYTHING
+    if name == "merge-base" and set(options) <= {"--all", "-a", "--fork-point"}:
+        return _HASHES
+    if name in {"log", "rev-list"} and _prints_hashes(name, options):
+        return _HASHES
+    if name == "rev-list" and "--count" in options and _COUNTING.issuperset(options):
+        return _NUMBERS
+    if place.folders != (place.root,):
+        return ANYTHING
+    if name == "ls-files" and all(map(_LS_FILES.fullmatch, set(options) - {"--"})):
+        return _tracked(operands, place)
+    if name == "diff" and "--name-only" in options and not {"-p", "-u", "--stat"} & set(options):
+        behind = rest[rest.index("--") + 1 :] if "--" in rest else []
+        return _tracked(behind, place)
+    if name == "grep" and any(map(_LISTS_FILES.fullmatch, options)):
+        behind = rest[rest.index("--") + 1 :] if "--" in rest else []
+        return _tracked(behind, place)
+    return ANYTHING
+
+
+def _prints_hashes(name: str, options: Sequence[str]) -> bool:
+    limits = [text for text in options if _SHORT_COUNT.fullmatch(text)]
+    formats = {"--format=%H", "--format=%h", "--pretty=%H", "--pretty=%h", "--pretty=format:%H"}
+    others = set(options) - formats - set(limits) - {"-n", "--reverse", "--no-merges"}
+    others -= {text for text in others if text.startswith(("--max-count=", "-n"))}
+    return not others and (name == "rev-list" or not formats.isdisjoint(options))
+
+
+def _tracked(operands: Sequence[str], place: Place) -> Output:
+    """Return the files of the repository, or those that end as all of these patterns do."""
+    matches = [_STAR_ENDING.fullmatch(text) for text in operands]
+    endings = tuple(match["last"] for match in matches if match is not None)
+    patterns = endings if operands and len(endings) == len(operands) else None
+    return Output(Kind.NAME, Names(place.folders, patterns, tracked=True))
+
+
+def _grep(words: Sequence[Word], place: Place) -> Output:
+    texts = [word.text for word in words]
+    if not any(map(_LISTS_FILES.fullmatch, texts)) or {"--null", "-Z", "-c"} & set(texts):
+        return _NUMBERS if words and _counts_one(words, 2) else ANYTHING
+    included = [text[10:] for text in texts if text.startswith("--include=")]
+    known = included and all(map(simple_pattern, included))
+    roots = _roots("grep", words, place)
+    return Output(Kind.NAME, Names(roots, tuple(included) if known else None))
+
+
+def _rg(words: Sequence[Word], place: Place) -> Output:
+    texts = [word.text for word in words]
+    if "--files" not in texts and not any(map(_LISTS_FILES.fullmatch, texts)):
+        return ANYTHING
+    if {"--json", "--stats", "--heading", "-c", "--count"} & set(texts):
+        return ANYTHING
+    globs = [after for before, after in pairwise(texts) if before in _GLOB]
+    known = globs and all(_STAR_ENDING.fullmatch(text) and "/" not in text for text in globs)
+    hidden = any(map(_SHOWS_HIDDEN.fullmatch, texts))
+    roots = _roots("rg", words, place)
+    return Output(Kind.NAME, Names(roots, tuple(globs) if known else None, hidden))
+
+
+def _fd(words: Sequence[Word], place: Place) -> Output:
+    texts = [word.text for word in words]
+    if {"-a", "--absolute-path", "-l"} & set(texts):
+        return ANYTHING
+    endings = [after for before, after in pairwise(texts) if before in _ENDING]
+    known = endings and all(re.fullmatch(r"\w+", text) for text in endings)
+    patterns = tuple(f"*.{text}" for text in endings) if known else None
+    hidden = any(map(_SHOWS_HIDDEN.fullmatch, texts))
+    return Output(Kind.NAME, Names(_roots("fd", words, place), patterns, hidden))
+
+
+_GLOB = frozenset({"-g", "--glob"})
+_ENDING = frozenset({"-e", "--extension"})
+
+
+_MAX_LINES = 50
+_SIMPLE_ROOT = re.compile(r"(?!-)[\w./@+-]+")
+
+
+def _roots(name: str, words: Sequence[Word], place: Place) -> tuple[str, ...]:
+    """Return the folders that a search goes through; all where it may run if that is not told."""
+    paths = paths_of(name, words, place)
+    if not paths or not all(word.known and _SIMPLE_ROOT.fullmatch(word.text) for word in paths):
+        return place.folders
+    return tuple(
+        os.path.normpath(f"{folder}/{word.text}") for word in paths for folder in place.folders
+    )
+
+
+def _echo(words: Sequence[Word], _place: Place) -> Output:
+    if not all(word.known for word in words) or (words and words[0].text.startswith("-")):
+        return ANYTHING
+    return Output(lines=(" ".join(word.text for word in words),))
+
+
+def _printf(words: Sequence[Word], _place: Place) -> Output:
+    is_list = 1 < len(words) <= _MAX_LINES and words[0].text == "%s\\n"
+    is_list = is_list and all(word.known for word in words)
+    return Output(lines=tuple(word.text for word in words[1:])) if is_list else ANYTHING
+
+
+def _files(word: Word, place: Place) -> Output:
+    """Return the files that a pattern stands for, as long as no folder is among them."""
+    filled = place.filled((word,))
+    if filled is None or len(place.folders) != 1:
+        return ANYTHING
+    names = [each.text for each in filled[0][0]]
+    if len(names) > _MAX_LINES or any(Path(place.folders[0], name).is_dir() for name in names):
+        return ANYTHING
+    return Output(lines=tuple(names))
+
+
+def _numbers(_words: Sequence[Word], _place: Place) -> Output:
+    return _NUMBERS
+
+
+def _wc(words: Sequence[Word], _place: Place) -> Output:
+    return ANYTHING if any(not word.text.startswith("-") for word in words) else _NUMBERS
+
+
+def _seq(words: Sequence[Word], _place: Place) -> Output:
+    is_number = all(word.text.isdigit() for word in words)
+    return Output(Kind.NUMBER, many=True) if is_number else ANYTHING
+
+
+def _date(words: Sequence[Word], _place: Place) -> Output:
+    return _NUMBERS if [word.text for word in words] == ["+%s"] else ANYTHING
+
+
+_PRODUCERS: Mapping[str, Callable[[Sequence[Word], Place], Output]] = {
+    "echo": _echo,
+    "printf": _printf,
+    "find": _find,
+    "ls": _ls,
+    "git": _git,
+    "grep": _grep,
+    "egrep": _grep,
+    "rg": _rg,
+    "fd": _fd,
+    "nproc": _numbers,
+    "wc": _wc,
+    "seq": _seq,
+    "date": _date,
+}

@@ -1,0 +1,239 @@
+"""Tables of programs that run other programs, and how their command lines are written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prsm_core.policies import word_set
+from prsm_policy.shell import awk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """How a program is told which command to run.
+
+    `flags` are its options without and `valued` those with a value, `code` those whose value is a
+    text for the shell; long ones are written whole, with `=` where they take a value. `operands`
+    stand before the command, `assigns` says that variables may.
+    """
+
+    flags: str = ""
+    valued: str = ""
+    code: str = ""
+    long: frozenset[str] = frozenset()
+    operands: int = 0
+    assigns: bool = False
+
+
+SHELLS = word_set(
+    "sh bash dash ash zsh ksh mksh yash fish csh tcsh rbash ksh93 lksh oksh loksh mksh-static posh"
+    " osh hush elvish nu xonsh"
+)
+
+WRAPPERS: Mapping[str, Wrapper] = {
+    "timeout": Wrapper(
+        flags="fpv",
+        valued="ks",
+        long=word_set("preserve-status foreground verbose kill-after= signal="),
+        operands=1,
+    ),
+    "time": Wrapper(
+        flags="apqv",
+        valued="fo",
+        long=word_set("portability verbose append quiet"),
+        assigns=True,  # it is a word of the shell's grammar, too
+    ),
+    "nice": Wrapper(valued="n", long=word_set("adjustment=")),
+    "command": Wrapper(flags="p"),
+    "builtin": Wrapper(),
+    "exec": Wrapper(flags="cl", valued="a"),
+    "nohup": Wrapper(),
+    "setsid": Wrapper(flags="cfw", long=word_set("ctty fork wait")),
+    "stdbuf": Wrapper(valued="ioe", long=word_set("input= output= error=")),
+    "env": Wrapper(
+        flags="i0v",
+        valued="uC",
+        code="S",
+        long=word_set("ignore-environment null debug unset= chdir= split-string="),
+        assigns=True,
+    ),
+    "sudo": Wrapper(
+        flags="AbEHiKklnPSsVvBN",
+        valued="CDghprRtTuU",
+        long=word_set(
+            "askpass background preserve-env set-home login non-interactive stdin shell user="
+            " group= chdir= host= prompt= role= type= command-timeout= other-user= chroot="
+        ),
+        assigns=True,
+    ),
+    "doas": Wrapper(flags="Lns", valued="Cu"),
+    "ionice": Wrapper(flags="t", valued="cnpPu", long=word_set("class= classdata= ignore")),
+    "chrt": Wrapper(flags="abfimorR", valued="DTP", operands=1),
+    "taskset": Wrapper(flags="ac", long=word_set("all-tasks cpu-list"), operands=1),
+    "chroot": Wrapper(long=word_set("userspec= groups= skip-chdir"), operands=1),
+    "unbuffer": Wrapper(flags="p"),
+    "flock": Wrapper(flags="exsunoF", valued="wE", code="c", operands=1),
+    "xargs": Wrapper(
+        flags="0oprtx",
+        valued="adEILnPs",
+        long=word_set(
+            "null arg-file= delimiter= max-lines= max-args= max-procs= max-chars= interactive"
+            " no-run-if-empty verbose exit open-tty replace="
+        ),
+    ),
+    "busybox": Wrapper(),
+    "toybox": Wrapper(),
+}
+
+# What some systems call these, beside programs of their own by these names.
+GNU_NAMES = word_set(
+    "gtimeout gnice gnohup gstdbuf genv gxargs gchroot gtime gfind gsort gsplit gtar gkill gchmod"
+    " grm gdd gshred gtruncate gunlink gchown gchgrp gmv ginstall gdate"
+)
+# The loader of programs, which starts the one that it is told.
+LOADER = re.compile(r"ld(?:-(?:linux|musl))?[A-Za-z0-9_.-]*\.so(?:\.[0-9]+)*")
+# Anything in their arguments may be a command, or a text that a shell reads.
+LOOSE = word_set(
+    "su runuser ssh ssh-agent dbus-run-session xvfb-run valgrind perf prlimit cpulimit gdb"
+    " systemd-run systemd-inhibit caffeinate proxychains proxychains4 torsocks tsocks firejail"
+    " bwrap fakeroot sg run0 pkexec setpriv unshare nsenter start-stop-daemon daemonize daemon tmux"
+    " spawn screen dtach abduco entr nodemon watchexec chokidar coproc hyperfine nix-shell direnv"
+    " npx pnpx bunx uvx strace ltrace script expect parallel watch rlwrap socat rsh mosh"
+    " faketime linux32 linux64 setarch numactl choom pidproxy chpst envdir softlimit tini dumb-init"
+    " gosu su-exec eatmydata fakechroot proot distrobox toolbox dotenv dotenvx doppler op"
+    " aws-vault chamber infisical concurrently npm-run-all run-s run-p bundle mise asdf sshpass"
+    " x86_64 i386 i486 i586 i686 uname26 capsh logsave dpkg-architecture cgexec execlineb chronic"
+    " ifne pee mispipe lckdo run-one xinit xterm konsole gnome-terminal kitty alacritty wezterm"
+    " zellij byobu nq tsp s6-setuidgid runsv"
+    " pwsh powershell catchsegv systemd-cat systemd-nspawn dbus-launch ccache sccache distcc bear"
+    " intercept-build scan-build torify usewithtor trickle nocache gamemoderun primusrun optirun"
+    " timelimit setlock setuidgid minijail0 nsjail aa-exec runcon schedtool cset heaptrack uftrace"
+    " bpftrace stap rr kcov wine wine64 qemu-x86_64 qemu-aarch64 box64 arch xcrun sem env_parallel"
+    " pdsh clush dsh ansible salt fab mpirun mpiexec srun sbatch salloc qsub flatpak-spawn"
+    " host-spawn with-contenv foreground cargo-watch cronitor startx sandbox-exec kdesu gksudo gksu"
+    " sudo-rs sux cross-env cross-env-shell env-cmd reflex onchange gow ttyd gotty autossh"
+    " machinectl overmind pm2 forever"
+)
+# The same, behind one of these words.
+LOOSE_AFTER: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("docker", "podman", "nerdctl", "lxc"), word_set("run exec create compose")),
+    "docker-compose": word_set("run exec"),
+    **dict.fromkeys(("kubectl", "oc", "k3s"), word_set("exec run debug rsh")),
+    **dict.fromkeys(("incus", "crictl", "ctr", "runc", "lxc-attach"), word_set("exec run --")),
+    **dict.fromkeys(("apptainer", "singularity"), word_set("exec run shell")),
+    **dict.fromkeys(
+        ("foreman", "honcho", "railway", "teller", "heroku", "fly"), word_set("run -C")
+    ),
+    **dict.fromkeys(("lerna", "nx", "turbo"), word_set("exec --")),
+    "cmake": word_set("-E"),
+    "meson": word_set("devenv"),
+    "ip": word_set("exec"),
+    "cargo": word_set("watch"),
+    "guix": word_set("shell environment"),
+    "sops": word_set("exec-env exec-file"),
+    "uv": word_set("run tool x"),
+    "go": word_set("-exec --exec -toolexec"),
+    "pipx": word_set("run"),
+    **dict.fromkeys(("poetry", "pipenv", "pdm", "rye", "conda", "mamba"), word_set("run")),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), word_set("exec x dlx explore create")),
+    "nix": word_set("run shell develop"),
+    "vagrant": word_set("ssh"),
+    "flatpak": word_set("run"),
+    "snap": word_set("run"),
+    "rustup": word_set("run"),
+    **dict.fromkeys(("pyenv", "rbenv", "nodenv", "goenv", "jenv", "nvm", "fnm"), word_set("exec")),
+    **dict.fromkeys(
+        ("pixi", "micromamba", "volta", "hatch", "tox", "devbox", "flox"),
+        word_set("run exec activate"),
+    ),
+    "devenv": word_set("shell --"),
+    **dict.fromkeys(("stack", "cabal", "dune", "opam"), word_set("exec run")),
+    "git": word_set("bisect foreach filter-branch"),
+}
+FINDERS: Mapping[str, frozenset[str]] = {
+    "find": word_set("-exec -execdir -ok -okdir"),
+    **dict.fromkeys(("fd", "fdfind"), word_set("-x -X --exec --exec-batch")),
+}
+# Builtins that evaluate names and numbers: a subscript in them runs commands, even quoted.
+EVALUATES = word_set(
+    "test [ [[ let printf read declare typeset local export readonly unset mapfile readarray"
+    " getopts wait compgen complete"
+)
+# What a text of its own runs where a shell expands it again.
+SUBSTITUTES = re.compile(r"`|\$[({\[]")
+# Programs that take what they do from their arguments, in a language of their own; versions of
+# them have longer names. By what in such a text may start a program.
+CALLS = re.compile(
+    r"system|exec|spawn|popen|passthru|process|\bcall\b|\brun\b|shell|eval|import|`|!|\bqx\b|%x"
+    r"|cmd|\bcommand\b|\bpipe\b|readpipe|\bproc_|\bterm|jobstart|job_start|open_port"
+    r"|\bprogram\b|\bopen\b[^;\n]{0,200}\|",
+    re.IGNORECASE,
+)
+INTERPRETERS: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(awk.NAMES, awk.POWER),
+    **dict.fromkeys(
+        word_set(
+            "python pypy node deno bun perl ruby php lua tclsh wish osascript Rscript julia groovy"
+            " elixir erl guile ed ex vi vim nvim emacs m4 dc gdb lldb irb ipython"
+        ),
+        CALLS,
+    ),
+}
+# Programs that are no shells and yet read commands from their input.
+READERS = word_set("at batch crontab ssh su parallel pwsh powershell")
+# Options whose value is a program, whatever the tool.
+RUNNING_OPTION = re.compile(
+    r"--?(?:(?:[a-z]+-)*(?:exec|command|cmd|program|prog|shell|rsh|pager|editor|askpass|helper)"
+    r"|pre|hostname-bin|to-command|upload-pack|receive-pack|checkpoint-action|rsync-path|extcmd"
+    r"|interpreter|open-files-in-pager|tool|vettool|toolexec|eval|html)(?:=(?P<value>.*))?",
+    re.DOTALL,
+)
+RUNNING_SHORT: Mapping[str, str] = {
+    **dict.fromkeys(("tar", "bsdtar", "gtar"), "IF"),
+    "rsync": "e",
+    "man": "PH",
+    "scp": "S",
+    "sftp": "SD",
+    **dict.fromkeys(("nc", "ncat", "netcat"), "ec"),
+}
+# Long ones that may be abbreviated.
+RUNNING_LONG: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("tar", "bsdtar", "gtar"),
+        word_set(
+            "--use-compress-program --to-command --info-script --new-volume-script --rsh-command"
+            " --rmt-command --checkpoint-action"
+        ),
+    ),
+    **dict.fromkeys(("sort", "gsort"), word_set("--compress-program")),
+    **dict.fromkeys(("split", "gsplit"), word_set("--filter")),
+    "zip": word_set("-TT --unzip-command"),
+    **dict.fromkeys(word_set("gcc g++ cc c++ clang clang++"), word_set("-wrapper")),
+}
+# Settings of git that start nothing.
+HARMLESS_GIT_KEYS = (
+    "user.", "author.", "committer.", "color.", "advice.", "core.quotepath", "core.autocrlf",
+    "core.filemode", "core.ignorecase", "core.eol", "core.longpaths", "core.abbrev",
+    "init.defaultbranch", "commit.gpgsign=", "tag.gpgsign=", "log.", "push.default",
+    "push.autosetupremote", "pull.rebase", "pull.ff", "merge.ff", "fetch.prune", "rebase.autostash",
+    "diff.renames", "diff.algorithm", "diff.noprefix", "diff.mnemonicprefix", "protocol.version",
+    "rerere.enabled", "safe.directory", "http.postbuffer", "grep.", "column.", "status.",
+)  # fmt: skip
+# Variables that hold a command for a program or for the shell itself.
+PROGRAM_VARIABLES = word_set(
+    "BASH_ENV ENV PROMPT_COMMAND PS0 PS1 PS2 PS4 PAGER MANPAGER GIT_PAGER EDITOR VISUAL GIT_EDITOR"
+    " GIT_SEQUENCE_EDITOR GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_ASKPASS GIT_PROXY_COMMAND"
+    " SSH_ASKPASS SUDO_ASKPASS BROWSER LESSOPEN LESSCLOSE RSYNC_RSH SHELL CC CXX LD AR RUSTC"
+    " RUSTC_WRAPPER MAKEFLAGS GOFLAGS TAR_OPTIONS FCEDIT HISTCMD VIMINIT EXINIT"
+    " BASH_ALIASES BASH_CMDS HGEDITOR HGPAGER TEXEDIT CVS_RSH CVSEDITOR SVN_SSH SVN_EDITOR BORG_RSH"
+    " DELTA_PAGER BAT_PAGER AWS_PAGER GH_PAGER GH_EDITOR GH_BROWSER GLAB_PAGER PSQL_PAGER"
+    " PSQL_EDITOR KUBE_EDITOR BUNDLER_EDITOR SUDO_EDITOR JJ_EDITOR SYSTEMD_PAGER SYSTEMD_EDITOR"
+    " NODE_REPL_EXTERNAL_MODULE"
+)
+# Variables whose values the shell evaluates: as numbers, or as what it shows before a command.
+EVALUATED = PROGRAM_VARIABLES | word_set("RANDOM SECONDS LINENO OPTIND SRANDOM")

@@ -140,6 +140,7 @@ INSIDE = {
         *("kit.clocks", "kit.local_socket"),
     },
     "prsm_policy": {
+        *("builtin", "plugins"),
         *("config", "config.paths", "config.policy_file", "config.trust", "kit.environment"),
         *("permissions.kept_names", "permissions.replay", "permissions.results"),
     },

@@ -312,6 +312,10 @@ LOST = {
         True,
     ),
     "a check is given twice": (CHECK.format("a") + "    yield from [None]", True),
+    "the hook of its command policy fails": (
+        "@hookimpl\ndef prsm_command_policies():\n    boom",
+        True,
+    ),
     "it cannot be imported": (f"{CHECK.format('a')}\nboom", None),
     "it has a hook of a later core": ("@hookimpl\ndef prsm_zones():\n    return []", None),
     "it brings other things alone": (OF_NO_USE, False),

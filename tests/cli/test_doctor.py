@@ -294,7 +294,7 @@ def test_a_broken_plugin_is_named_with_its_error(prsm_process, puppets, tmp_path
     assert "PRSM_DISABLED_PLUGINS=bad" in bad["cure"]
     assert notice["status"] == "warning"
     assert "nobody" in notice["message"]
-    assert fine["message"].startswith("active: builtin, puppet")
+    assert fine["message"].startswith("active: builtin, demo, policy, puppet")
 
 
 def test_a_check_that_is_required_and_missing_is_broken(found, home):

@@ -121,7 +121,7 @@ def test_the_table_has_a_line_for_every_record(site, prsm_process):
         ["model scorer", "m", "mine", "weight 0.5", "Scores."],
         ["provider", "p", "mine", "by name only", "Runs."],
         ["tool", "t", "mine", "for master, worker, sets labels pre/", "Moves."],
-        ["provider", "script", "builtin", "by name only", lines[-1][-1]],
+        ["provider", "script", "demo", "by name only", lines[-1][-1]],
     ):
         assert line[:4] in [found[:4] for found in lines]
 

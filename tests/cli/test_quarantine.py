@@ -166,7 +166,7 @@ REQUIRED = ("--set", "permissions.required=[nothing]")
 
 @pytest.mark.requirement("F12")
 def test_a_run_starts_with_the_check_that_is_required(site, prsm_process):
-    site.add("policy", POLICY.format(check="check"))
+    site.add("guard", POLICY.format(check="check"))
     assert prsm_process("run", "say hello", *REQUIRED).code == 0
 
 
@@ -174,7 +174,7 @@ def test_a_run_starts_with_the_check_that_is_required(site, prsm_process):
 @pytest.mark.parametrize(
     ("code", "flags", "said"),
     [
-        ("raise RuntimeError('boom')", (), "plugin policy is broken: RuntimeError: boom"),
+        ("raise RuntimeError('boom')", (), "plugin guard is broken: RuntimeError: boom"),
         (POLICY.format(check="'no.such:check'"), (), "No module named 'no'"),
         (POLICY.format(check="check"), ("--no-plugins",), "there is no permission check 'nothing'"),
         ("", (), "there is no permission check 'nothing'"),
@@ -182,7 +182,7 @@ def test_a_run_starts_with_the_check_that_is_required(site, prsm_process):
 )
 def test_no_run_starts_without_a_check_that_is_required(site, prsm_process, code, flags, said):
     if code:
-        site.add("policy", code)
+        site.add("guard", code)
     done = prsm_process(*flags, "run", "say hello", *REQUIRED)
     assert (done.code, done.out) == (2, "")
     assert "prsm: permissions.required: " in done.err

@@ -85,6 +85,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "tools": "{WebFetch: deny}",
         "trusted": "[a]",
         "required": "[a]",
+        "command_policy": "bash",
         "edits": "ask",
         "require": "approval",
     },

@@ -49,7 +49,7 @@ def site(tmp_path, monkeypatch):
     site.add("echo", "from echo_plugin import *\nfrom echo_plugin import prsm_providers")
     monkeypatch.setenv("PYTHONPATH", str(site.folder))
     monkeypatch.setenv("PRSM_PLUGIN_TIMEOUT", "3")
-    monkeypatch.setenv("PRSM_PLUGINS", ",".join(["echo", "policy", *FAULTS]))
+    monkeypatch.setenv("PRSM_PLUGINS", ",".join(["echo", "guard", *FAULTS]))
     return site
 
 

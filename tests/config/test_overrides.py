@@ -85,7 +85,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "tools": "{WebFetch: deny}",
         "trusted": "[a]",
         "required": "[a]",
-        "command_policy": "bash",
+        "command_policy": "own",
         "edits": "ask",
         "require": "approval",
     },

@@ -4,7 +4,7 @@ This module is the public surface: everything a plugin needs is importable from 
 (PEP 562), so that `import prsm_core` costs nothing.
 
 cli         the `prsm` command                app          puts it together
-builtin     console, json, JSONL sink         commands     what packages make commands with
+builtin     json, JSONL sink                  commands     what packages make commands with
 engine      agents, turns, tools, processes   store        the SQLite ledger
 messaging   mailboxes and waits               permissions  who may do what
 catalog     models, and which fits            workspace    the user's files
@@ -15,6 +15,7 @@ domain      immutable values                  distributions  packages that are i
 loop        the event loop of commands        policies     what a command policy is
 errors      the exception tree                hub          many sessions in one process
 version     of this core                      files        what keeps files is made with
+terminal    what frontends on one share
 """
 
 from __future__ import annotations

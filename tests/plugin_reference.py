@@ -18,6 +18,7 @@ from prsm_testing import faults, misbehaviour, sample_events
 import prsm_core
 import prsm_core.kit
 import prsm_core.policies
+import prsm_core.terminal
 from prsm_core.domain import events
 from prsm_core.domain.tools import EDIT_TOOLS, NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.tools.table import TOOLS
@@ -99,6 +100,7 @@ def plugin_parts() -> dict[str, str]:
         "tool-call": _tool_call(),
         "kit-names": _names(prsm_core.kit),
         "policies-names": _names(prsm_core.policies),
+        "terminal-names": _names(prsm_core.terminal),
         "testing-names": _names(prsm_testing),
     }
 

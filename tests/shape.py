@@ -15,6 +15,7 @@ import prsm_core.commands
 import prsm_core.files
 import prsm_core.kit
 import prsm_core.policies
+import prsm_core.terminal
 from tests.import_graph import imports_of
 from tests.sources import CORE, PLUGINS, ROOT, parsed, where
 
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
 
 _PROJECTS = (ROOT, *PLUGINS)
 # The packages whose names a plugin may use.
-_DOORS = (prsm_core, prsm_core.commands, prsm_core.files, prsm_core.kit, prsm_core.policies)
+_DOORS = (
+    prsm_core,
+    prsm_core.commands,
+    prsm_core.files,
+    prsm_core.kit,
+    prsm_core.policies,
+    prsm_core.terminal,
+)
 _PUBLIC = {each.__name__: each.__all__ for each in _DOORS}
 
 

@@ -17,6 +17,7 @@ import prsm_core.commands
 import prsm_core.files
 import prsm_core.kit
 import prsm_core.policies
+import prsm_core.terminal
 from tests.import_graph import imports_of
 from tests.public_names import PACKAGES, homes_of, stub_of, stub_path
 from tests.shape import private_imports
@@ -130,13 +131,17 @@ FAKES = "prsm_testing.faults"
 INSIDE = {
     "prsm_acp": {"app", "builtin", "config", "config.schema", "plugins"},
     "prsm_codex": {"kit.background", "kit.clocks", "kit.git_settings"},
+    "prsm_console": {
+        *("domain.usage", "engine.requests.rules", "plugins", "prsm_testing.memory_store"),
+        *("terminal.cells", "terminal.foreground", "terminal.worktree"),
+    },
     "prsm_demo": {
         *("engine.context.remembered", "prsm_testing.crashing", "prsm_testing.resume_contract"),
     },
     "prsm_gemini": {"engine.processes.launcher"},
     "prsm_mcp": {
         *("app", "builtin", "config", "config.schema", "plugins", "engine.tools.table"),
-        *("cli.attaching", "cli.control", "cli.ledger", "engine.control.session_lock"),
+        *("cli.control", "cli.ledger", "engine.control.session_lock"),
         *("kit.clocks", "kit.local_socket"),
     },
     "prsm_policy": {
@@ -195,7 +200,7 @@ def _described(module: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "package",
-    [prsm_core, prsm_core.files, prsm_core.kit, prsm_core.policies],
+    [prsm_core, prsm_core.files, prsm_core.kit, prsm_core.policies, prsm_core.terminal],
     ids=lambda each: each.__name__,
 )
 def test_every_public_name_says_what_it_is(package):

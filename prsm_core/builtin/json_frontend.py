@@ -6,8 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from prsm_core.builtin.follow import RunFrontend, follow_run, start_task
 from prsm_core.loop.output import drained, room_in
+from prsm_core.terminal.follow import RunFrontend, follow_run, start_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

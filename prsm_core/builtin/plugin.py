@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def prsm_frontends() -> Iterable[FrontendSpec]:
-    """Contribute `console` for people and `json` for programs."""
-    yield FrontendSpec(
-        name="console",
-        summary="Progress on stderr, the summary on stdout, questions on the terminal.",
-        interactive=True,
-        priority=10,
-        factory="prsm_core.builtin.console:ConsoleFrontend",
-    )
+    """Contribute `json`, for programs."""
     yield FrontendSpec(
         name="json",
         summary="One committed event a line on stdout; nobody is asked.",

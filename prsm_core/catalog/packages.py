@@ -64,6 +64,7 @@ OWN_PACKAGES = {
             npm=_CODEX_NPM,
             login="run `codex login`, or set `api_key_env`",
         ),
+        OwnPackage(name="console", is_provider=False, login='prsm run "…"'),
         OwnPackage(name="demo", is_provider=False, login="`prsm demo`"),
         OwnPackage(
             name="gemini",

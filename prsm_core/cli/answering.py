@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from prsm_core.builtin.asking import parse_answer, parse_verdict
-from prsm_core.builtin.render import Ink, Renderer
-from prsm_core.cli.control import GONE, running_sessions, state_dir
+from prsm_core.cli.control import running_sessions, state_dir
 from prsm_core.cli.saying import say
 from prsm_core.cli.table import print_table
 from prsm_core.domain.events import EVENT_FIELDS, Event
@@ -17,6 +15,9 @@ from prsm_core.domain.permissions import Answer
 from prsm_core.engine.control.client import open_control
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_command, escape_exact
+from prsm_core.terminal.owner import GONE
+from prsm_core.terminal.render import Ink, Renderer
+from prsm_core.terminal.wording import parse_answer, parse_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

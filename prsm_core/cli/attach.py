@@ -31,9 +31,6 @@ def attach(launch: Launch, session: str | None, ui: str | None, workspace: str) 
     Exits as `prsm run` would with the run that ended last, with 0 if you leave before, with 1 if
     the process of the session died.
     """
-    from prsm_core.cli.attaching import attach_frontend, attach_session
-    from prsm_core.loop.run import run_to_end
+    from prsm_core.cli.attaching import attach_frontend
 
-    if ui is not None:
-        return attach_frontend(launch, workspace, session, ui)
-    return run_to_end(attach_session(workspace, session))
+    return attach_frontend(launch, workspace, session, ui)

@@ -85,8 +85,8 @@ def schema(launch: Launch, workspace: str) -> None:
 @agents_may
 def path(workspace: str, as_json: bool) -> None:
     """Print where the configuration files, the data and this repository's ledger lie."""
-    from prsm_core.builtin.table import format_table
     from prsm_core.cli.places import workspace_ledger, workspace_paths
+    from prsm_core.terminal.table import format_table
 
     paths = workspace_paths(workspace)
     values = {

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.control.client import ControlClient
 
-# Codes of errors: the owner of a session has ended, or is about to.
-GONE = frozenset({"no_answer", "no_owner", "closing"})
-
 
 async def kill_agent(workspace: str, session: str | None, agent: str) -> None:
     """Kill an agent, and print the names of those that this ended.

@@ -7,7 +7,6 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor
 from prsm_core.cli.ledger import is_gone, open_ledger
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import workspace_paths
@@ -33,6 +32,7 @@ from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.loop.output import write_aside
 from prsm_core.loop.run import run_to_end
 from prsm_core.permissions import Redactor
+from prsm_core.terminal.foreground import leaving_nothing_typed, stdin_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

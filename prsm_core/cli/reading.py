@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.builtin.closing import subject
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.places import workspace_paths
 from prsm_core.cli.saying import say
@@ -32,6 +31,7 @@ from prsm_core.engine.journal.views import (
 from prsm_core.errors import ControlError
 from prsm_core.kit.text import escape_exact, escape_prose, first_line, format_duration
 from prsm_core.loop.output import drained, room_in, write_aside
+from prsm_core.terminal.wording import subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prsm_core.builtin.closing import problem_lines
 from prsm_core.cli.ledger import is_gone, open_ledger, open_session, require_current
 from prsm_core.cli.places import workspace_ledger, workspace_paths
 from prsm_core.cli.run_options import given_again, told_of_kept
@@ -18,6 +17,7 @@ from prsm_core.engine.time_limit import LIMIT, time_left, time_spent
 from prsm_core.errors import ConfigError, SessionOwnedError, StoreError
 from prsm_core.kit.text import escape_exact, escape_prose, first_line
 from prsm_core.loop.run import run_to_end
+from prsm_core.terminal.wording import problem_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

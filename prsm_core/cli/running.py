@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import field
 from msgspec.structs import asdict, replace
 
-from prsm_core.builtin.follow import RunFrontend
-from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor
 from prsm_core.catalog.packages import OWN_PACKAGES
 from prsm_core.cli.logs import log_to_file
 from prsm_core.cli.places import deletion_notes, workspace_paths
 from prsm_core.cli.plugin_sections import with_defaults
 from prsm_core.cli.run_options import to_keep
+from prsm_core.cli.saying import say
 from prsm_core.cli.setup import load_setup, tell_quarantined
 from prsm_core.config.secrets import known_secrets
 from prsm_core.distributions import distribution_of
@@ -42,6 +41,8 @@ from prsm_core.permissions import Redactor
 from prsm_core.plugins.guard import Guest
 from prsm_core.plugins.needed import check_needed
 from prsm_core.plugins.printing import stdout_kept, stdout_shared
+from prsm_core.terminal.follow import RunFrontend
+from prsm_core.terminal.foreground import leaving_nothing_typed, stdin_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -61,6 +62,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("prsm.cli")
 
+CONSOLE = "console"
+_NO_CONSOLE = (
+    "prsm: no console is there, so events are printed as JSON; `prsm install console` brings it"
+)
 LEAVE_SECONDS = 10.0  # how long a frontend that is interrupted may take to end
 MAX_CODE = 255
 PRIVATE = 0o077  # nothing the engine writes is for other users
@@ -100,7 +105,7 @@ def run_task(launch: Launch, request: Request) -> int:
 
     def build(setup: Setup) -> tuple[FrontendSpec, Make]:
         spec = choose_frontend(setup.plugins, request.ui, on_ask=request.on_ask)
-        if spec.name != "console":  # which tells it by the run's events
+        if spec.name != CONSOLE:  # which tells it by the run's events
             tell_quarantined(setup.plugins)
         return spec, partial(build_frontend, setup.plugins, spec)
 
@@ -144,16 +149,20 @@ def choose_frontend(
     """Return the frontend that was asked for, else the one that fits.
 
     On a terminal that is the installed interactive frontend of highest priority, otherwise the
-    console. Nobody can be asked when --on-ask answers already, or when no frontend was asked for
-    by name and stdin is no terminal: then it counts as not interactive.
+    console. Where the console is missing it is `json`, and the person is told. Nobody can be asked
+    when --on-ask answers already, or when no frontend was asked for by name and stdin is no
+    terminal: then it counts as not interactive.
     """
     on_terminal = sys.stdin is not None and sys.stdin.isatty()
-    known = plugins.collect(FrontendSpec).values()
-    offered = [spec for spec in known if spec.interactive and spec.scope == "session"]
+    known = plugins.collect(FrontendSpec)
+    offered = [spec for spec in known.values() if spec.interactive and spec.scope == "session"]
     if ui is None and on_terminal and offered:
         spec = max(offered, key=lambda spec: spec.priority)
+    elif ui is None and CONSOLE not in known:
+        say(_NO_CONSOLE, err=True)
+        spec = session_frontend(plugins, "json")
     else:
-        spec = session_frontend(plugins, ui or "console")
+        spec = session_frontend(plugins, ui or CONSOLE)
     if on_ask is not None or (ui is None and not on_terminal):
         spec = replace(spec, interactive=False)
     return spec
@@ -172,7 +181,9 @@ def frontend_named(plugins: PluginManager, name: str) -> FrontendSpec:
     spec = plugins.collect(FrontendSpec).get(name)
     plugins.check_not_refused(FrontendSpec, name)
     package = OWN_PACKAGES.get(name)
-    if spec is None and package is not None and not (package.is_provider or plugins.switched_off):
+    # What is on by default is missing also where the plugins of others are off.
+    is_off = plugins.switched_off and name != CONSOLE
+    if spec is None and package is not None and not (package.is_provider or is_off):
         raise PluginError(
             f"frontend {name} is not installed: the package {package.distribution} brings it",
             hint=f"prsm install {name}",
@@ -274,7 +285,7 @@ async def drive(
                     return code
             except asyncio.CancelledError:
                 hurry_output(even_results=True)
-                shown = _inner(frontend)
+                shown = unguarded(frontend)
                 if tells_rest and isinstance(shown, RunFrontend):
                     await _print_rest(shown, options.workspace)
                 raise
@@ -283,7 +294,7 @@ async def drive(
 @contextmanager
 def stdout_of(frontend: Frontend) -> Iterator[None]:
     """Keep stdout for a frontend."""
-    shown = _inner(frontend)
+    shown = unguarded(frontend)
     if isinstance(shown, RunFrontend):
         with stdout_kept() as out:
             shown.write_to(out)
@@ -293,7 +304,8 @@ def stdout_of(frontend: Frontend) -> Iterator[None]:
             yield
 
 
-def _inner(frontend: Frontend) -> Frontend:
+def unguarded(frontend: Frontend) -> Frontend:
+    """Return the frontend itself, without the guard around one of a plugin."""
     return frontend.inner if isinstance(frontend, GuardedFrontend) else frontend
 
 

@@ -6,8 +6,7 @@ import sys
 
 import click
 
-from prsm_core.builtin.cells import rows_of
-from prsm_core.builtin.screen import columns_of
+from prsm_core.terminal.cells import columns_of, rows_of
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prsm_core.builtin import BUILTINS
-from prsm_core.builtin.foreground import leaving_nothing_typed, stdin_descriptor
 from prsm_core.cli.ledger import open_session
 from prsm_core.cli.logs import configure_logging
 from prsm_core.cli.places import workspace_ledger, workspace_paths
@@ -26,6 +25,7 @@ from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.loop.output import write_aside
 from prsm_core.loop.run import run_to_end
 from prsm_core.plugins import PluginManager
+from prsm_core.terminal.foreground import leaving_nothing_typed, stdin_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prsm_core.builtin.table import format_table
+from prsm_core.terminal.table import format_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

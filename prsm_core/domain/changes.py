@@ -10,14 +10,18 @@ from prsm_core.domain.record import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PENDING, ACCEPTED, REJECTED, UNMERGED = "pending", "accepted", "rejected", "unmerged"
+PENDING, ACCEPTED, REJECTED = "pending", "accepted", "rejected"
+UNMERGED = "unmerged"
+"""The state of a change that could not be taken back."""
 COMMITTED = "committed"  # accepted, and in a commit of the person's repository
-OPEN_STATES = frozenset({PENDING, UNMERGED})  # in which something can be decided
+OPEN_STATES = frozenset({PENDING, UNMERGED})
+"""The states of a change in which something can be decided."""
 
 # How it is known whose a change is.
 NAMED, SHARED, SOLE = "named", "shared", "sole"
 REGION, POSSIBLE, OUTSIDE = "region", "possible", "outside"
-UNSURE = frozenset({POSSIBLE, REGION})  # no call explains it: a person may have made it
+UNSURE = frozenset({POSSIBLE, REGION})
+"""How a change came about that no call explains: a person may have made it."""
 
 _ESCAPED = re.compile(r"\\(?:\\|x([0-9a-f]{2}))")
 

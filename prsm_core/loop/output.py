@@ -30,6 +30,7 @@ BEHIND = 8 * 1024  # bytes waiting, above which refreshing a screen is of no use
 PATIENCE = 3.0  # seconds without progress, after which the end of the process waits no longer
 SETTLE_SECONDS = 0.5  # for which a flush waits where it may
 LOST = "prsm: {count} lines were not shown: the terminal took nothing"
+"""What the next text that finds room says of those that were dropped."""
 CHUNK = 4096  # bytes that a terminal is given at once, so that a slow one shows progress
 
 

@@ -6,26 +6,10 @@ import pytest
 from prsm_testing.frontend_contract import FrontendContract
 from prsm_testing.sink_contract import EventSinkContract
 
-from prsm_core.builtin.console import ConsoleFrontend
 from prsm_core.builtin.json_frontend import JsonFrontend
 from prsm_core.builtin.jsonl_sink import JsonlSink
 
 pytestmark = pytest.mark.requirement("F12")
-
-
-class TestConsoleFrontend(FrontendContract):
-    interactive = True
-
-    def build(self, settings):
-        return ConsoleFrontend(settings)
-
-    async def choose(self, terminal, option):
-        await terminal.shows("[d]eny: ")
-        terminal.type(f"{option}\n")
-
-    async def reply(self, terminal, choice):
-        await terminal.shows("number or text: ")
-        terminal.type(f"{choice}\n")
 
 
 class TestJsonFrontend(FrontendContract):

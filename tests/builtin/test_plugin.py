@@ -8,23 +8,20 @@ from prsm_core.plugins import PluginManager
 
 def load():
     return PluginManager.load(
-        environ={}, builtins=[("builtin", "prsm_core.builtin.plugin")], enabled=False
+        environ={}, builtins=[("builtin", "prsm_core.builtin.plugin")], entry_points=[]
     )
 
 
-def test_the_built_in_plugin_is_active_and_contributes_two_frontends_and_a_sink():
+def test_the_built_in_plugin_is_active_and_contributes_a_frontend_and_a_sink():
     plugins = load()
     assert [(record.name, record.state) for record in plugins.records] == [("builtin", "active")]
     frontends = plugins.collect(FrontendSpec)
-    assert {name: spec.interactive for name, spec in frontends.items()} == {
-        "console": True,
-        "json": False,
-    }
+    assert {name: spec.interactive for name, spec in frontends.items()} == {"json": False}
     assert list(plugins.collect(EventSinkSpec)) == ["jsonl"]
 
 
 def test_the_script_provider_is_there_for_those_who_name_it():
-    plugins = load()
+    plugins = PluginManager.load(environ={}, builtins=[], enabled=False)
     [script] = plugins.collect(ProviderSpec).values()
     assert (script.name, script.selectable) == ("script", False)
     assert callable(plugins.implementation(script))

@@ -12,6 +12,8 @@ from prsm_core.errors import PluginError
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.plugins import PluginManager
 
+CONSOLE = ("console", "prsm_console.plugin")
+
 
 class Terminal(io.StringIO):
     """A stdin that is a terminal."""
@@ -24,7 +26,7 @@ class Terminal(io.StringIO):
 def plugins():
     return PluginManager.load(
         environ={"PRSM_PLUGINS": ""},
-        builtins=[*BUILTINS, ("grand", "tests.cli.grand_plugin")],
+        builtins=[*BUILTINS, CONSOLE, ("grand", "tests.cli.grand_plugin")],
     )
 
 
@@ -52,8 +54,9 @@ def test_the_record_of_a_frontend_is_not_changed_by_the_choice(plugins, monkeypa
     assert plugins.get(FrontendSpec, "grand").interactive is True
 
 
-def load(**given):
-    return PluginManager.load(environ={}, builtins=BUILTINS, entry_points=[], **given)
+def load(*plugins, **given):
+    builtins = [*BUILTINS, *plugins]
+    return PluginManager.load(environ={}, builtins=builtins, entry_points=[], **given)
 
 
 @pytest.mark.parametrize(
@@ -74,5 +77,27 @@ def test_of_a_frontend_of_our_own_that_is_missing_the_cure_is_told(plugins, told
 @pytest.mark.parametrize("name", ["tu", "codex"])
 def test_of_any_other_name_is_told_what_there_is(name):
     with pytest.raises(PluginError, match=f"there is no frontend '{name}'") as caught:
-        choose_frontend(load(), name)
+        choose_frontend(load(CONSOLE), name)
     assert "installed: console, json" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("stdin", [Terminal, io.StringIO])
+def test_without_the_console_events_are_printed_and_the_person_is_told(stdin, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", stdin())
+    spec = choose_frontend(load(), None)
+    assert (spec.name, spec.interactive) == ("json", False)
+    assert "`prsm install console` brings it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_console_that_is_asked_for_and_missing_is_named(enabled):
+    with pytest.raises(PluginError, match="the package prsm-console brings it") as caught:
+        choose_frontend(load(enabled=enabled), "console")
+    assert caught.value.hint == "prsm install console"
+
+
+def test_a_frontend_for_people_stands_in_on_a_terminal_without_the_console(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Terminal())
+    plugins = load(("grand", "tests.cli.grand_plugin"))
+    assert choose_frontend(plugins, None).name == "grand"
+    assert capsys.readouterr().err == ""

@@ -6,8 +6,8 @@ import signal
 import subprocess
 
 import pytest
+from prsm_console.attached import KILLED
 
-from prsm_core.cli.attaching import KILLED
 from prsm_core.cli.control import state_dir
 from prsm_core.domain.account import FAILED, INTERRUPTED
 from prsm_core.engine.control.remote import open_remote

@@ -11,8 +11,8 @@ import subprocess
 from contextlib import closing
 
 import pytest
+from prsm_console.attached import KILLED
 
-from prsm_core.cli.attaching import KILLED
 from prsm_core.engine.turns.going_on import WITHHELD
 from tests.place import Place
 

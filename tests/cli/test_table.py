@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.builtin.table import LONGEST, format_table
+from prsm_core.terminal.table import LONGEST, format_table
 
 HEADERS = ("NAME", "MODEL", "WHY")
 ROW = ("  w1", "script/default", "it is the one that was asked for")

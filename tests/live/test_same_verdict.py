@@ -13,10 +13,10 @@ import yaml
 from prsm_testing.model_server import ModelServer
 
 from prsm_core.app import open_app
-from prsm_core.builtin.follow import follow_run
 from prsm_core.cli.launch import Launch
 from prsm_core.cli.setup import load_setup
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
+from prsm_core.terminal.follow import follow_run
 from tests.person import room
 
 pytestmark = [pytest.mark.live, pytest.mark.requirement("E23")]

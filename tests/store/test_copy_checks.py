@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 from prsm_testing.samples import sample_events
 
-from prsm_core.builtin.render import Ink, Renderer
 from prsm_core.cli.sessions.comparing import items_of
 from prsm_core.domain.events import EVENT_FIELDS, LIVE_TYPES
 from prsm_core.engine.journal.views import conversation
@@ -16,6 +15,7 @@ from prsm_core.kit.streams import StreamFold
 from prsm_core.store.copy_checks import check_told
 from prsm_core.store.open_turn import ToldTurn
 from prsm_core.store.told_values import told
+from prsm_core.terminal.render import Ink, Renderer
 
 EVENTS = [event for event in sample_events() if event.type not in LIVE_TYPES]
 ODD: tuple[Any, ...] = (

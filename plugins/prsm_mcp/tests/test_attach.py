@@ -10,14 +10,15 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
+from prsm_console.attached import Attached
 
 from plugins.prsm_mcp.tests.leader import CLIENT
 from plugins.prsm_mcp.tests.leader import leading as led
-from prsm_core.cli.attaching import Attached, Owner
 from prsm_core.cli.control import open_running
 from prsm_core.cli.ledger import open_session
 from prsm_core.config import resolve_paths
 from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.terminal import SessionOwner
 from tests.place import Place, own_terminal
 from tests.site_folder import Site
 
@@ -168,7 +169,7 @@ async def test_a_session_that_ends_while_one_attaches_is_told_with_its_end(
     ):
         leader.process.stdin.close()
         await leader.process.wait()
-        await Attached(Owner(client), store, info).run()
+        await Attached(SessionOwner(client), store, info).run()
     told = capsys.readouterr().err
     assert told.count("the run has ended: completed") == 1
     assert told.endswith("prsm: the session has ended\n")

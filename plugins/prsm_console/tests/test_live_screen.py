@@ -7,11 +7,11 @@ import pyte
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_console.live_screen import AboveScreen, LiveScreen, Size
+from prsm_console.screen import Shown
 
-from prsm_core.builtin.cells import INDENT, rows_of, text_width
-from prsm_core.builtin.live_screen import AboveScreen, LiveScreen, Size
-from prsm_core.builtin.screen import Shown
-from tests.builtin.vt import Vt
+from plugins.prsm_console.tests.vt import Vt
+from prsm_core.terminal.cells import INDENT, rows_of, text_width
 
 
 class Seen:

@@ -5,8 +5,7 @@ import os
 import pty
 
 import pytest
-
-from prsm_core.builtin.lines import LineReader
+from prsm_console.asking import LineReader
 
 
 @pytest.fixture

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.kit.text import escape_exact, format_duration
+from prsm_core.kit import escape_exact, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prsm_core.builtin.screen import Screen
-    from prsm_core.domain.events import Event
-    from prsm_core.interfaces.clock import Clock
+    from prsm_console.screen import Screen
+    from prsm_core import Clock, Event
 
 TICK_SECONDS = 1.0
 SILENCE_SECONDS = 30.0  # without any event of the engine

@@ -6,20 +6,26 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin.table import format_table
-from prsm_core.domain.changes import OPEN_STATES, UNMERGED, UNSURE
-from prsm_core.domain.usage import Spent
-from prsm_core.engine.journal.views import walk_tree
-from prsm_core.kit.text import escape_command, escape_exact, first_line, format_duration
+from prsm_core import Spent
+from prsm_core.kit import escape_exact, escape_prose, format_duration
+from prsm_core.terminal import (
+    OPEN_STATES,
+    UNMERGED,
+    UNSURE,
+    format_table,
+    hanging,
+    problem_lines,
+    problems_of,
+    subject,
+    walk_tree,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from prsm_core.domain.account import Problem
-    from prsm_core.domain.events import Event
+    from prsm_core import Event
 
 _HEADERS = ("AGENT", "PROVIDER/MODEL", "STATE", "EVIDENCE", "TIME", "TOKENS", "COST")
-_LONG = 300  # characters of a problem
 _SHOWN = 30  # agents; a larger tree has a command of its own
 _UNANSWERED = frozenset({"timeout", "unattended", "headless", "turn_ended", "agent_ended"})
 
@@ -80,30 +86,6 @@ def _is_here(folder: str) -> bool:
         return Path(folder).samefile(".")
     except (OSError, ValueError):  # it is gone, or has a name that no folder here can have
         return False
-
-
-_HEADS = {
-    "gate": "red gate",
-    "advice": "red gate, which is advice only",
-    "unmerged": "not merged",
-    "failed": "failed",
-    "unconfirmed": "not confirmed",
-    "refused": "refused, for nobody was there",
-    "unanswered": "unanswered, for nobody was there",
-}
-
-
-def problem_lines(problems: Iterable[Problem], names: Mapping[str, str]) -> Sequence[str]:
-    """Return what speaks against a run's result; `names` has agents by id, escaped."""
-    return [
-        f"{_HEADS[one.kind]}: {_whose(one, names)}{escape_command(first_line(one.text, _LONG))}"
-        for one in problems
-    ]
-
-
-def _whose(problem: Problem, names: Mapping[str, str]) -> str:
-    agent = problem.agent
-    return "" if agent is None else f"{names.get(agent) or escape_exact(agent[:8])}: "
 
 
 class Unanswered:
@@ -198,20 +180,17 @@ class Changed:
         return parts
 
 
-def subject(asked: Mapping[str, Any]) -> str:
-    """Return in one line what a request is about; `asked` has the fields of its event."""
-    if asked.get("question"):
-        return escape_command(str(asked["question"]).replace("\n", " "))
-    what = what_is_asked(asked) or escape_command(str(asked.get("reason") or ""))
-    return f"{escape_exact(str(asked.get('tool')))}: {what}"
-
-
-def what_is_asked(asked: Mapping[str, Any]) -> str:
-    """Return the command or the files that a permission is asked for, in one line."""
-    return escape_command(str(asked.get("command") or ", ".join(asked.get("paths") or ())))
-
-
 def names_of(tree: Mapping[str, Any]) -> dict[str, str]:
     """Return the names of a tree's agents by id."""
     nodes: Iterable[Mapping[str, Any]] = walk_tree(tree["agents"])
     return {node["id"]: escape_exact(node["name"]) for node in nodes}
+
+
+def conclusion(event: Event, names: Mapping[str, str]) -> Sequence[str]:
+    """Return what a run came to, by the event of its end; `names` has agents by id, escaped."""
+    error, summary = event.data.get("error"), event.data.get("summary")
+    told = [*hanging("error: ", escape_prose(error))] if error else []
+    told += [f"  {line}" for line in escape_prose(summary).splitlines()] if summary else []
+    used = Spent.from_dict({**(event.data.get("usage") or {}), **event.data}).text
+    told += problem_lines(problems_of(event.data), names)
+    return [f"the run has ended: {escape_exact(str(event.data.get('status')))}, {used}", *told]

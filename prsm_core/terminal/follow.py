@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
-    from prsm_core.interfaces.store import Store
+    from prsm_core.interfaces.store import SessionInfo, Store
+    from prsm_core.terminal.owner import SessionOwner
 
 DRAIN_SECONDS = 30.0  # for events that were committed before the result came
 
@@ -32,6 +33,18 @@ class RunFrontend(Frontend):
     @abstractmethod
     async def print_rest(self, store: Store) -> None:
         """Tell what is kept of a run that was interrupted after `run` was cancelled."""
+
+
+class AttachableFrontend(RunFrontend):
+    """Shows also a session that another process runs, from its ledger and its owner."""
+
+    @abstractmethod
+    async def attach(self, owner: SessionOwner, store: Store, info: SessionInfo) -> int:
+        """Show the session and put its requests to the person, until it ends or they leave.
+
+        Returns the exit code of the run that ended last, 0 for a person who leaves before, and 1
+        where the session's process died.
+        """
 
 
 async def start_task(app: AppHandle) -> RunHandle:

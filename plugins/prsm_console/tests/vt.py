@@ -2,7 +2,7 @@
 
 import re
 
-from prsm_core.builtin.cells import char_width
+from prsm_core.terminal.cells import char_width
 
 _TOKEN = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])|(.)", re.DOTALL)
 

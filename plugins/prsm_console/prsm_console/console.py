@@ -10,40 +10,44 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from prsm_core.builtin.cells import rows_of
-from prsm_core.builtin.closing import (
-    Changed,
-    Unanswered,
-    agent_table,
-    hints,
-    names_of,
+from prsm_console.closing import Changed, Unanswered, agent_table, hints, names_of
+from prsm_console.liveness import Liveness
+from prsm_console.person import Person
+from prsm_console.screen import LineScreen
+from prsm_core import Spent
+from prsm_core.kit import escape_prose, first_of, format_duration, state_folder
+from prsm_core.terminal import (
+    AttachableFrontend,
+    SystemClock,
+    build_tree,
+    columns_of,
+    describe_changes,
+    drained,
+    follow_run,
+    hanging,
+    look_at,
     problem_lines,
+    rows_of,
+    start_task,
+    stdin_descriptor,
+    walk_tree,
 )
-from prsm_core.builtin.follow import RunFrontend, follow_run, start_task
-from prsm_core.builtin.foreground import stdin_descriptor
-from prsm_core.builtin.liveness import Liveness
-from prsm_core.builtin.person import Person
-from prsm_core.builtin.render import hanging
-from prsm_core.builtin.screen import LineScreen, columns_of
-from prsm_core.builtin.worktree import describe_changes, look_at
-from prsm_core.domain.usage import Spent, total
-from prsm_core.engine.journal.views import build_tree, walk_tree
-from prsm_core.kit.clocks import SystemClock, first_of
-from prsm_core.kit.places import state_folder
-from prsm_core.kit.text import escape_prose, format_duration
-from prsm_core.loop.output import drained
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
 
-    from prsm_core.builtin.screen import Screen
-    from prsm_core.builtin.worktree import WorkTree
-    from prsm_core.config.seen import SeenWarnings
-    from prsm_core.domain.account import Problem
-    from prsm_core.domain.events import Event
-    from prsm_core.interfaces.clock import Clock
-    from prsm_core.interfaces.frontend import AppHandle, RunHandle, RunResult
-    from prsm_core.interfaces.store import Store
+    from prsm_console.screen import Screen
+    from prsm_core import (
+        AppHandle,
+        Clock,
+        Event,
+        Problem,
+        RunHandle,
+        RunResult,
+        SessionInfo,
+        Store,
+    )
+    from prsm_core.terminal import SeenWarnings, SessionOwner, WorkTree
 
 _TOLD = frozenset({"unmerged", "unanswered", "refused"})  # … by lines of their own
 LOOK_SECONDS = 1.0  # for which a run waits for what git says of the files before it
@@ -51,14 +55,14 @@ _STOPPING = "stopping the agents; a second Ctrl-C ends at once"
 
 
 class Look(Protocol):
-    """How the files are looked at: worktree.look_at."""
+    """How the files are looked at: look_at."""
 
     def __call__(self, folder: str, *, commit: str = "") -> Awaitable[WorkTree | None]:
         """Return what in a folder differs from a commit, by default HEAD."""
         ...
 
 
-class ConsoleFrontend(RunFrontend):
+class ConsoleFrontend(AttachableFrontend):
     """Shows one run and asks the person at the terminal.
 
     Settings: `interactive` (default true); false leaves every request to the engine. `replays`
@@ -145,8 +149,14 @@ class ConsoleFrontend(RunFrontend):
         kept = "interrupted; kept are the ledger of the session and the files as they are:"
         ends = await self._ends(tree, self._run, was_interrupted=True)
         nodes = [node for node in walk_tree(tree["agents"]) if node["run"] == run]
-        used = total(Spent.from_dict(node["usage_self"]) for node in nodes)
+        used = sum((Spent.from_dict(node["usage_self"]) for node in nodes), Spent())
         screen.print_lines([kept, *ends, *([f"until then: {used.text}"] if nodes else [])])
+
+    async def attach(self, owner: SessionOwner, store: Store, info: SessionInfo) -> int:
+        """Show a session that another process runs, and let the person answer its requests."""
+        from prsm_console.attached import Attached  # few look at what runs elsewhere
+
+        return await Attached(owner, store, info).run()
 
     async def _look_before(self) -> None:
         self._before = await self._look(self._folder)
@@ -196,7 +206,7 @@ class ConsoleFrontend(RunFrontend):
         if self._replays or not event.data.get("once"):
             return True
         if self._seen is None:
-            from prsm_core.config.seen import SeenWarnings  # most runs have nothing of the kind
+            from prsm_core.terminal import SeenWarnings  # most runs have nothing of the kind
 
             self._seen = SeenWarnings(state_folder())
         return self._seen.is_new(str(event.data.get("text")))

@@ -14,16 +14,16 @@ import os
 import shutil
 from typing import TYPE_CHECKING, TextIO
 
-from prsm_core.builtin.cells import cut, rows_of, tail, text_width
-from prsm_core.builtin.screen import Screen
-from prsm_core.domain.record import Record
-from prsm_core.kit.text import escape_exact
-from prsm_core.loop.output import LOST, Outlet
+from msgspec import Struct
+
+from prsm_console.screen import Screen
+from prsm_core.kit import escape_exact
+from prsm_core.terminal import LOST, Outlet, cut, rows_of, tail, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from prsm_core.builtin.screen import Shown
+    from prsm_console.screen import Shown
 
 _DRAFT = "> "
 _SHARE = 3 / 4  # of the terminal's rows, at most, for what stays
@@ -31,7 +31,7 @@ _LEAST_ROWS = 6
 _HEAD = 2  # rows of a request that does not fit
 
 
-class Size(Record, frozen=True):
+class Size(Struct, frozen=True):
     """A terminal's size in cells."""
 
     columns: int

@@ -4,9 +4,9 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_console.person import Prompter, _Line
+from prsm_console.screen import LineScreen
 
-from prsm_core.builtin.prompting import Prompter, _Line
-from prsm_core.builtin.screen import LineScreen
 from prsm_core.errors import MessageRoutingError
 
 

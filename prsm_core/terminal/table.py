@@ -6,8 +6,8 @@ import re
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from prsm_core.builtin.cells import text_width
 from prsm_core.kit.text import escape_exact
+from prsm_core.terminal.cells import text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

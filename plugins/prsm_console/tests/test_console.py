@@ -6,16 +6,16 @@ import os
 import pty
 
 import pytest
+from prsm_console.console import ConsoleFrontend
 from prsm_testing.memory_store import MemoryStore
 
-from prsm_core.builtin.console import ConsoleFrontend
-from prsm_core.builtin.worktree import Changed, WorkTree
+from plugins.prsm_console.tests.conftest import look_away
+from plugins.prsm_console.tests.vt import Vt
 from prsm_core.domain.permissions import Answer
 from prsm_core.domain.usage import Spent, TokenUsage, total
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
-from tests.builtin.conftest import look_away
-from tests.builtin.vt import Vt
+from prsm_core.terminal.worktree import Changed, WorkTree
 
 
 def seen(err):

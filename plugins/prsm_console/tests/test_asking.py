@@ -1,10 +1,11 @@
 """What a person types, and what it means."""
 
 import pytest
+from prsm_console.asking import parse_for_all
 
-from prsm_core.builtin.asking import parse_answer, parse_for_all, parse_verdict
 from prsm_core.domain.permissions import Answer
 from prsm_core.engine.requests.rules import ANSWERS
+from prsm_core.terminal import parse_answer, parse_verdict
 
 
 @pytest.mark.parametrize(

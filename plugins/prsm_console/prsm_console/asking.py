@@ -3,70 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import re
+import os
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from prsm_core.builtin.closing import what_is_asked
-from prsm_core.builtin.screen import Shown
-from prsm_core.domain.permissions import Answer
-from prsm_core.kit.text import first_line
+from prsm_console.screen import Shown
+from prsm_core import Answer
+from prsm_core.kit import first_line
+from prsm_core.terminal import VERDICT_LABELS, parse_answer, parse_verdict, what_is_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from prsm_core.builtin.screen import Screen
-    from prsm_core.domain.events import Event
+    from prsm_console.screen import Screen
+    from prsm_core import Event
 
 T = TypeVar("T")
 
-_LABELS = {
-    "once": ("o", "[o]nce"),
-    "always": ("a", "[a]lways"),
-    "allow_project": ("p", "[p]roject"),
-    "allow_global": ("g", "[g]lobal"),
-    "deny_project": ("dp", "[dp] deny project"),
-    "deny_global": ("dg", "[dg] deny global"),
-    "deny": ("d", "[d]eny"),
-}
-_WORDS = {"y": "once", "yes": "once", "allow": "once", "n": "deny", "no": "deny"}
 _FOR_ALL = {"oo": "once", "allow all": "once", "dd": "deny", "deny all": "deny"}
 _AGAIN = frozenset({"v", "view"})
 _AGAIN_HINT = "[v] shows it again"
 _ONE = "this question takes one choice."
+_CHUNK = 4096
+_MAX_LINE = 1 << 20
 PERMISSION = "permission_requested"
-_REQUESTS = frozenset({PERMISSION, "question_asked"})
+REQUESTS = frozenset({PERMISSION, "question_asked"})
 _ENDS = frozenset({"permission_resolved", "question_answered"})
-
-
-def parse_verdict(text: str, options: Sequence[str]) -> str | None:
-    """Return the option that was typed by letter, by name, or as yes or no; None if unclear."""
-    typed = text.strip().lower()
-    letters = {letter: option for option, (letter, _) in _LABELS.items()}
-    verdict = letters.get(typed) or _WORDS.get(typed, typed)
-    return verdict if verdict in options else None
 
 
 def parse_for_all(text: str) -> str | None:
     """Return the verdict that was typed for all requests at once, None if it is for one."""
     return _FOR_ALL.get(" ".join(text.lower().split()))
-
-
-def parse_answer(text: str, options: Sequence[str]) -> Answer | None:
-    """Return the choices that were typed by number or in full, else free text; None if empty.
-
-    A number that is not on the list is unclear rather than free text.
-    """
-    typed = text.strip()
-    if not typed:
-        return None
-    if typed in options:
-        return Answer(choices=(typed,))
-    if not options or not re.fullmatch(r"[0-9]+(?:[\s,]+[0-9]+)*", typed):
-        return Answer(text=typed)
-    numbers = [int(number) for number in re.split(r"[\s,]+", typed)]
-    if not all(1 <= number <= len(options) for number in numbers):
-        return None
-    return Answer(choices=tuple(options[number - 1] for number in dict.fromkeys(numbers)))
 
 
 class Answering(Protocol):
@@ -97,6 +63,54 @@ class Reader(Protocol):
         ...
 
 
+class LineReader:
+    """Reads only while somebody waits for a line; what comes meanwhile is left alone."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+        self._buffer = b""
+        self._ended = descriptor is None
+
+    async def read_line(self) -> str | None:
+        """Return the next line without its end, or None when there is no more."""
+        while b"\n" not in self._buffer and not self._ended:
+            chunk = await self._read_chunk()
+            self._ended = not chunk or len(self._buffer) > _MAX_LINE
+            self._buffer += chunk
+        line, newline, self._buffer = self._buffer.partition(b"\n")
+        return line.decode(errors="replace") if line or newline else None
+
+    def begin_answer(self) -> None:
+        """Do nothing: a line is read only when it is an answer."""
+
+    def end_answer(self) -> None:
+        """Do nothing."""
+
+    async def _read_chunk(self) -> bytes:
+        descriptor = self._descriptor
+        if descriptor is None:
+            return b""
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        try:
+            loop.add_reader(descriptor, _wake, ready)
+        except PermissionError:  # a file or /dev/null: epoll refuses it, and it never blocks
+            return os.read(descriptor, _CHUNK)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(descriptor)
+        try:
+            return os.read(descriptor, _CHUNK)
+        except OSError:  # the terminal was hung up (EIO): the same as its end
+            return b""
+
+
+def _wake(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
 class Desk:
     """Owns the requests that are open, and those now listed above the prompt.
 
@@ -125,7 +139,7 @@ class Desk:
 
     def note(self, event: Event) -> bool:
         """Take in a request or its end; return whether the desk prints it itself."""
-        if event.type in _REQUESTS:
+        if event.type in REQUESTS:
             self._open[event.data["request"]] = event
             self._arrived.set()
             if any(listed.type == event.type == PERMISSION for listed in self._listed):
@@ -272,7 +286,7 @@ def _options(event: Event) -> tuple[str, ...]:
 def _prompt(listed: Sequence[Event]) -> str:
     """Return the answers that the first request takes, and those for all."""
     options = _options(listed[0])
-    labels = " ".join(label for option, (_, label) in _LABELS.items() if option in options)
+    labels = " ".join(label for option, (_, label) in VERDICT_LABELS.items() if option in options)
     if len(listed) == 1:
         return f"{labels}: "
     return f"this one: {labels}, all {len(listed)}: [oo] allow once [dd] deny: "

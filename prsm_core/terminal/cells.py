@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 _STYLE = re.compile(r"(\x1b\[[0-9;]*m)")  # bold and the like: the only sequences that we write
 _WIDE = frozenset("WF")
@@ -12,6 +17,16 @@ _EMOJI = "\ufe0f"  # some terminals draw what is before it two cells wide
 INDENT = "    "  # of what goes on in a further row, so that it never looks like a line of ours
 _TAB = 4
 _LEAST = 12  # cells of a row: a narrower terminal wraps by itself
+
+
+def columns_of(stream: TextIO) -> int | None:
+    """Return the columns of the terminal that a stream is, None where it is none."""
+    if not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:  # held in memory, or just gone
+        return None
 
 
 def char_width(char: str) -> int:

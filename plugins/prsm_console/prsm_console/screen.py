@@ -6,13 +6,13 @@ import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TextIO
 
-from prsm_core.domain.record import Record
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-class Shown(Record, frozen=True):
+class Shown(Struct, frozen=True):
     """A request as a person sees it."""
 
     request: str  # its id
@@ -140,13 +140,3 @@ class LineScreen(Screen):
 def can_move(stream: TextIO) -> bool:
     """Return whether a stream is a terminal on which the cursor can be moved."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def columns_of(stream: TextIO) -> int | None:
-    """Return the columns of the terminal that a stream is, None where it is none."""
-    if not stream.isatty():
-        return None
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or None
-    except OSError:  # held in memory, or just gone
-        return None

@@ -16,7 +16,7 @@ import termios
 import tty
 from typing import TYPE_CHECKING, Protocol
 
-from prsm_core.builtin.foreground import is_in_front
+from prsm_core.terminal import is_in_front
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.builtin.render import Ink, Renderer
 from prsm_core.domain.events import EVENT_FIELDS, Event
+from prsm_core.terminal.render import Ink, Renderer
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
 NUMBERS = {

@@ -7,9 +7,9 @@ import termios
 from contextlib import asynccontextmanager
 
 import pytest
+from prsm_console.keyboard import Keyboard
 
-from prsm_core.builtin.foreground import leaving_nothing_typed
-from prsm_core.builtin.keyboard import Keyboard
+from prsm_core.terminal.foreground import leaving_nothing_typed
 
 
 class View:

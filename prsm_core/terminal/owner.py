@@ -1,0 +1,78 @@
+"""The process that runs a session, as a second terminal asks it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+from prsm_core.domain.usage import Spent
+from prsm_core.errors import ControlError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from prsm_core.domain.permissions import Answer
+    from prsm_core.engine.control.client import ControlClient
+
+T = TypeVar("T")
+
+BEAT_SECONDS = 1.0  # between two signs that somebody is there
+# Codes of errors: the owner of a session has ended, or is about to.
+GONE = frozenset({"no_answer", "no_owner", "closing"})
+
+
+class SessionOwner:
+    """The owner of the session, asked one thing at a time; once it has gone it takes no answer."""
+
+    def __init__(self, client: ControlClient) -> None:
+        self._client = client
+        self._turn = asyncio.Lock()
+
+    async def resolve_permission(self, request: str, verdict: str) -> bool:
+        """Answer a permission request; see AppHandle."""
+        return await self._give(lambda: self._client.resolve_permission(request, verdict))
+
+    async def answer(self, request: str, answer: Answer) -> bool:
+        """Answer a question; see AppHandle."""
+        return await self._give(lambda: self._client.answer(request, answer))
+
+    async def prompt_agent(self, agent: str, text: str, delivery: str = "queue") -> str:
+        """Send a prompt to an agent; see AppHandle."""
+        async with self._turn:
+            return await self._client.prompt_agent(agent, text, delivery)
+
+    async def open_requests(self) -> set[str]:
+        """Return the ids of what waits for an answer; with its owner a session's requests end."""
+        requests = await self._while_there(self._client.requests)
+        return {request["request"] for request in requests or ()}
+
+    async def spent(self) -> Spent:
+        """Return what the agents have used so far; nothing where the owner does not tell it."""
+        tree = await self._while_there(self._client.tree)
+        return Spent.from_dict((tree or {}).get("spent") or {})
+
+    async def until_gone(self, *, attending: bool) -> None:
+        """Tell the owner now and again that a person is there; return once it has ended."""
+        sign = self._client.attend if attending else self._client.ping
+        while True:
+            if not await self._while_there(lambda: _done(sign)):
+                return
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def _give(self, answer: Callable[[], Awaitable[bool]]) -> bool:
+        return bool(await self._while_there(answer))
+
+    async def _while_there(self, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """Ask the owner; None once it has ended, which it may at any moment."""
+        try:
+            async with self._turn:
+                return await ask()
+        except ControlError as error:
+            if error.code not in GONE:
+                raise
+            return None
+
+
+async def _done(work: Callable[[], Awaitable[object]]) -> bool:
+    await work()
+    return True

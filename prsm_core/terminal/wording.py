@@ -1,0 +1,89 @@
+"""Requests and problems in one line each, and what a person types as an answer."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from prsm_core.domain.permissions import Answer
+from prsm_core.kit.text import escape_command, escape_exact, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prsm_core.domain.account import Problem
+
+_LONG = 300  # characters of a problem
+_HEADS = {
+    "gate": "red gate",
+    "advice": "red gate, which is advice only",
+    "unmerged": "not merged",
+    "failed": "failed",
+    "unconfirmed": "not confirmed",
+    "refused": "refused, for nobody was there",
+    "unanswered": "unanswered, for nobody was there",
+}
+
+VERDICT_LABELS = {
+    "once": ("o", "[o]nce"),
+    "always": ("a", "[a]lways"),
+    "allow_project": ("p", "[p]roject"),
+    "allow_global": ("g", "[g]lobal"),
+    "deny_project": ("dp", "[dp] deny project"),
+    "deny_global": ("dg", "[dg] deny global"),
+    "deny": ("d", "[d]eny"),
+}
+"""What is typed for each verdict, and how a prompt offers it."""
+_WORDS = {"y": "once", "yes": "once", "allow": "once", "n": "deny", "no": "deny"}
+
+
+def problem_lines(problems: Iterable[Problem], names: Mapping[str, str]) -> Sequence[str]:
+    """Return what speaks against a run's result; `names` has agents by id, escaped."""
+    return [
+        f"{_HEADS[one.kind]}: {_whose(one, names)}{escape_command(first_line(one.text, _LONG))}"
+        for one in problems
+    ]
+
+
+def _whose(problem: Problem, names: Mapping[str, str]) -> str:
+    agent = problem.agent
+    return "" if agent is None else f"{names.get(agent) or escape_exact(agent[:8])}: "
+
+
+def subject(asked: Mapping[str, Any]) -> str:
+    """Return in one line what a request is about; `asked` has the fields of its event."""
+    if asked.get("question"):
+        return escape_command(str(asked["question"]).replace("\n", " "))
+    what = what_is_asked(asked) or escape_command(str(asked.get("reason") or ""))
+    return f"{escape_exact(str(asked.get('tool')))}: {what}"
+
+
+def what_is_asked(asked: Mapping[str, Any]) -> str:
+    """Return the command or the files that a permission is asked for, in one line."""
+    return escape_command(str(asked.get("command") or ", ".join(asked.get("paths") or ())))
+
+
+def parse_verdict(text: str, options: Sequence[str]) -> str | None:
+    """Return the option that was typed by letter, by name, or as yes or no; None if unclear."""
+    typed = text.strip().lower()
+    letters = {letter: option for option, (letter, _) in VERDICT_LABELS.items()}
+    verdict = letters.get(typed) or _WORDS.get(typed, typed)
+    return verdict if verdict in options else None
+
+
+def parse_answer(text: str, options: Sequence[str]) -> Answer | None:
+    """Return the choices that were typed by number or in full, else free text; None if empty.
+
+    A number that is not on the list is unclear rather than free text.
+    """
+    typed = text.strip()
+    if not typed:
+        return None
+    if typed in options:
+        return Answer(choices=(typed,))
+    if not options or not re.fullmatch(r"[0-9]+(?:[\s,]+[0-9]+)*", typed):
+        return Answer(text=typed)
+    numbers = [int(number) for number in re.split(r"[\s,]+", typed)]
+    if not all(1 <= number <= len(options) for number in numbers):
+        return None
+    return Answer(choices=tuple(options[number - 1] for number in dict.fromkeys(numbers)))

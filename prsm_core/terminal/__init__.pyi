@@ -13,9 +13,6 @@ from prsm_core.loop.output import LOST as LOST
 from prsm_core.loop.output import Outlet as Outlet
 from prsm_core.loop.output import drained as drained
 from prsm_core.loop.output import room_in as room_in
-from prsm_core.terminal.answers import VERDICT_LABELS as VERDICT_LABELS
-from prsm_core.terminal.answers import parse_answer as parse_answer
-from prsm_core.terminal.answers import parse_verdict as parse_verdict
 from prsm_core.terminal.cells import columns_of as columns_of
 from prsm_core.terminal.cells import cut as cut
 from prsm_core.terminal.cells import rows_of as rows_of
@@ -32,6 +29,9 @@ from prsm_core.terminal.render import Ink as Ink
 from prsm_core.terminal.render import Renderer as Renderer
 from prsm_core.terminal.render import hanging as hanging
 from prsm_core.terminal.table import format_table as format_table
+from prsm_core.terminal.wording import VERDICT_LABELS as VERDICT_LABELS
+from prsm_core.terminal.wording import parse_answer as parse_answer
+from prsm_core.terminal.wording import parse_verdict as parse_verdict
 from prsm_core.terminal.wording import problem_lines as problem_lines
 from prsm_core.terminal.wording import subject as subject
 from prsm_core.terminal.wording import what_is_asked as what_is_asked

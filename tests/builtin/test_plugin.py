@@ -14,7 +14,7 @@ def load():
 
 def test_the_built_in_plugin_is_active_and_contributes_a_frontend_and_a_sink():
     plugins = load()
-    assert [(record.name, record.state) for record in plugins.records] == [("builtin", "active")]
+    assert {record.name: record.state for record in plugins.records}["builtin"] == "active"
     frontends = plugins.collect(FrontendSpec)
     assert {name: spec.interactive for name, spec in frontends.items()} == {"json": False}
     assert list(plugins.collect(EventSinkSpec)) == ["jsonl"]

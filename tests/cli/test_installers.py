@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tests.cli.test_install import Clone, clone, pristine
+from tests.cli.test_install import DEFAULTS, Clone, clone, pristine
 
 __all__ = ["clone", "pristine"]  # fixtures
 
@@ -95,7 +95,7 @@ def test_without_that_tool_the_line_to_type_is_told(unmanaged, clone, name, text
     assert done.returncode == 2
     assert "manages the environment of" in done.stderr
     assert line.format(codex=folder(clone, "codex"), root=clone.root) in done.stderr
-    assert clone.own() == {"prsm_core"}
+    assert clone.own() == {"prsm_core", *DEFAULTS}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_receipt_that_is_not_understood_is_not_guessed_at(unmanaged, clone, re
     done = clone.run("prsm", "install", "codex")
     assert done.returncode == 2
     assert "its uv-receipt.toml is not understood" in done.stderr
-    assert clone.own() == {"prsm_core"}
+    assert clone.own() == {"prsm_core", *DEFAULTS}
 
 
 def test_an_environment_that_cannot_be_written_to_is_told_before_anything_is_done(clone):
@@ -123,7 +123,7 @@ def test_an_environment_that_cannot_be_written_to_is_told_before_anything_is_don
     done = clone.run("prsm", "install", "codex", through=inside)
     assert done.returncode == 2, done.stderr
     assert f"the core is in {clone.site}, to which this user may not write" in done.stderr
-    assert clone.own() == {"prsm_core"}
+    assert clone.own() == {"prsm_core", *DEFAULTS}
 
 
 def test_the_packages_that_the_system_manages_are_left_to_it(clone):

@@ -6,7 +6,10 @@ import pytest
 import yaml
 
 from prsm_core.cli.config import HIDDEN, hide_secrets
+from prsm_core.distributions import DEFAULT_PACKAGES
 from prsm_core.plugins import plugin_names
+
+DEFAULTS = sorted(name.removeprefix("prsm-") for name in DEFAULT_PACKAGES)
 
 
 @pytest.fixture
@@ -89,7 +92,7 @@ def test_a_broken_plugin_is_listed_with_its_error_and_the_exit_code_is_1(prsm, p
         "prsm_event_sinks",
         "prsm_frontends",
         "prsm_model_scorers",
-        "prsm_providers",
+        "prsm_workspace_files",
     ]
 
 
@@ -113,7 +116,7 @@ def test_without_plugins_only_the_built_in_ones_are_loaded(prsm, plugin):
     plugin("bad", "import nothing_like_this\n")
     done = prsm("--no-plugins", "plugins", "--json")
     assert done.code == 0
-    assert [row["name"] for row in json.loads(done.out)] == ["builtin"]
+    assert [row["name"] for row in json.loads(done.out)] == ["builtin", *DEFAULTS]
 
 
 def test_a_plugin_that_the_configuration_disables_is_not_imported(prsm, plugin, user_config):

@@ -76,6 +76,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "keep_snapshots": 3,
         "keep_days": 1.5,
         "keep_mib": 100,
+        "files": "own",
     },
     "plugins": {"disabled": "[a]"},
     "permissions": {

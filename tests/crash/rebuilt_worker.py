@@ -12,7 +12,8 @@ import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.builtin import script_provider
+from prsm_demo import provider as script_provider
+
 from prsm_core.interfaces.provider import ProviderCapabilities
 from tests.engine.harness import Actor, ScriptedProvider
 

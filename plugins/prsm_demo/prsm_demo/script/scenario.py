@@ -121,9 +121,11 @@ def _read_yaml(path: Path) -> Any:
 
     hint = "A scenario is a YAML file."
     try:
+        # A pipe or a device waits, or never ends.
+        if not path.is_file():
+            what = "is not a regular file" if path.exists() else "there is no such file"
+            raise ConfigError(f"{path}: {what}", hint=hint)
         return yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506 - a safe one
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: there is no such file", hint=hint) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}", hint=hint) from error
     except yaml.YAMLError as error:

@@ -48,11 +48,11 @@ def _one_neighbour(package: str) -> int:
 
 
 FIGURES = (
-    Figure("lines of prsm_core", 97_985, lambda: count_lines(_files(CORE))),
+    Figure("lines of prsm_core", 97_986, lambda: count_lines(_files(CORE))),
     Figure("files of prsm_core", 612, lambda: len(_files(CORE))),
-    Figure("lines of prsm_core.engine", 41_034, lambda: count_lines(_files(ENGINE))),
+    Figure("lines of prsm_core.engine", 41_025, lambda: count_lines(_files(ENGINE))),
     Figure("files of prsm_core.engine", 209, lambda: len(_files(ENGINE))),
-    Figure("lines of all packages", 172_647, lambda: count_lines(package_files())),
+    Figure("lines of all packages", 172_650, lambda: count_lines(package_files())),
     Figure("public names of prsm_core", 165, lambda: len(homes_of(prsm_core))),
     Figure(
         "public names of prsm_core and its kit",

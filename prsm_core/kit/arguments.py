@@ -6,6 +6,7 @@ them is done. So what is odd is one error with a cure, and not whatever it would
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import wraps
 from inspect import CO_VARKEYWORDS, iscoroutinefunction, unwrap
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     Kind = tuple[str, Callable[[Any], bool]]
 
 T = TypeVar("T")
+
+
+def check_limit(seconds: float | None) -> None:
+    """Raise ConfigError for what is no time limit of a run."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if seconds is not None and not (is_number and 0 < seconds < math.inf):
+        raise ConfigError(
+            f"{seconds!r} is no time limit", hint="give seconds, more than 0, or None for no limit"
+        )
 
 
 def _is_text(value: object) -> bool:

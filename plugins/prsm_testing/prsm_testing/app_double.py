@@ -25,14 +25,14 @@ from prsm_core.domain.events import Event
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.door.completion import complete_word
 from prsm_core.engine.door.history import read_history
-from prsm_core.engine.door.refusals import check_limit, known_mode
+from prsm_core.engine.door.refusals import known_mode
 from prsm_core.engine.journal.feed import no_such_event
 from prsm_core.engine.journal.views import walk_tree
 from prsm_core.engine.requests.offered import check_choices
 from prsm_core.engine.spending.scopes import BudgetScope
 from prsm_core.errors import ConfigError, StoreError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
-from prsm_core.kit.arguments import takes_checked
+from prsm_core.kit.arguments import check_limit, takes_checked
 from prsm_core.workspace.images import check_images
 from prsm_testing.scripted_changes import ScriptedChanges
 from prsm_testing.scripted_run import RUN, SESSION, ScriptedRun

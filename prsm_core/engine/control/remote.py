@@ -34,7 +34,7 @@ from prsm_core.engine.control.wire import (
 )
 from prsm_core.errors import ConfigError, ControlError
 from prsm_core.interfaces.frontend import RunOptions, RunResult
-from prsm_core.kit.arguments import takes_checked
+from prsm_core.kit.arguments import check_limit, takes_checked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -82,6 +82,7 @@ class RemoteApp:
         """Start a run of `task` at the owner; see AppHandle."""
         if unknown := sorted(overrides.keys() - STARTABLE):
             raise ConfigError(f"a run in another process has no {', '.join(unknown)} of its own")
+        check_limit(overrides.get("timeout_s"))
         told = {name: value for name, value in overrides.items() if value is not None}
         if "mcp_servers" in told:
             servers = told["mcp_servers"].items()

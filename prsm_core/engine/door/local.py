@@ -493,7 +493,8 @@ class LocalApp:
 def _controls(options: RunOptions) -> dict[str, Any]:
     """Return what ends a run from outside, whichever way it begins; raises for what does not."""
     if options.timeout_s is not None:
-        from prsm_core.engine.door.refusals import check_limit  # few runs have one
+        # Few runs have one.
+        from prsm_core.kit.arguments import check_limit
 
         check_limit(options.timeout_s)
     return {"timeout_s": options.timeout_s, "abort_signal": options.abort_signal}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.errors import ConfigError
 
@@ -34,15 +32,6 @@ def not_kept() -> ConfigError:
         hint="let `workspace.snapshots` be something else than off",
         code="no_snapshots",
     )
-
-
-def check_limit(seconds: float | None) -> None:
-    """Raise ConfigError for what is no time limit of a run."""
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and 0 < seconds < math.inf):
-        raise ConfigError(
-            f"{seconds!r} is no time limit", hint="give seconds, more than 0, or None for no limit"
-        )
 
 
 def known_mode(mode: str) -> PermissionMode:

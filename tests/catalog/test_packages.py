@@ -1,4 +1,4 @@
-"""Our own packages are known at one place: the engine names none of them."""
+"""Our own packages are known at one place: the engine names none but those the core depends on."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import re
 import pytest
 
 from prsm_core.catalog.packages import EXAMPLE, OWN_PACKAGES, find_own, how_to_get
+from prsm_core.distributions import DEFAULT_PACKAGES
 from tests.sources import CORE, parsed, where
 
 # A word of its own: what begins with a dot is a folder of a person's, which the engine protects.
 # Some are called by a word that the engine has use for: of those, its package's name counts.
 _WORDS = ("mcp", "protocols", "regions", "testing")  # that mean other things, too
-_NAMES = "|".join(name for name in OWN_PACKAGES if name not in _WORDS)
+_DEFAULT = {name.removeprefix("prsm-") for name in DEFAULT_PACKAGES}
+_NAMES = "|".join(name for name in OWN_PACKAGES if name not in {*_WORDS, *_DEFAULT})
 _OWN = rf"(?:prsm[-_])?(?:{_NAMES})|prsm[-_](?:{'|'.join(_WORDS)})"
 NAMED = re.compile(rf"(?<![\w./-])(?:{_OWN})\b", re.IGNORECASE)
 

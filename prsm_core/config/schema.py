@@ -63,7 +63,8 @@ class EngineSettings(Section):
     master: Literal["delegate", "solo"] = Field(
         default="delegate",
         description="delegate: the master only reads, and spawns agents for all else; solo: it "
-        "edits files and runs commands itself, in the run's mode, and may still spawn agents.",
+        "edits files and runs commands itself, in the run's mode, and may still spawn agents. A "
+        "protocol may ask for solo, too.",
     )
     max_agent_depth: CountOrZero = Field(
         default=5, description="How deep the tree may grow below the master."

@@ -187,14 +187,15 @@ class OrchestrationEngine:
         choice = choice if effort is None else replace(choice, reasoning_effort=effort)
         async with self._starting.task(task_definition, images, choice) as said:
             told = await self._starting.survey(mode, choice, labels)
+            tools, doubts = await self._starting.choose_tools(master_tools, labels)
             known = await self._reserve_names()
             options = self._starting.options(timeout_s)
 
             async def begin() -> AgentRecord:
                 plan = self._starting.plan_master(
-                    said.text, choice, mode, master_tools, mcp_servers, labels
+                    said.text, choice, mode, tools, mcp_servers, labels
                 )
-                notes = [*told, *self._starting.told_of_mode(mode, plan)]
+                notes = [*told, *doubts, *self._starting.told_of_mode(mode, plan)]
                 started = self._starting.writes(said, notes, options)
                 return await self.manager.admit(
                     plan, lambda births, then: self._run.write(*started, *births, then=then)

@@ -314,10 +314,25 @@ class Starting:
             return []
         return [] if master.is_solo else [Notice("info", ONLY_READS)]
 
-    @property
-    def _is_solo(self) -> bool:
-        """Whether masters work themselves; a client outside has tools of its own for that."""
-        return self._config.external is None and self._config.settings.engine.master == "solo"
+    async def choose_tools(
+        self, given: frozenset[str] | None, labels: Mapping[str, str]
+    ) -> tuple[frozenset[str] | None, list[Notice]]:
+        """Return the master's tools, None for one that only reads; and what is to be told of them.
+
+        It has all where it works itself: the settings or the labels say so. A client outside has
+        tools of its own for that.
+        """
+        config = self._config
+        if given is not None or config.external is not None:
+            return given, []
+        if config.settings.engine.master == "solo":
+            return NATIVE_TOOLS, []
+        if not (labels and config.trusted):
+            return None, []
+        from prsm_core.engine.agents.solo import ask_checks  # few runs have labels
+
+        is_solo, told = await ask_checks(labels, config.workspace, config.checks)
+        return NATIVE_TOOLS if is_solo else None, told
 
     def plan_master(
         self,
@@ -337,7 +352,7 @@ class Starting:
             workforce=self._workforce(),
             choice=choice,
             mode=mode,
-            tools=NATIVE_TOOLS if tools is None and self._is_solo else tools,
+            tools=tools,
             cwd=self.cwd,
             mcp_servers=choose_servers(settings, prompt=task, role=request.role, explicit=servers),
             labels=labels,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest, Verdict
@@ -12,6 +12,7 @@ from prsm_core.interfaces.records import check_name
 Decision = Awaitable[Verdict | None] | Verdict | None
 PermissionCheck = Callable[[PermissionRequest, PermissionContext], Decision]
 CheckWithSettings = Callable[[PermissionRequest, PermissionContext, Any], Decision]
+IsSolo = Callable[[Mapping[str, str], str], Awaitable[bool] | bool]
 
 
 class PermissionCheckSpec(Record, frozen=True, kw_only=True):
@@ -31,6 +32,10 @@ class PermissionCheckSpec(Record, frozen=True, kw_only=True):
     where a provider reaches so far. Of an agent that has any of these labels, and whose provider
     does not, that is told before the agent's first turn.
 
+    `solo` may be an import string, too: as a run begins in a trusted workspace whose labels have
+    any of these `labels`, `solo(labels, workspace)` says whether its master works itself, as with
+    `--solo`. The settings may say so as well; it cannot say no.
+
     `settings` is a pydantic model or an import string of one: what `checks.NAME` of the
     configuration may hold. The check gets an instance of it as its third argument.
     """
@@ -45,6 +50,7 @@ class PermissionCheckSpec(Record, frozen=True, kw_only=True):
     level: str | None = None
     labels: frozenset[str] = frozenset()
     settings: str | type[Any] | None = None
+    solo: str | IsSolo | None = None
 
     def __post_init__(self) -> None:
         """Check the name."""

@@ -215,6 +215,7 @@ RECORDS: Table = {
         "level": maybe(one_of("none", "sandbox", "approval", "pre_tool")),
         "labels": TEXTS,
         "settings": _SETTINGS,
+        "solo": maybe(_CODE),
     },
     CommandPolicySpec: {
         **_COMMON,

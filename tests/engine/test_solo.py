@@ -7,6 +7,8 @@ import pytest
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS
 from prsm_core.engine.starting import ONLY_READS
+from prsm_core.errors import ConfigError
+from prsm_core.interfaces.permission import PermissionCheckSpec
 
 SOLO = {"master": "solo"}
 
@@ -109,3 +111,62 @@ async def test_gates_for_workers_judge_a_master_that_works(opened, engine, code)
     async with opened(settings=given) as team:
         result = await team.run("do it", master=master)
     assert result.exit_code == code
+
+
+async def of_protocol(labels, workspace):
+    """Answer as a plugin does that has to read something first."""
+    if labels["protocol"] == "gone":
+        raise ConfigError("there is no protocol gone")
+    return labels["protocol"] == "alone"
+
+
+def check(solo):
+    """Return what a plugin registers that reads the label `protocol`."""
+    labels = frozenset({"protocol"})
+    return PermissionCheckSpec(
+        name="states", summary="", priority=1, check=lambda *_: None, labels=labels, solo=solo
+    )
+
+
+async def begun_under(opened, solo, *, trusted=True, **labels):
+    """Return the tools of the master's vendor, and the notices, of a run with these labels."""
+    config = {"checks": (check(solo),), "trusted": trusted}
+
+    async def master(agent):
+        await agent.complete()
+
+    async with opened(config=config) as team:
+        await team.run("do it", {"labels": labels}, master=master)
+    [request] = team.provider.requests["master"]
+    return request.native_tools, [event["text"] for event in team.ledger.events("notice")]
+
+
+@pytest.mark.requirement("U31")
+@pytest.mark.parametrize("solo", [of_protocol, lambda labels, _: labels["protocol"] == "alone"])
+@pytest.mark.parametrize(("protocol", "tools"), [("alone", NATIVE_TOOLS), ("other", READ_TOOLS)])
+async def test_what_holds_a_run_by_its_labels_may_make_its_master_solo(
+    opened, solo, protocol, tools
+):
+    given, notices = await begun_under(opened, solo, protocol=protocol)
+    assert (given, notices) == (tools, [])
+
+
+@pytest.mark.parametrize(
+    "others", [{"trusted": False, "protocol": "alone"}, {"other": "alone"}, {}]
+)
+async def test_it_is_asked_in_a_trusted_workspace_and_of_its_own_labels_alone(opened, others):
+    asked = []
+    tools, _ = await begun_under(opened, lambda *given: bool(asked.append(given) or 1), **others)
+    assert (tools, asked) == (READ_TOOLS, [])
+
+
+@pytest.mark.parametrize(
+    ("solo", "why"),
+    [(of_protocol, "there is no protocol gone"), (lambda *_: "yes", "it gave a str"),
+     (lambda *_: 1 / 0, "division by zero"), ("nowhere_at_all:solo", "nowhere_at_all")],
+)  # fmt: skip
+async def test_where_that_cannot_be_told_the_master_delegates_and_it_says_why(opened, solo, why):
+    tools, notices = await begun_under(opened, solo, protocol="gone")
+    assert tools == READ_TOOLS
+    [notice] = [text for text in notices if "the master only delegates: " in text]
+    assert why in notice

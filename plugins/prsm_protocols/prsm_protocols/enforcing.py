@@ -7,11 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from prsm_core import Deny, PrsmError
-from prsm_protocols.labels import is_under_protocol, pin_of
+from prsm_protocols.labels import chosen, is_under_protocol, pin_of
 from prsm_protocols.tool_names import ALWAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from prsm_core import PermissionContext, PermissionRequest
     from prsm_protocols.validator import Standing, Validator
@@ -21,7 +21,7 @@ class Enforcing:
     """Decides about calls by the labels of the agent as they are now."""
 
     def __init__(self, validator: Validator, now: Callable[[], float] = time.time) -> None:
-        self._validator = validator
+        self.validator = validator
         self._now = now  # Unix seconds
 
     def decide(
@@ -34,7 +34,7 @@ class Enforcing:
         if pin is None:
             return self.check(request, context)
         try:
-            standing = self._validator.pinned_now(pin)
+            standing = self.validator.pinned_now(pin)
         except PrsmError as error:
             return _unreadable(error)
         if standing is None:
@@ -57,13 +57,13 @@ class Enforcing:
         return self._verdict(standing, request.tool, now)
 
     def _verdict(self, standing: Standing, tool: str, now: float) -> Deny | None:
-        why = self._validator.denial(standing, tool, now)
+        why = self.validator.denial(standing, tool, now)
         return None if why is None else Deny(why)
 
     async def _standing(self, agent_id: str, context: PermissionContext, now: float) -> Standing:
         if (pin := pin_of(context.labels, agent_id)) is not None:
-            return await self._validator.pinned_soon(pin)
-        return await self._validator.begun_soon(
+            return await self.validator.pinned_soon(pin)
+        return await self.validator.begun_soon(
             context.labels, context.workspace, trusted=context.trusted, now=now
         )
 
@@ -75,6 +75,16 @@ def check(
     if not is_under_protocol(context.labels):
         return None
     return _enforcing().decide(request, context)
+
+
+async def is_solo(labels: Mapping[str, str], workspace: str) -> bool:
+    """Return whether the page that a trusted workspace's master begins under makes it solo.
+
+    Raises PrsmError where the page cannot be read.
+    """
+    name = chosen(labels)
+    protocol = await _enforcing().validator.newest_soon(name, workspace, trusted=True)
+    return protocol.start.page.solo
 
 
 def _unreadable(error: PrsmError) -> Deny:

@@ -33,6 +33,13 @@ class SessionRule(StrEnum):
     RESTART = "restart"
 
 
+class MasterRule(StrEnum):
+    """Whether a master that begins under a protocol works itself."""
+
+    DELEGATE = "delegate"
+    SOLO = "solo"
+
+
 class Within(Record, frozen=True):
     """A state is left by itself after so many seconds."""
 
@@ -90,6 +97,7 @@ class Page(Record, frozen=True):
 
     `messages` are the names of agents and protocols that its agents may write to, None for all
     agents of the run; `upgrades` the states of an older version and what they are called now.
+    With `solo` a master that begins under it works itself.
     """
 
     name: str
@@ -98,6 +106,7 @@ class Page(Record, frozen=True):
     messages: tuple[str, ...] | None = None
     session: SessionRule = SessionRule.CONTINUE
     upgrades: tuple[tuple[str, str], ...] = ()
+    solo: bool = False
 
     @property
     def initial(self) -> str:
@@ -127,6 +136,8 @@ def printed(page: Page) -> str:
         parts.append(_section("Messages", (f"- {_text(name)}" for name in names)))
     if page.session is not SessionRule.CONTINUE:
         parts.append(f"## Session\n{page.session}\n")
+    if page.solo:
+        parts.append(f"## Master\n{MasterRule.SOLO}\n")
     if page.upgrades:
         pairs = (f"- {_text(old)} → {_text(new)}" for old, new in page.upgrades)
         parts.append(_section("Upgrades", pairs))

@@ -98,6 +98,7 @@ def prsm_permission_checks() -> Iterator[PermissionCheckSpec]:
         orchestration=True,
         level="pre_tool",
         labels=frozenset({"protocol", "protocols/protocol"}),
+        solo="prsm_protocols.enforcing:is_solo",
     )
 
 

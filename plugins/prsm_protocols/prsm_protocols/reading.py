@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from markdown_it import MarkdownIt
 
 from prsm_protocols.page import (
     NOBODY,
     Guard,
+    MasterRule,
     Page,
     Record,
     SessionRule,
@@ -50,8 +52,9 @@ _KEY = re.compile(r"([A-Za-z]+)\s*:\s*(.*)", re.DOTALL)
 _OTHER_ARROW = re.compile(r"=>|⇒|⟶|-->|—>")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f]")
 _TURNING = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
+Rule = TypeVar("Rule", bound=StrEnum)
 _SIGNS = {"≥": ">=", "≤": "<="}
-_SECTIONS = ("States", "Transitions", "Messages", "Session", "Upgrades")
+_SECTIONS = ("States", "Transitions", "Messages", "Session", "Master", "Upgrades")
 
 
 class Source(Record, frozen=True):
@@ -120,7 +123,8 @@ class _Reader:
         states = self._states(sections.get("States"))
         transitions = self._transitions(sections.get("Transitions"))
         messages = self._messages(sections.get("Messages"))
-        session = self._session(sections.get("Session"))
+        session = self._word(sections.get("Session"), "a session", SessionRule.CONTINUE)
+        master = self._word(sections.get("Master"), "a master", MasterRule.DELEGATE)
         upgrades = self._upgrades(sections.get("Upgrades"))
         if any(problem.weight is Weight.ERROR for problem in self.problems):
             return None
@@ -131,6 +135,7 @@ class _Reader:
             messages=messages,
             session=session,
             upgrades=upgrades,
+            solo=master is MasterRule.SOLO,
         )
 
     def _wrong(self, line: int, text: str) -> None:
@@ -317,16 +322,18 @@ class _Reader:
             self._wrong(section.line, f"{NOBODY} stands beside others; leave it or them out")
         return tuple(dict.fromkeys(name for name in names if name != NOBODY))
 
-    def _session(self, section: _Section | None) -> SessionRule:
+    def _word(self, section: _Section | None, what: str, default: Rule) -> Rule:
+        """Return the one word that a section says."""
         if section is None:
-            return SessionRule.CONTINUE
+            return default
         said = [*section.items, *section.words]
         words = re.match(r"\w+", said[0].text) if said else None
-        if words is None or words[0].lower() not in set(SessionRule):
+        rules = type(default)
+        if words is None or words[0].lower() not in set(rules):
             line = said[0].line if said else section.line
-            self._wrong(line, f"a session is one of: {', '.join(SessionRule)}")
-            return SessionRule.CONTINUE
-        return SessionRule(words[0].lower())
+            self._wrong(line, f"{what} is one of: {', '.join(rules)}")
+            return default
+        return rules(words[0].lower())
 
     def _upgrades(self, section: _Section | None) -> tuple[tuple[str, str], ...]:
         pairs: dict[str, str] = {}

@@ -16,6 +16,8 @@ from prsm_protocols.section import MEASUREMENTS
 from plugins.prsm_protocols.tests.conftest import IDLE, INBOX
 from prsm_core import EventSinkSpec
 from prsm_core.config import Settings
+from prsm_core.domain.agents import PermissionMode
+from prsm_core.domain.tools import NATIVE_TOOLS
 from prsm_core.domain.turns import UsageReported
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.domain.writes import AgentRelabelled, CallClosed, CallOpened
@@ -254,3 +256,41 @@ async def test_who_is_under_no_protocol_is_not_told_of_the_check(opened):
         await team.run("do it", master=master)
     texts = [event["text"] for event in team.ledger.events("notice")]
     assert not [text for text in texts if "protocol-states" in text]
+
+
+@pytest.mark.requirement("U31")
+async def test_a_page_may_make_its_master_solo_and_a_resume_keeps_it_so(opened, tmp_path):
+    async def first(agent):
+        dies_after(team, AgentRelabelled)
+        await agent.call("state_transition")
+
+    async def again(agent):
+        assert "run_bash" in {tool.name for tool in agent.host.tools}
+        # the states of the page hold for what it does itself
+        assert await agent.refused("run_bash", command="true") == "permission_denied"
+        await agent.complete()
+
+    page = tmp_path / "workspace" / PAGES / "inbox.md"
+    page.write_text(OPEN + "\n## Master\n- solo: small tasks\n")
+    async with opened(check=False) as team:
+        team.provider.behaviours["master"] = first
+        with pytest.raises(StoreError):
+            await team.run("do it", UNDER)
+    page.write_text(OPEN)
+    async with opened() as team:
+        assert (await go_on(team, master=again)).status == "completed"
+        [request] = team.provider.requests["master"]
+    assert request.native_tools == NATIVE_TOOLS
+    assert request.mode is PermissionMode.DEFAULT
+
+
+@pytest.mark.parametrize("page", [OPEN, f"{OPEN}\n## Master\ndelegate\n", "# Protocol: other"])
+async def test_under_any_other_page_the_master_delegates(opened, tmp_path, page):
+    async def master(agent):
+        await agent.complete()
+
+    (tmp_path / "workspace" / PAGES / "inbox.md").write_text(page)
+    async with opened() as team:
+        await team.run("do it", UNDER, master=master)
+        [request] = team.provider.requests["master"]
+    assert request.native_tools == frozenset({"Read", "Glob", "Grep"})

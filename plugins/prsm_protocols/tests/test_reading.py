@@ -57,6 +57,9 @@ Prose, with a list that is none of it:
 ## Session
 Restart: each state begins anew
 
+## Master
+Solo.
+
 ## Upgrades
 - reading -> review
 
@@ -107,6 +110,7 @@ def test_whatever_a_page_can_say_is_read_and_prose_is_left_out():
         ),
         messages=("boss", "inbox"),
         session=SessionRule.RESTART,
+        solo=True,
         upgrades=(("reading", "review"),),
     )  # fmt: skip
 
@@ -154,6 +158,7 @@ ATTACKS = [
     (page_with(moves="- a -> b\n  - guard: context >= 80"), "inbox.md:8: 'context >= 80': the "
                                                             "share of the context is from 0 to 1"),
     (page_with(more="## Session\nsometimes\n"), "inbox.md:9: a session is one of: continue, "),
+    (page_with(more="## Master\nwho\n"), "inbox.md:9: a master is one of: delegate, solo"),
     (page_with(more="## Messages\n- nobody\n- boss\n"), "inbox.md:8: nobody stands beside others"),
     (page_with("- a: b\0"), "inbox.md:4: there is a control character, U+0000; remove it"),
     (page_with("- a: \u202eb"), "inbox.md:4: there is a direction character, U+202E; remove it"),
@@ -238,15 +243,15 @@ MOVES = st.builds(
     NAMES, NAMES, TEXTS, st.none() | GUARDS,
 ).filter(lambda move: move.source != move.target)  # fmt: skip
 PAGES = st.builds(
-    lambda name, states, moves, messages, session, upgrades: Page(
-        name=name, states=tuple(states), transitions=tuple(moves), session=session,
+    lambda name, states, moves, messages, session, upgrades, solo: Page(
+        name=name, states=tuple(states), transitions=tuple(moves), session=session, solo=solo,
         messages=None if messages is None else tuple(messages), upgrades=tuple(upgrades.items()),
     ),
     NAMES,
     st.lists(STATES, min_size=1, max_size=5, unique_by=lambda state: state.name),
     st.lists(MOVES, max_size=5, unique_by=lambda move: (move.source, move.target)),
     st.none() | st.lists(NAMES.filter(lambda name: name != "nobody"), max_size=3, unique=True),
-    st.sampled_from(SessionRule), st.dictionaries(NAMES, NAMES, max_size=2),
+    st.sampled_from(SessionRule), st.dictionaries(NAMES, NAMES, max_size=2), st.booleans(),
 )  # fmt: skip
 
 

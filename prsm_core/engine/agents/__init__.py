@@ -17,6 +17,7 @@ failover   what an agent goes on with after a turn that failed
 holds      agents that a login or a limit keeps from going on
 deadlock   what is done about a knot of waits
 peers      what agents write to each other that need be no kin, and who may write
+solo       whether a check of a plugin makes a run's master work itself, by its labels
 steering   what is said to a model within its turn
 prompting  a person's prompt to an agent that runs
 saying     what a person says, as the text that is kept of it

@@ -9,7 +9,6 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from prsm_core.app import open_app, survey_providers
-from prsm_core.builtin import BUILTINS
 from prsm_core.cli.plugin_sections import with_settings
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
@@ -25,6 +24,7 @@ from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginManager
 from tests import scripted_plugin
+from tests.builtins import WITHOUT_DEMO
 from tests.engine.harness import DEADLINE, complete
 from tests.site_folder import path_without
 
@@ -53,7 +53,7 @@ def opened(tmp_path, behaviours):
         settings=None,
         with_tools=False,
         trusted=False,
-        builtins=BUILTINS,
+        builtins=WITHOUT_DEMO,
         **options,
     ):
         found = [("script", "tests.scripted_plugin"), ("tools", "tests.tool_plugin")]
@@ -408,7 +408,7 @@ async def test_two_runs_of_a_session_go_one_after_the_other(opened):
 
 
 async def test_probing_tells_of_every_provider_what_is_wrong_with_it(tmp_path):
-    plugins = PluginManager.load(environ={}, builtins=BUILTINS, entry_points=[])
+    plugins = PluginManager.load(environ={}, builtins=WITHOUT_DEMO, entry_points=[])
 
     def broken(settings, services):
         raise ConfigError("no such key", hint="remove it")

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from prsm_core.builtin import BUILTINS
 from prsm_core.cli.errands import CommandErrands
 from prsm_core.cli.launch import Launch
 from prsm_core.cli.sessions.keepers import Keepers
@@ -24,6 +23,7 @@ from prsm_core.hub import open_hub
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.plugins import PluginManager
 from tests import scripted_plugin
+from tests.builtins import WITHOUT_DEMO
 from tests.engine.harness import DEADLINE
 
 
@@ -38,7 +38,9 @@ class Place:
         (folder / "two").mkdir()
         self.loaded = []
         self.plugins = PluginManager.load(
-            environ={}, builtins=[*BUILTINS, ("script", "tests.scripted_plugin")], entry_points=[]
+            environ={},
+            builtins=[*WITHOUT_DEMO, ("script", "tests.scripted_plugin")],
+            entry_points=[],
         )
 
     def load(self, workspace):

@@ -11,7 +11,7 @@ import pytest
 
 from prsm_core.cli.checkup.folders import FULL_BYTES, LOW_BYTES, format_size, judge_space
 from prsm_core.cli.checkup.system import check_packages, check_terminal
-from prsm_core.distributions import distributions
+from prsm_core.distributions import DEFAULT_PACKAGES, distributions
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.engine.processes.table import process_identity
 from tests.cli.conftest import command
@@ -294,7 +294,8 @@ def test_a_broken_plugin_is_named_with_its_error(prsm_process, puppets, tmp_path
     assert "PRSM_DISABLED_PLUGINS=bad" in bad["cure"]
     assert notice["status"] == "warning"
     assert "nobody" in notice["message"]
-    assert fine["message"].startswith("active: builtin, demo, policy, puppet")
+    ours = (name.removeprefix("prsm-") for name in DEFAULT_PACKAGES)
+    assert fine["message"].startswith(f"active: {', '.join(sorted((*ours, 'builtin', 'puppet')))}")
 
 
 def test_a_check_that_is_required_and_missing_is_broken(found, home):

@@ -10,12 +10,12 @@ from prsm_testing.provider_scene import call
 
 from plugins.prsm_acp.tests.fake_manifest import FAKE
 from prsm_core.app import open_app, survey_providers
-from prsm_core.builtin import BUILTINS
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.plugins import PluginManager
+from tests.builtins import WITHOUT_DEMO
 
 DEADLINE = 60.0
 DONE = {"say": "bye"}
@@ -32,7 +32,7 @@ class Application:
         self.home.mkdir()
         self.paths = resolve_paths(self.workspace, {"PRSM_HOME": str(folder / "home")})
         self.plugins = PluginManager.load(
-            environ={}, builtins=[*BUILTINS, ("acp", "prsm_acp.plugin")], entry_points=[]
+            environ={}, builtins=[*WITHOUT_DEMO, ("acp", "prsm_acp.plugin")], entry_points=[]
         )
         self.settings = Settings()
 

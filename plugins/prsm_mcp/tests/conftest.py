@@ -11,13 +11,13 @@ from prsm_mcp.bridge import Bridge
 
 from plugins.prsm_mcp.tests.peers import DEADLINE, WaitingHost
 from prsm_core.app import open_app
-from prsm_core.builtin import BUILTINS
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.kit.clocks import SystemClock
 from prsm_core.plugins import PluginManager
 from tests import scripted_plugin
+from tests.builtins import WITHOUT_DEMO
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +83,7 @@ class Team:
 
     def _opened(self, provider, settings):
         ours = [("script", "tests.scripted_plugin"), ("cli", "plugins.prsm_mcp.tests.cli_plugin")]
-        plugins = PluginManager.load(environ={}, builtins=[*BUILTINS, *ours], entry_points=[])
+        plugins = PluginManager.load(environ={}, builtins=[*WITHOUT_DEMO, *ours], entry_points=[])
         workspace = self.folder / "workspace"
         workspace.mkdir()
         return open_app(

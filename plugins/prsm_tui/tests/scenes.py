@@ -13,12 +13,12 @@ from prsm_tui.model.session import Session
 from textual import events
 
 from prsm_core.app import open_app
-from prsm_core.builtin import BUILTINS
 from prsm_core.config import resolve_paths
 from prsm_core.config.schema import Settings
 from prsm_core.domain.events import Event
 from prsm_core.interfaces.frontend import FrontendSpec, RunOptions
 from prsm_core.plugins import PluginManager
+from tests.builtins import DEMO, WITHOUT_DEMO
 
 EMPTY: dict[str, Any] = {
     "seq": 0,
@@ -83,7 +83,7 @@ async def engine(folder, scenario, task="[[lane:master]] go", files=None, resume
     else:
         shutil.copytree(files, workspace)
     paths = resolve_paths(workspace, {"PRSM_HOME": str(folder / "home")})
-    plugins = PluginManager.load(environ={}, builtins=BUILTINS, entry_points=[])
+    plugins = PluginManager.load(environ={}, builtins=[*WITHOUT_DEMO, DEMO], entry_points=[])
     settings = Settings.model_validate(
         {**sections, "providers": {"script": {"scenario": scenario}}}
     )

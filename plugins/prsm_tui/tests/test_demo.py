@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from pathlib import Path
 
 import pytest
 
 from plugins.prsm_tui.tests.scenes import engine, watching
-from prsm_core.plugins import PluginManager
+from tests.sources import ROOT
 
 DEADLINE = 120.0
-SHOP = Path(inspect.getfile(PluginManager)).parents[1] / "builtin" / "demo" / "sample-shop"
+SHOP = ROOT / "plugins" / "prsm_demo" / "prsm_demo" / "sample-shop"
 TASK = "Customers who order for exactly 50.00 pay shipping. Mend it."
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from plugins.prsm_tui.tests.hub_scenes import real_hub, watching_hub
-from prsm_core.plugins import PluginManager
+from tests.sources import ROOT
 
 DEADLINE = 240.0
-SHOP = Path(inspect.getfile(PluginManager)).parents[1] / "builtin" / "demo" / "sample-shop"
+SHOP = ROOT / "plugins" / "prsm_demo" / "prsm_demo" / "sample-shop"
 ASKS = {"lanes": {"master": {"steps": [
     {"ask_user": {"id": "x", "question": "Which?", "options": ["red", "blue"]}},
     {"say": "It is ${x.choices}."},

@@ -12,6 +12,7 @@ from prsm_core.domain.turns import ToolOutput
 from prsm_core.engine.turns.fold import UNTOLD
 from prsm_core.engine.turns.going_on import CUT_OFF
 from prsm_core.engine.turns.vendor_calls import NOT_ALLOWED
+from tests.command_policies import POLICY
 from tests.engine.deaths import die, go_on, run_to_death
 
 pytestmark = pytest.mark.requirement("N9")
@@ -367,6 +368,7 @@ class Play:
 class Permissive:
     """Allows everything."""
 
+    commands = POLICY
     watches_calls = False
 
     async def decide(self, *_):

@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_testing.doubles import SANDBOX
+
 from benchmarks.harness import Absent, compared
+from prsm_core.builtin.sandbox.box_runtimes import RUNC, BoxStart, find_runtime, runc_config
+from prsm_core.builtin.sandbox.box_view import box_view
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes.box_runtimes import RUNC, BoxStart, find_runtime, runc_config
-from prsm_core.engine.processes.box_view import box_view
-from prsm_core.engine.processes.bundles import Bundles
-from prsm_core.engine.processes.container import Containers
+from prsm_core.engine.processes.boxes import ProgramBoxes
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.kit.clocks import SystemClock
 
@@ -43,7 +44,7 @@ def measure(plan: Plan) -> list[Finding | Absent]:
         folder, times = Path(name), plan.count(STARTS)
         launcher = ProcessLauncher(SystemClock())
         runner.run(launcher.__aenter__())
-        boxes = Containers(launcher, Bundles(folder / "state"))
+        boxes = ProgramBoxes(launcher, folder / "state", SANDBOX)
         state = runner.run(boxes.examine())
         if state.runtime != RUNC or state.gaps(BOX):
             why = "; ".join((state.reason, *state.gaps(BOX)))
@@ -63,7 +64,7 @@ def measure(plan: Plan) -> list[Finding | Absent]:
     return [found]
 
 
-async def _start(boxes: Containers, folder: Path, times: int) -> None:
+async def _start(boxes: ProgramBoxes, folder: Path, times: int) -> None:
     """Start a program in boxes, one after the other."""
     for _ in range(times):
         process = await boxes.start(PROGRAM, name="boxed", box=BOX, cwd=str(folder))

@@ -13,6 +13,7 @@ config      settings from files and flags     hookspecs    the contract with plu
 kit         what providers are made with      interfaces   what others implement
 domain      immutable values                  distributions  packages that are installed
 loop        the event loop of commands        policies     what a command policy is
+executors   what shuts in what agents run
 errors      the exception tree                hub          many sessions in one process
 version     of this core                      files        what keeps files is made with
 terminal    what frontends on one share

@@ -23,6 +23,7 @@ from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.control.server import ControlServer
 from prsm_core.engine.door.local import LocalApp
 from prsm_core.engine.engine import OrchestrationEngine
+from prsm_core.engine.processes.executor import choose_executor
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.providers.configured_names import ask_for, judge_names, set_names
 from prsm_core.engine.providers.listings import Listings
@@ -179,6 +180,7 @@ def _own(
         leaders=leaders,
         external=external,
         absent=plugins.absent(ProviderSpec),
+        executor=choose_executor(plugins, settings),
     )
 
 
@@ -284,6 +286,7 @@ def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:
         "checks": tuple(plugins.collect(PermissionCheckSpec).values()),
         "providers": plugins.collect(ProviderSpec),
         "absent": plugins.absent(ProviderSpec),
+        "executor": choose_executor(plugins, settings),
         "sinks": (*plugins.collect(EventSinkSpec).values(), *_notifying(settings)),
         "sink_settings": settings.sinks,
         "told_at_start": [
@@ -363,6 +366,7 @@ async def _open_registry(
             clock=clock,
             state_dir=private_dir(paths.state),
             absent=plugins.absent(ProviderSpec),
+            executor=choose_executor(plugins, settings),
         )
         try:
             yield registry

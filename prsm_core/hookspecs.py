@@ -14,6 +14,7 @@ import pluggy
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from prsm_core.executors import ExecutorSpec
     from prsm_core.interfaces.files import WorkspaceFilesSpec
     from prsm_core.interfaces.frontend import FrontendSpec
     from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -239,4 +240,28 @@ def prsm_workspace_files() -> Iterable[WorkspaceFilesSpec]:  # type: ignore[empt
     Returns:
         Records; `factory(paths)` returns an `OpenFiles`, which opens the `WorkspaceFiles` of an
         engine by its `FilesContext`.
+    """
+
+
+@hookspec
+def prsm_executors() -> Iterable[ExecutorSpec]:  # type: ignore[empty-body]
+    """Contribute executors, which shut in what agents run: shell commands, gates, programs.
+
+    Called once at start-up. Several may be installed; `sandbox.executor` of the configuration names
+    the one that is used.
+
+    Example::
+
+        from prsm_core import hookimpl
+        from prsm_core.executors import ExecutorSpec
+
+        @hookimpl
+        def prsm_executors():
+            yield ExecutorSpec(
+                name="firejail", summary="Shuts commands in by firejail.",
+                factory="my_package.jail:Firejail",
+            )
+
+    Returns:
+        Records; `factory()` returns an `Executor`.
     """

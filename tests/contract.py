@@ -19,7 +19,7 @@ import prsm_testing
 from msgspec import NODEFAULT, Struct
 
 import prsm_core
-from prsm_core import PrsmError, files, hookspecs, kit, policies
+from prsm_core import PrsmError, executors, files, hookspecs, kit, policies
 from prsm_core.domain.events import EVENT_FIELDS
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def describe() -> dict[str, Any]:
         "files": {name: _shape(getattr(files, name)) for name in dir(files)},
         "kit": {name: _shape(getattr(kit, name)) for name in dir(kit)},
         "policies": {name: _shape(getattr(policies, name)) for name in dir(policies)},
+        "executors": {name: _shape(getattr(executors, name)) for name in executors.__all__},
         "testing": {name: _shape(getattr(prsm_testing, name)) for name in dir(prsm_testing)},
         "events": {name: ", ".join(fields) for name, fields in sorted(EVENT_FIELDS.items())},
     }

@@ -25,6 +25,7 @@ CONTRACTS = {
     "prsm_frontends": "FrontendContract",
     "prsm_tools": "ToolContract",
     "prsm_command_policies": "CommandPolicyContract",
+    "prsm_executors": "ExecutorContract",
 }
 # What keeps files is tested in the core, where it still lives; it has no contract yet.
 WITHOUT_CONTRACT = {"prsm_workspace_files"}

@@ -18,6 +18,7 @@ import prsm_core
 import prsm_core.files
 import prsm_core.policies
 from prsm_core import hookspecs
+from prsm_core.executors import ExecutorSpec
 from tests.contract import GOLDEN, describe, hooks
 from tests.sources import CORE, parsed
 
@@ -31,6 +32,7 @@ PROMISES = {
     "prsm_tools": prsm_core.ToolContribution,
     "prsm_command_policies": prsm_core.policies.CommandPolicySpec,
     "prsm_workspace_files": prsm_core.files.WorkspaceFilesSpec,
+    "prsm_executors": ExecutorSpec,
 }
 TOOL = {"description": "", "arguments": msgspec.Struct, "roles": frozenset({"master"})}
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prsm_core.cli.table import print_table
+from prsm_core.executors import ExecutorSpec
 from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
+from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
 from prsm_core.interfaces.tool import ToolContribution
@@ -107,5 +109,7 @@ def _details(spec: Spec) -> str | None:
             return f"for {', '.join(sorted(spec.roles))}{sets}"
         case WorkspaceFilesSpec() | CommandPolicySpec():
             return None
-        case _:
+        case ProviderSpec():
             return None if spec.selectable else "by name only"
+        case ExecutorSpec():
+            return "by name only"

@@ -28,6 +28,7 @@ from prsm_core.distributions import distribution_of
 from prsm_core.domain.agents import PermissionMode
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.record import Record
+from prsm_core.engine.processes.executor import choose_executor
 from prsm_core.engine.processes.launcher import install_child_watcher
 from prsm_core.engine.providers.owned import open_owned
 from prsm_core.errors import PluginError, PrsmError, StoreError
@@ -325,6 +326,7 @@ async def _begun(setup: Setup, options: RunOptions) -> AsyncIterator[Owned]:
         session=options.session or Ids(clock.time).ulid(),
         clock=clock,
         absent=setup.plugins.absent(ProviderSpec),
+        executor=choose_executor(setup.plugins, setup.settings),
     ) as owned:
         if options.task is not None and options.session is None:  # else the ledger knows whose
             model = options.model or defaults.master_model or defaults.model

@@ -365,10 +365,14 @@ class PermissionSettings(Section):
 
 
 class SandboxSettings(Section):
-    """The sandbox of shell commands and gates: bubblewrap, where it is installed."""
+    """The sandbox of shell commands and gates."""
 
     mode: Literal["auto", "off", "require"] = Field(
         default="auto", description="auto: where it works; require: nothing runs without it."
+    )
+    executor: Text = Field(
+        default="sandbox",
+        description="The executor that shuts in commands, and programs in boxes.",
     )
     network: StrictBool = Field(default=False, description="Whether commands reach the network.")
     writable: tuple[Text, ...] = Field(

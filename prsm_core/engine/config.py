@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import field
 
 from prsm_core.domain.record import Record
+from prsm_core.engine.processes.executor import NO_EXECUTOR
 from prsm_core.engine.workspace_files import WorkspaceFiles
 from prsm_core.permissions import Redactor
 from prsm_core.plugins.absent import PRESENT, Absent
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from prsm_core.config.own_rules import OwnRules
     from prsm_core.config.paths import SkillPlaces
     from prsm_core.domain.ids import Ids
+    from prsm_core.engine.processes.executor import ChosenExecutor
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.engine.providers.owned import Made
     from prsm_core.engine.providers.retry import RetryPolicy
@@ -68,6 +70,7 @@ class EngineConfig(Record, frozen=True, kw_only=True):
     shell_env: Mapping[str, str] = field(default_factory=dict)
     open_endpoint: OpenEndpoint | None = None  # of the tool server, where there is one
     absent: Absent = PRESENT
+    executor: ChosenExecutor = NO_EXECUTOR  # what shuts in commands and programs
     made: Made | None = None  # of `providers`, where that is done already
     retry: RetryPolicy | None = None  # pauses of another kind than the settings'
     own_rules: OwnRules | None = None  # where the rules of a person's answers go

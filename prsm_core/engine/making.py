@@ -10,7 +10,7 @@ from prsm_core.config import resolve_paths
 from prsm_core.engine.agents.failover import FailoverParts
 from prsm_core.engine.agents.saying import Saying
 from prsm_core.engine.agents.skills import Skills
-from prsm_core.engine.processes.sandbox import Sandbox
+from prsm_core.engine.processes.sandbox import CommandSandbox
 from prsm_core.engine.providers.breaker import Breakers
 from prsm_core.engine.providers.registry import build_provider_registry
 from prsm_core.engine.providers.retry import RetryPolicy
@@ -56,6 +56,7 @@ def make_providers(config: EngineConfig, background: Background) -> ProviderRegi
         external=config.external,
         absent=config.absent,
         redactor=config.redactor,
+        executor=config.executor,
     )
 
 
@@ -111,11 +112,12 @@ def make_requests(
     return HumanRequests(config.human, config.clock, journal, steps.write, rules, config.workspace)
 
 
-def make_sandbox(config: EngineConfig, folders: Folders) -> Sandbox:
+def make_sandbox(config: EngineConfig, folders: Folders) -> CommandSandbox:
     """Return the sandbox of commands."""
     paths = resolve_paths(Path(config.workspace), os.environ)
-    return Sandbox(
+    return CommandSandbox(
         config.settings.sandbox,
+        executor=config.executor,
         workspace=config.workspace,
         launcher=config.launcher,
         state_dir=config.state_dir,
@@ -161,7 +163,7 @@ def make_shell(
     permits: Permits,
     standing: Standing,
     quiet: QuietMoment,
-    sandbox: Sandbox,
+    sandbox: CommandSandbox,
     folders: Folders,
 ) -> Shell:
     """Return what runs the commands of `run_bash`."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prsm_core.engine.journal.unit import Journal
     from prsm_core.engine.journal.views import ConversationStore
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.sandbox import Sandbox
+    from prsm_core.engine.processes.sandbox import CommandSandbox
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord, Leases, Roster
     from prsm_core.interfaces.clock import Clock
@@ -95,7 +95,7 @@ class FilesContext(Record, frozen=True, kw_only=True):
     leases: Callable[[str | None], Leases]
     turn_of: Callable[[str], ToldTurn | None]
     task_of: Callable[[str], asyncio.Task[None] | None]
-    sandbox: Callable[[], Sandbox]
+    sandbox: Callable[[], CommandSandbox]
     commands: CommandPolicy
 
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from prsm_core import hookspecs
 from prsm_core.distributions import CORE
 from prsm_core.errors import PluginError
+from prsm_core.executors import ExecutorSpec
 from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import SCOPES, FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -264,6 +265,7 @@ RECORDS: Table = {
         "reads_labels": TEXTS,
     },
     WorkspaceFilesSpec: {**_COMMON, "factory": _CODE, "care": maybe(_CODE)},
+    ExecutorSpec: {**_COMMON, "factory": _CODE},
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
 from prsm_core.errors import PluginError
+from prsm_core.executors import ExecutorSpec
 from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -32,6 +33,7 @@ Spec = (
     | ToolContribution
     | WorkspaceFilesSpec
     | CommandPolicySpec
+    | ExecutorSpec
 )
 Key = tuple[type, str]  # the kind of a record and its name
 
@@ -44,6 +46,7 @@ HOOKS: Mapping[str, type[Spec]] = {
     "prsm_frontends": FrontendSpec,
     "prsm_tools": ToolContribution,
     "prsm_workspace_files": WorkspaceFilesSpec,
+    "prsm_executors": ExecutorSpec,
 }
 WORDS: Mapping[type, str] = {
     ProviderSpec: "provider",
@@ -54,6 +57,7 @@ WORDS: Mapping[type, str] = {
     FrontendSpec: "frontend",
     ToolContribution: "tool",
     WorkspaceFilesSpec: "keeper of files",
+    ExecutorSpec: "executor",
 }
 
 

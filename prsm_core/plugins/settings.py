@@ -18,6 +18,7 @@ from prsm_core.plugins.objects import load_object
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from prsm_core.executors import ExecutorSpec
     from prsm_core.interfaces.files import WorkspaceFilesSpec
     from prsm_core.interfaces.provider import ProviderSpec
     from prsm_core.policies.port import CommandPolicySpec
@@ -73,14 +74,16 @@ class WithSettings(Record, frozen=True, kw_only=True):
 
 
 def section_of(
-    spec: Configurable | ProviderSpec | WorkspaceFilesSpec | CommandPolicySpec,
+    spec: Configurable | ProviderSpec | WorkspaceFilesSpec | CommandPolicySpec | ExecutorSpec,
 ) -> str:
     """Return by which name the settings of a record stand in the section of its kind."""
     shared = spec.section if isinstance(spec, FrontendSpec | ToolContribution) else None
     return shared or spec.name
 
 
-def settings_model(spec: Configurable | ProviderSpec, *, plugin: str) -> Any:
+def settings_model(
+    spec: Configurable | ProviderSpec | WorkspaceFilesSpec | ExecutorSpec, *, plugin: str
+) -> Any:
     """Return the model of a record's settings, imported; None if it has none.
 
     Raises PluginError when it cannot be imported, or is no pydantic model.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ from prsm_core.policies.patterns import UntoldError, part_of
 from prsm_core.policies.tables import word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # Writing to one of these can widen what an agent may do, or run code later.
 _PROTECTED = word_set(
@@ -260,6 +262,18 @@ _BASES = (
 )
 # Secret by name, and yet what a build reads: package managers' settings, folders of a Dockerfile.
 _BUILD_READS = word_set(".npmrc .docker")
+
+
+def secret_places(homes: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the places of the machine and of `homes` that hold secrets, those that exist."""
+    for home in homes:
+        with suppress(OSError), os.scandir(home) as entries:
+            yield from (entry.path for entry in entries if secret_part(entry.name))
+        yield from (path for place in HOME_PLACES if os.path.lexists(path := f"{home}/{place}"))
+    yield from filter(os.path.lexists, moved_places(environ))
+    for place in SYSTEM_PLACES:
+        if os.access(place, os.R_OK):
+            yield place
 
 
 def moved_places(environ: Mapping[str, str]) -> Iterator[str]:

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from prsm_core.builtin.sandbox.sandbox import SandboxExecutor
 from prsm_core.domain.boxes import Box
+from prsm_core.engine.processes.executor import ChosenExecutor
+from prsm_core.executors import ExecutorSpec
 from tests.engine.sandboxes import WHY_NONE as WHY_NO_BWRAP
 from tests.sources import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prsm_core.engine.processes.container import Containers
+    from prsm_core.engine.processes.boxes import ProgramBoxes
 
 
 def _why_no_runc() -> str | None:
@@ -30,6 +33,12 @@ def _why_no_runc() -> str | None:
 WHY_NO_RUNC = _why_no_runc()
 needs_runc = pytest.mark.skipif(WHY_NO_RUNC is not None, reason=str(WHY_NO_RUNC))
 WHY_NO = {"runc": WHY_NO_RUNC, "bwrap": WHY_NO_BWRAP}
+
+
+def executor_with(*runtimes):
+    """Return the executor, with some of its runtimes only."""
+    spec = ExecutorSpec(name="sandbox", summary="", factory=lambda: SandboxExecutor(runtimes))
+    return ChosenExecutor(spec=spec)
 
 
 @dataclass
@@ -45,7 +54,7 @@ class Ended:
 class Boxes:
     """Runs shell commands in boxes, in one folder."""
 
-    containers: Containers
+    boxes: ProgramBoxes
     folder: Path
     state: Path
 
@@ -59,13 +68,13 @@ class Boxes:
         return Ended(code, b"\n".join(output).decode(), process.stderr_tail)
 
     async def start(self, *argv, env=None, **box):
-        return await self.containers.start(
+        return await self.boxes.start(
             argv, name="boxed", box=Box(**box), cwd=str(self.folder), env=env
         )
 
     def left(self):
         """Return what is left of boxes on the disk once they are closed."""
-        self.containers.close()
+        self.boxes.close()
         return sorted(path.name for path in self.state.glob("boxes/*"))
 
 

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from prsm_testing.doubles import SANDBOX
+
 from prsm_core.config.schema import Settings
 from prsm_core.domain.ids import Ids
 from prsm_core.domain.permissions import Allow, Ask, Deny
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 
 DEADLINE = 20.0  # real seconds; a test that needs them has failed
 SESSION = "session"
+EXECUTOR = {"executor": SANDBOX}
 NOT_ENDED = {"pending", "starting", "running", "waiting_for_parent"}
 
 
@@ -445,7 +448,7 @@ async def open_team(
     (folder / "workspace").mkdir(exist_ok=True)
     parts = {"scorers": scorers, "sinks": sinks, "files": opens(shadows), "skills": skills}
     parts |= {"external": external, "own_rules": own_rules, "redactor": redactor or Redactor(())}
-    parts |= {"tools": tools or ToolTable(), **provider_fields.pop("config", {})}
+    parts |= {"tools": tools or ToolTable(), **EXECUTOR, **provider_fields.pop("config", {})}
     provider, ledger = make_provider(**provider_fields), Ledger(folder / "ledger.db")
     store = store or await HeldStore.on(ledger.path, clock)
     async with store, ProcessLauncher(SystemClock()) as launcher:

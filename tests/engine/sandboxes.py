@@ -16,7 +16,7 @@ from prsm_core.kit.clocks import SystemClock
 
 if TYPE_CHECKING:
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.sandbox import Sandbox
+    from prsm_core.engine.processes.sandbox import CommandSandbox
 
 
 def why_none() -> str | None:
@@ -37,7 +37,7 @@ class Shell:
     """Runs commands in a sandbox."""
 
     launcher: ProcessLauncher
-    sandbox: Sandbox
+    sandbox: CommandSandbox
     workspace: Path
 
     async def __call__(self, command, cwd=None, region=None, closed=()):

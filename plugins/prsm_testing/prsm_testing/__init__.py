@@ -24,6 +24,7 @@ _HOMES = {
         "LocalServices RecordedCall RecordingHost answers completes only open_background "
         "open_services run_turn session_request tool_spec turn_context until"
     ),
+    "executor_contract": "ExecutorContract",
     "fake_clock": "FakeClock",
     "frontend_contract": "FrontendContract",
     "harmless_contract": "HarmlessContract",

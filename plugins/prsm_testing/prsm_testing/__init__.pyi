@@ -19,6 +19,7 @@ from prsm_testing.doubles import session_request as session_request
 from prsm_testing.doubles import tool_spec as tool_spec
 from prsm_testing.doubles import turn_context as turn_context
 from prsm_testing.doubles import until as until
+from prsm_testing.executor_contract import ExecutorContract as ExecutorContract
 from prsm_testing.fake_clock import FakeClock as FakeClock
 from prsm_testing.frontend_contract import FrontendContract as FrontendContract
 from prsm_testing.harmless_contract import HarmlessContract as HarmlessContract

@@ -27,10 +27,11 @@ from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
 from prsm_core.domain.permissions import Allow, Answer
 from prsm_core.domain.tools import NATIVE_TOOLS, ToolOutcome, ToolSpec
 from prsm_core.domain.turns import AgentMessage, AssembledContext, TurnEnded
-from prsm_core.engine.processes.bundles import Bundles
-from prsm_core.engine.processes.container import Containers
+from prsm_core.engine.processes.boxes import ProgramBoxes
+from prsm_core.engine.processes.executor import ChosenExecutor
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import MessageRoutingError
+from prsm_core.executors import ExecutorSpec
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
@@ -66,6 +67,16 @@ _POLL_SECONDS = 0.01
 _numbers = itertools.count(1)  # of messages
 
 
+# Imported with the first box or command.
+SANDBOX = ChosenExecutor(
+    spec=ExecutorSpec(
+        name="sandbox",
+        summary="Shuts in commands and programs.",
+        factory="prsm_core.builtin.sandbox.sandbox:SandboxExecutor",
+    )
+)
+
+
 class LocalServices:
     """ProviderServices over the engine's own launcher; `processes` holds all it has started."""
 
@@ -76,7 +87,7 @@ class LocalServices:
         self.clock = clock
         self.processes: list[ChildProcess] = []
         self._launcher = launcher
-        self._containers = Containers(launcher, Bundles(state_dir))
+        self._boxes = ProgramBoxes(launcher, state_dir, SANDBOX)
         self._background = background
 
     def redact(self, value: Any) -> Any:
@@ -107,16 +118,13 @@ class LocalServices:
         box: Box | None = None,
     ) -> ChildProcess:
         """Start a process under the reaper shim, in a box if one is given; see ProviderServices."""
-        if box is None:
-            process = await self._launcher.start(argv, name=name, cwd=cwd, env=env)
-        else:
-            process = await self._containers.start(argv, name=name, cwd=cwd, env=env, box=box)
+        process = await self._boxes.start(argv, name=name, cwd=cwd, env=env, box=box)
         self.processes.append(process)
         return process
 
     def close(self) -> None:
         """Leave no box behind; what still runs in one is removed at its end."""
-        self._containers.close()
+        self._boxes.close()
 
     def start_soon(
         self, fn: Callable[..., Awaitable[object]], *args: Any, name: str

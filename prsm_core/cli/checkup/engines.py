@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.cli.checkup.folders import format_size
 from prsm_core.engine.control.session_lock import find_owner
-from prsm_core.engine.processes.bundles import find_boxes
+from prsm_core.engine.processes.boxes import find_left_boxes
+from prsm_core.engine.processes.executor import choose_executor
 from prsm_core.engine.processes.orphans import find_orphans
 from prsm_core.engine.processes.table import is_alive
 from prsm_core.errors import ControlError, StoreError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prsm_core.cli.checkup.finding import Finding
+    from prsm_core.cli.checkup.setup import CheckedSetup
     from prsm_core.store.inspection import LedgerReport
 
 LARGE_WAL_BYTES = 256 << 20
@@ -72,9 +74,9 @@ def check_processes(state: Path) -> Iterator[Finding]:
         yield ok("processes", "no dead engine left any behind")
 
 
-def check_left_boxes(state: Path) -> Iterator[Finding]:
+def check_left_boxes(setup: CheckedSetup, state: Path) -> Iterator[Finding]:
     """Look whether boxes are left after their engine."""
-    if names := find_boxes(state):
+    if names := find_left_boxes(state, choose_executor(setup.plugins, setup.settings)):
         count = "a box" if len(names) == 1 else f"{len(names)} boxes"
         yield warning(
             "boxes",

@@ -80,9 +80,9 @@ def _check_place(workspace: str, load_plugins: bool) -> Iterator[Finding]:
     yield from _made("ledger", check_ledger, ledger)
     yield from _made("sessions", check_sessions, paths.state)
     yield from _made("processes", check_processes, paths.state)
-    yield from _made("sandbox", check_sandbox, paths)
-    yield from _made("boxes", check_left_boxes, paths.state)
-    yield from _made("boxes", check_boxes)
+    yield from _made("sandbox", check_sandbox, setup, paths)
+    yield from _made("boxes", check_left_boxes, setup, paths.state)
+    yield from _made("boxes", check_boxes, setup)
 
 
 def _made(name: str, check: Callable[..., Iterable[Finding]], *args: object) -> Iterator[Finding]:

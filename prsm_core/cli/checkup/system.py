@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import os
 import platform
-import shutil
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -16,12 +15,10 @@ from prsm_core.cli.checkup.finding import broken, ok, warning
 from prsm_core.config.schema import SandboxSettings
 from prsm_core.distributions import CORE, GROUP, Distribution, distributions
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes.box_runtimes import RUNC, find_runtime
-from prsm_core.engine.processes.bundles import Bundles
-from prsm_core.engine.processes.container import Containers
+from prsm_core.engine.processes.boxes import ProgramBoxes
+from prsm_core.engine.processes.executor import choose_executor
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.sandbox import PROGRAM as SANDBOX_PROGRAM
-from prsm_core.engine.processes.sandbox import Sandbox
+from prsm_core.engine.processes.sandbox import CommandSandbox
 from prsm_core.engine.processes.table import find_lineage
 from prsm_core.errors import StoreError
 from prsm_core.kit.clocks import SystemClock
@@ -34,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from prsm_core.cli.checkup.finding import Finding
+    from prsm_core.cli.checkup.setup import CheckedSetup
     from prsm_core.config import Paths
-    from prsm_core.engine.processes.container import BoxState
-    from prsm_core.engine.processes.sandbox import SandboxState
+    from prsm_core.executors import BoxState, SandboxState
 
 _NEVER_IN_IT = "vendors' own programs never are"
 
@@ -70,26 +67,25 @@ def check_packages(installed: Iterable[Distribution] | None = None) -> Iterator[
         yield ok("packages", ", ".join(listed))
 
 
-def check_sandbox(paths: Paths) -> Iterator[Finding]:
+def check_sandbox(setup: CheckedSetup, paths: Paths) -> Iterator[Finding]:
     """Look from inside whether shell commands and gates can be shut in here."""
-    state = run_to_end(_sandbox_state(paths))
+    state = run_to_end(_sandbox_state(setup, paths))
     if state.is_active and not state.gaps:
         yield ok("sandbox", f"shell commands and gates can be shut in; {_NEVER_IN_IT}")
     elif state.is_active:
         cure = "allow user namespaces on this machine"
         yield warning("sandbox", f"it has gaps here: {'; '.join(state.gaps)}; {_NEVER_IN_IT}", cure)
-    elif shutil.which(SANDBOX_PROGRAM) is None:
-        why = "bubblewrap is not installed"
-        yield ok("sandbox", f"shell commands and gates run without one: {why}; {_NEVER_IN_IT}")
     else:
         why = f"shell commands and gates run without one: {state.reason}; {_NEVER_IN_IT}"
-        yield warning("sandbox", why, "mend what it names, or set sandbox.mode to off")
+        cure = "mend what it names, or set sandbox.mode to off"
+        yield warning("sandbox", why, cure) if state.is_wanting else ok("sandbox", why)
 
 
-async def _sandbox_state(paths: Paths) -> SandboxState:
+async def _sandbox_state(setup: CheckedSetup, paths: Paths) -> SandboxState:
     async with ProcessLauncher(SystemClock()) as launcher:
-        sandbox = Sandbox(
+        sandbox = CommandSandbox(
             SandboxSettings(),
+            executor=choose_executor(setup.plugins, setup.settings),
             workspace=str(paths.workspace),
             launcher=launcher,
             state_dir=paths.state,
@@ -100,23 +96,24 @@ async def _sandbox_state(paths: Paths) -> SandboxState:
             sandbox.close()
 
 
-def check_boxes() -> Iterator[Finding]:
+def check_boxes(setup: CheckedSetup) -> Iterator[Finding]:
     """Look by a trial what boxes of agents can be made with here, and which limits they hold."""
-    state = run_to_end(_box_state())
+    state = run_to_end(_box_state(setup))
     gaps = state.gaps(Box(memory=2**30, cpus=1, pids=100))
     if not gaps:
         yield ok("boxes", f"agents can be put in boxes by {state.runtime}, with all limits")
-    elif find_runtime(RUNC) is None:
+    elif not state.is_wanting:
         yield ok("boxes", f"{'; '.join(gaps)}")
     else:
         cure = "hand control groups to this user, or do without box.agents"
         yield warning("boxes", "; ".join(gaps), cure)
 
 
-async def _box_state() -> BoxState:
+async def _box_state(setup: CheckedSetup) -> BoxState:
+    executor = choose_executor(setup.plugins, setup.settings)
     with TemporaryDirectory(prefix="prsm-doctor-boxes-") as folder:
         async with ProcessLauncher(SystemClock()) as launcher:
-            boxes = Containers(launcher, Bundles(Path(folder)))
+            boxes = ProgramBoxes(launcher, Path(folder), executor)
             try:
                 return await boxes.examine()
             finally:

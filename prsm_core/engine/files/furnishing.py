@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config.schema import WorkspaceSettings
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.sandbox import Sandbox
+    from prsm_core.engine.processes.sandbox import CommandSandbox
     from prsm_core.interfaces.clock import Clock
 
 OUTPUT_LIMIT = 4 * 2**10
@@ -36,7 +36,7 @@ class Furnishing(Record, frozen=True, kw_only=True):
     launcher: ProcessLauncher
     clock: Clock
     env: Mapping[str, str]
-    sandbox: Sandbox
+    sandbox: CommandSandbox
 
     def copy(self, source: Path, target: Path) -> list[str]:
         """Copy what the configuration names from one workspace to its like; return notes.

@@ -38,8 +38,6 @@ _SUFFIX = ".processes"
 def recorded_processes(state_dir: Path) -> Iterator[ProcessRecord]:
     """End what dead engines left behind, then keep a record for as long as this engine lives."""
     ended = end_orphans(state_dir)
-    if boxes := end_left_boxes(state_dir):
-        _log.warning("removed %d boxes that a dead engine had left behind", boxes)
     if ended:
         _log.warning("ended %d processes that a dead engine had left behind", ended)
     record = ProcessRecord(state_dir)
@@ -76,15 +74,6 @@ class ProcessRecord:
     def _write(self, identity: ProcessIdentity) -> None:
         values = [identity.pid, identity.start_time, identity.boot_id]
         os.write(self._descriptor, json.dumps(values).encode() + b"\n")
-
-
-def end_left_boxes(state_dir: Path) -> int:
-    """Remove the boxes that dead engines have left; return how many they were."""
-    if not (state_dir / "boxes").is_dir():
-        return 0
-    from prsm_core.engine.processes.bundles import end_boxes  # few engines have any
-
-    return end_boxes(state_dir)
 
 
 def end_orphans(state_dir: Path) -> int:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
-from prsm_core.engine.processes.sandbox import Confined
 from prsm_core.errors import ProcessError
+from prsm_core.executors import Command
 from prsm_core.kit.clocks import first_of
 from prsm_core.kit.environment import KEY_NAME, LOADS_CODE
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from prsm_core.engine.processes.child import CapturedProcess
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.sandbox import Sandbox
+    from prsm_core.engine.processes.sandbox import CommandSandbox
     from prsm_core.interfaces.clock import Clock
 
 OUTPUT_LIMIT = 64 * 2**10  # bytes kept of each of stdout and stderr
@@ -44,7 +44,7 @@ async def run_shell(
     env: Mapping[str, str] | None = None,
     output_limit: int = OUTPUT_LIMIT,
     keep_end: bool = False,
-    sandbox: Sandbox | None = None,
+    sandbox: CommandSandbox | None = None,
     region: Sequence[str] | None = None,
     closed: Sequence[str] = (),
 ) -> ShellResult:
@@ -123,14 +123,14 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
 
 @asynccontextmanager
 async def _confined(
-    sandbox: Sandbox | None,
+    sandbox: CommandSandbox | None,
     argv: tuple[str, ...],
     cwd: str,
     region: Sequence[str] | None,
     closed: Sequence[str],
-) -> AsyncIterator[Confined]:
+) -> AsyncIterator[Command]:
     if sandbox is None:
-        yield Confined(argv=argv)
+        yield Command(argv=argv)
         return
     async with sandbox.confined(argv, cwd, region, closed) as confined:
         yield confined

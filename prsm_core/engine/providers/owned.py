@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from prsm_core.config import private_dir
 from prsm_core.config.secrets import known_secrets
 from prsm_core.domain.record import Record
 from prsm_core.engine.control.session_lock import SessionLock
+from prsm_core.engine.processes.boxes import end_left_boxes
+from prsm_core.engine.processes.executor import NO_EXECUTOR
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.engine.providers.registry import build_provider_registry
@@ -24,10 +26,12 @@ from prsm_core.permissions import Redactor
 from prsm_core.plugins.absent import PRESENT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from pathlib import Path
 
     from prsm_core.config import Paths, Settings
+    from prsm_core.engine.processes.executor import ChosenExecutor
+    from prsm_core.engine.processes.orphans import ProcessRecord
     from prsm_core.engine.processes.table import ProcessIdentity
     from prsm_core.engine.providers.registry import ProviderRegistry
     from prsm_core.interfaces.clock import Clock
@@ -42,7 +46,7 @@ _log = logging.getLogger("prsm.engine")
 BEGIN_SECONDS = 0.1  # for which a provider that begins is waited for, to start its program
 
 
-class Made(Record, frozen=True, kw_only=True):
+class Made(Record, frozen=True):
     """Providers that are there before their engine.
 
     report_to: Has what fails in their tasks by surprise told to the engine from then on.
@@ -88,12 +92,13 @@ async def open_owned(
     leaders: tuple[ProcessIdentity, ...] = (),
     external: ProviderSpec | None = None,
     absent: Absent = PRESENT,
+    executor: ChosenExecutor = NO_EXECUTOR,
 ) -> AsyncIterator[Owned]:
     """Become the owner of a session; raises SessionOwnedError when another process is."""
     surprises, begun, parting = _Surprises(), asyncio.Event(), Parting(clock)
     with (
         SessionLock.take(paths.state, session, since=clock.time(), leaders=leaders) as lock,
-        recorded_processes(paths.state) as processes,
+        _recorded(paths.state, executor) as processes,
     ):
         noting = _noting(processes.add, begun)
         async with (
@@ -112,13 +117,13 @@ async def open_owned(
                 external=external,
                 absent=absent,
                 redactor=redactor,
+                executor=executor,
             )
-            made = Made(registry=registry, background=background, report_to=surprises.report_to)
             try:
                 yield Owned(
                     lock=lock,
                     launcher=launcher,
-                    made=made,
+                    made=Made(registry, background, surprises.report_to),
                     state_dir=state_dir,
                     redactor=redactor,
                     clock=clock,
@@ -127,6 +132,15 @@ async def open_owned(
                 )
             finally:
                 await registry.aclose()
+
+
+@contextmanager
+def _recorded(state_dir: Path, executor: ChosenExecutor) -> Iterator[ProcessRecord]:
+    """End what dead engines left behind, processes and boxes; keep a record of this one's."""
+    with recorded_processes(state_dir) as record:
+        if boxes := end_left_boxes(state_dir, executor):
+            _log.warning("removed %d boxes that a dead engine had left behind", boxes)
+        yield record
 
 
 def _make_launcher(

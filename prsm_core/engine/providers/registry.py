@@ -19,6 +19,8 @@ from prsm_core.engine.guarded.provider import (
     GuardedProvider,
     Limits,
 )
+from prsm_core.engine.processes.boxes import ProgramBoxes
+from prsm_core.engine.processes.executor import NO_EXECUTOR
 from prsm_core.engine.providers.levels import check_level
 from prsm_core.engine.providers.profiles import AuthProfiles, profile_names, with_profile
 from prsm_core.engine.providers.residents import Residents
@@ -40,8 +42,7 @@ if TYPE_CHECKING:
 
     from prsm_core.config import Settings
     from prsm_core.domain.boxes import Box
-    from prsm_core.engine.processes.child import ChildProcess
-    from prsm_core.engine.processes.container import Containers
+    from prsm_core.engine.processes.executor import ChosenExecutor
     from prsm_core.engine.processes.launcher import ProcessLauncher
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.provider import (
@@ -67,7 +68,7 @@ class EngineServices:
         state_dir: Path,
         residents: Residents,
         redactor: Redactor,
-        boxes: LateBoxes,
+        boxes: ProgramBoxes,
     ) -> None:
         self.clock = clock
         self.state_dir = state_dir
@@ -117,44 +118,6 @@ class EngineServices:
         return self._redactor.value(value)
 
 
-class LateBoxes:
-    """Owns the boxes of an engine; they are imported with the first one."""
-
-    def __init__(self, launcher: ProcessLauncher, state_dir: Path) -> None:
-        self._launcher = launcher
-        self._state_dir = state_dir
-        self._opened: Containers | None = None
-
-    @property
-    def opened(self) -> Containers:
-        """What starts processes in boxes."""
-        if self._opened is None:
-            from prsm_core.engine.processes.bundles import Bundles
-            from prsm_core.engine.processes.container import Containers
-
-            self._opened = Containers(self._launcher, Bundles(self._state_dir))
-        return self._opened
-
-    async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        name: str,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        box: Box | None = None,
-    ) -> ChildProcess:
-        """Start a process, in a box if one is given; see ProviderServices.start_process."""
-        if box is None:
-            return await self._launcher.start(argv, name=name, cwd=cwd, env=env)
-        return await self.opened.start(argv, name=name, cwd=cwd, env=env, box=box)
-
-    def close(self) -> None:
-        """Leave nothing behind; what still runs is removed at its end."""
-        if self._opened is not None:
-            self._opened.close()
-
-
 class ProviderRegistry:
     """Owns the providers of an engine."""
 
@@ -167,7 +130,7 @@ class ProviderRegistry:
         residents: Residents,
         external: ProviderSpec | None = None,
         *,
-        boxes: LateBoxes,
+        boxes: ProgramBoxes,
         absent: Absent = PRESENT,
         parting: Parting | None = None,
     ) -> None:
@@ -318,7 +281,7 @@ class ProviderRegistry:
         return self._profiles[name]
 
     @property
-    def boxes(self) -> LateBoxes:
+    def boxes(self) -> ProgramBoxes:
         """What starts a program that belongs to no provider, in a box if one is given."""
         return self._boxes
 
@@ -364,7 +327,7 @@ class ProviderRegistry:
 
     async def box_gaps(self, box: Box) -> tuple[str, ...]:
         """Return what of a box is not held on this machine, by a trial."""
-        return (await self._boxes.opened.examine()).gaps(box)
+        return (await self._boxes.examine()).gaps(box)
 
     def is_ready(self, name: str) -> bool:
         """Whether `choose` has found that a provider is there, and not that nobody is logged in."""
@@ -485,10 +448,12 @@ def build_provider_registry(
     external: ProviderSpec | None = None,
     absent: Absent = PRESENT,
     redactor: Redactor | None = None,
+    executor: ChosenExecutor = NO_EXECUTOR,
 ) -> ProviderRegistry:
     """Return the registry of the installed and configured providers under the given settings.
 
     What is `absent`, and why, errors tell. What providers keep on disk goes through the `redactor`.
+    The `executor` makes boxes.
     """
     redactor = redactor or Redactor(())
 
@@ -499,7 +464,7 @@ def build_provider_registry(
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
         return EngineServices(launcher, background, clock, private, residents, redactor, boxes)
 
-    boxes = LateBoxes(launcher, state_dir)
+    boxes = ProgramBoxes(launcher, state_dir, executor)
     limit = settings.engine.max_resident_processes
     residents = Residents(limit, lambda: launcher.of_agents, clock)
     found = configured_specs(specs, settings)

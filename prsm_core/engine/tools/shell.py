@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.permissions import Deny, PermissionRequest
@@ -14,10 +17,10 @@ from prsm_core.errors import OrchestrationError, ToolCallTimeoutError
 from prsm_core.permissions import outcome_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.sandbox import Sandbox
+    from prsm_core.engine.processes.sandbox import CommandSandbox
     from prsm_core.engine.processes.shell import ShellResult
     from prsm_core.engine.quiet import QuietMoment
     from prsm_core.engine.state import AgentRecord
@@ -27,8 +30,10 @@ if TYPE_CHECKING:
     from prsm_core.interfaces.clock import Clock
     from prsm_core.permissions import Outcome, PermissionBroker
 
-
-_STARTED = "started"  # the effect of a command that may have run
+# The effect of a command that may have run.
+_STARTED = "started"
+# Of one region or worktree. They are looked at before each command beside other agents.
+MAX_ENTRIES = 100_000
 
 
 class Shell(Record, frozen=True, kw_only=True):
@@ -38,7 +43,7 @@ class Shell(Record, frozen=True, kw_only=True):
     standing: Standing
     broker: PermissionBroker
     quiet: QuietMoment
-    sandbox: Sandbox
+    sandbox: CommandSandbox
     launcher: ProcessLauncher
     clock: Clock
     env: Mapping[str, str]
@@ -105,8 +110,6 @@ class Shell(Record, frozen=True, kw_only=True):
 
     async def _leaks(self, record: AgentRecord) -> bool:
         """Return whether mounts do not keep the command to the regions: a file has two names."""
-        from prsm_core.engine.processes.region_mounts import is_reached_from_outside
-
         region = self._region(record)
         own = (record.descriptor.cwd,) if region is None else region
         is_bound = record.descriptor.grant.region is not None
@@ -147,3 +150,37 @@ def _outcome(result: ShellResult) -> Outcome | None:
     error = f"exit code {result.exit_code}" if result.exit_code else None
     texts = (result.stdout, result.stderr)
     return outcome_of(succeeded=not result.exit_code, texts=texts, error=error)
+
+
+def is_reached_from_outside(folder: str, *, limit: int = MAX_ENTRIES) -> bool:
+    """Return whether a file below a folder has a name outside of it, or may have.
+
+    Mounts close paths, not files: such a file is written by its other name. A folder of more than
+    `limit` entries, or one that cannot be read, counts as one that has such a file.
+    """
+    inside: Counter[tuple[int, int]] = Counter()
+    names: dict[tuple[int, int], int] = {}
+    try:
+        for count, status in enumerate(_statuses(folder)):
+            if count >= limit:
+                return True
+            if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                file = (status.st_dev, status.st_ino)
+                inside[file] += 1
+                names[file] = status.st_nlink
+    except OSError:
+        return os.path.lexists(folder)  # what is not there yet has no files
+    return any(inside[file] < links for file, links in names.items())
+
+
+def _statuses(folder: str) -> Iterator[os.stat_result]:
+    """Yield the status of a folder, or a file, and of all below it; links are not followed."""
+    status = os.lstat(folder)
+    yield status
+    waiting = [folder] if stat.S_ISDIR(status.st_mode) else []
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                yield entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)

@@ -7,10 +7,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from prsm_testing.doubles import SANDBOX
 
 from prsm_core.config.schema import SandboxSettings
 from prsm_core.engine.processes.launcher import ProcessLauncher
-from prsm_core.engine.processes.sandbox import Sandbox
+from prsm_core.engine.processes.sandbox import CommandSandbox
 from prsm_core.kit.clocks import SystemClock
 from tests.engine.sandboxes import Shell
 from tests.person import room
@@ -62,8 +63,9 @@ async def opened(home, workspace, outside_temp):
         made = []
 
         def open_sandbox(work=workspace, private=(), tree_of=lambda _: None, **settings):
-            sandbox = Sandbox(
+            sandbox = CommandSandbox(
                 SandboxSettings(**settings),
+                executor=SANDBOX,
                 workspace=str(work),
                 launcher=launcher,
                 state_dir=state,

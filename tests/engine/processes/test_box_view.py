@@ -11,18 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes import cgroups
-from prsm_core.engine.processes.box_runtimes import (
+from prsm_core.builtin.sandbox import cgroups
+from prsm_core.builtin.sandbox.box_runtimes import (
     BoxStart,
     bwrap_argv,
     podman_argv,
     runc_argv,
     runc_config,
 )
-from prsm_core.engine.processes.box_view import TEMP, BoxView, Mount, box_view
-from prsm_core.engine.processes.container import BoxState, describe_end
+from prsm_core.builtin.sandbox.box_view import TEMP, BoxView, Mount, box_view
+from prsm_core.builtin.sandbox.boxes import describe_end
+from prsm_core.domain.boxes import Box
 from prsm_core.errors import ProcessError
+from prsm_core.executors import BoxState
 
 WORDS = st.text("ab,:= \u00e9\"'", min_size=1, max_size=6).filter(lambda text: text.strip())
 PATHS = st.lists(WORDS, min_size=1, max_size=4).map(lambda words: "/" + "/".join(words))
@@ -42,7 +43,7 @@ LIMITS = st.fixed_dictionaries(
     },
 )
 STARTS = st.builds(
-    BoxStart,
+    lambda **fields: BoxStart(**fields),
     name=st.just("prsm-1-a-1"),
     argv=st.lists(st.text(max_size=8), min_size=1).map(tuple),
     env=st.dictionaries(WORDS.map(lambda text: text.replace("=", "_")), st.text(max_size=5)),

@@ -11,17 +11,17 @@ from errno import ENOSYS, EPERM
 from pathlib import Path
 
 import pytest
+from prsm_testing.doubles import SANDBOX
 
+from prsm_core.builtin.sandbox import cgroups
+from prsm_core.builtin.sandbox.box_view import TEMP
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes import cgroups
-from prsm_core.engine.processes.box_view import TEMP
-from prsm_core.engine.processes.bundles import Bundles, end_boxes, find_boxes
-from prsm_core.engine.processes.container import Containers
+from prsm_core.engine.processes.boxes import ProgramBoxes, end_left_boxes, find_left_boxes
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.processes.orphans import end_orphans
 from prsm_core.errors import ProcessError, ProviderNotAvailableError
 from prsm_core.kit.clocks import SystemClock
-from tests.engine.boxes import WHY_NO, Boxes, needs_runc
+from tests.engine.boxes import WHY_NO, Boxes, executor_with, needs_runc
 from tests.engine.hostile import first_line, gone
 from tests.engine.setid import CALLS, set_id_command, set_id_files
 
@@ -38,7 +38,7 @@ async def opened(tmp_path):
                 pytest.skip(str(WHY_NO[runtime]))
             folder, state = tmp_path / "work", tmp_path / "state"
             folder.mkdir()
-            return Boxes(Containers(launcher, Bundles(state), (runtime,)), folder, state)
+            return Boxes(ProgramBoxes(launcher, state, executor_with(runtime)), folder, state)
 
         yield open_boxes
 
@@ -201,17 +201,17 @@ ENGINE = """
 import asyncio, sys
 from pathlib import Path
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes.bundles import Bundles
-from prsm_core.engine.processes.container import Containers
+from prsm_core.engine.processes.boxes import ProgramBoxes
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher
 from prsm_core.engine.processes.orphans import recorded_processes
 from prsm_core.kit.clocks import SystemClock
+from prsm_testing.doubles import SANDBOX
 
 async def main():
     state = Path(sys.argv[1])
     with recorded_processes(state) as record:
         async with ProcessLauncher(SystemClock(), on_start=record.add) as launcher:
-            boxes = Containers(launcher, Bundles(state))
+            boxes = ProgramBoxes(launcher, state, SANDBOX)
             argv = ["sh", "-c", "setsid sleep 1000 & echo up; exec sleep 1000"]
             process = await boxes.start(argv, name="boxed", box=Box(memory=2**26))
             async for line in process.lines():
@@ -240,10 +240,10 @@ async def test_a_killed_engine_leaves_no_process_and_the_next_one_no_box(tmp_pat
         await gone(shim)
         for group in groups:
             assert _members(group) == []
-        (left,) = find_boxes(tmp_path)
-        assert end_boxes(tmp_path) == 1
+        (left,) = find_left_boxes(tmp_path, SANDBOX)
+        assert end_left_boxes(tmp_path, SANDBOX) == 1
         end_orphans(tmp_path)
-        assert find_boxes(tmp_path) == []
+        assert find_left_boxes(tmp_path, SANDBOX) == []
         assert list((tmp_path / "boxes").iterdir()) == []
         assert not any(group.exists() for group in groups), left
 
@@ -314,7 +314,7 @@ async def test_a_socket_that_is_mounted_is_reached(opened, runtime, tmp_path):
 
 async def test_where_there_is_no_runtime_nothing_starts(tmp_path):
     async with ProcessLauncher(SystemClock()) as launcher:
-        boxes = Containers(launcher, Bundles(tmp_path), ("no-such-runtime",))
+        boxes = ProgramBoxes(launcher, tmp_path, executor_with("no-such-runtime"))
         with pytest.raises(ProviderNotAvailableError, match="there are no boxes here") as caught:
             await boxes.start(["true"], name="boxed", box=Box())
     assert "install runc" in str(caught.value.hint)
@@ -326,14 +326,17 @@ TRIAL = """
 import asyncio, encodings.ascii, os, sys
 from pathlib import Path
 from prsm_core.domain.boxes import Box
-from prsm_core.engine.processes.bundles import Bundles
-from prsm_core.engine.processes.container import Containers
+from prsm_core.builtin.sandbox.sandbox import SandboxExecutor
+from prsm_core.engine.processes.boxes import ProgramBoxes
+from prsm_core.engine.processes.executor import ChosenExecutor
 from prsm_core.engine.processes.launcher import ProcessLauncher
+from prsm_core.executors import ExecutorSpec
 from prsm_core.kit.clocks import SystemClock
 
 async def main():
     async with ProcessLauncher(SystemClock()) as launcher:
-        boxes = Containers(launcher, Bundles(Path(sys.argv[1])), ("runc",))
+        spec = ExecutorSpec(name="box", summary="", factory=lambda: SandboxExecutor(["runc"]))
+        boxes = ProgramBoxes(launcher, Path(sys.argv[1]), ChosenExecutor(spec=spec))
         state = await boxes.examine()
         print(state.runtime, *state.gaps(Box(memory=2**26)), sep="\\n", flush=True)
         process = await boxes.start(["id", "-u"], name="boxed", box=Box(memory=2**26))

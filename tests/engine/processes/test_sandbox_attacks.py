@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from prsm_core.engine.processes.view import STAND_INS
+from prsm_core.builtin.sandbox.view import STAND_INS
 from prsm_core.policies.tables import word_set
 from tests.engine.sandboxes import is_there, needs_bwrap, output_of, text_of
 from tests.engine.setid import CALLS, PYTHON, set_id_command, set_id_files

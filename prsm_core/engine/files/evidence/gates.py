@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prsm_core.config.schema import GateSettings
     from prsm_core.domain.agents import AgentRole
     from prsm_core.engine.processes.launcher import ProcessLauncher
-    from prsm_core.engine.processes.sandbox import Sandbox
+    from prsm_core.engine.processes.sandbox import CommandSandbox
     from prsm_core.interfaces.clock import Clock
 
 OUTPUT_LIMIT = 8 * 2**10  # bytes kept of the end of a gate's output
@@ -51,7 +51,7 @@ class GateRunner:
         clock: Clock,
         env: Mapping[str, str],
         variables_of: Callable[[str], Mapping[str, str]],
-        sandbox: Callable[[], Sandbox] | None = None,
+        sandbox: Callable[[], CommandSandbox] | None = None,
     ) -> None:
         self._gates = gates
         self._workspace = workspace

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.config import private_dir
+from prsm_core.kit import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,7 +65,7 @@ class StandIns:
 
     def _enter(self) -> None:
         if self._descriptor is None:
-            private_dir(self._record.parent)
+            make_private(self._record.parent)
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._descriptor = os.open(self._record, flags, 0o600)
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)  # an exclusive one is held for an instant

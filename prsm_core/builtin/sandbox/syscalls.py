@@ -16,7 +16,7 @@ import struct
 from errno import EAFNOSUPPORT, ENOSYS, EPERM
 from typing import TYPE_CHECKING
 
-from prsm_core.domain.record import Record
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ MAKES_FILE = (0o100, 0o20000000)
 FAMILIES = (1, 2, 10, 16)  # unix, IPv4, IPv6, netlink: those that network namespaces hold
 
 
-class _Machine(Record, frozen=True, kw_only=True):
+class _Machine(Struct, frozen=True, kw_only=True):
     """The numbers of one kind of machine.
 
     Attributes:

@@ -13,16 +13,16 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from prsm_core.domain.record import Record
-from prsm_core.errors import ProcessError
-from prsm_core.policies.within import is_within
+from prsm_core import ProcessError
+from prsm_core.builtin.sandbox.hidden import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prsm_core.domain.boxes import Box
+    from prsm_core import Box
 
 TEMP = "/tmp"  # noqa: S108 - an empty one of the box
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -40,7 +40,7 @@ LEAST_CPUS = 0.01
 LEAST_PIDS = 16
 
 
-class Mount(Record, frozen=True, kw_only=True):
+class Mount(Struct, frozen=True, kw_only=True):
     """One place inside; without a source it is an empty folder that is thrown away."""
 
     target: str
@@ -48,7 +48,7 @@ class Mount(Record, frozen=True, kw_only=True):
     writable: bool = False
 
 
-class BoxView(Record, frozen=True, kw_only=True):
+class BoxView(Struct, frozen=True, kw_only=True):
     """All that is inside; what lies within another comes after it.
 
     Attributes:

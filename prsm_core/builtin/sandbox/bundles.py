@@ -10,30 +10,23 @@ import hashlib
 import itertools
 import os
 import shutil
-import subprocess
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from prsm_core.config import private_dir
-from prsm_core.engine.processes import cgroups
-from prsm_core.engine.processes.box_runtimes import RUNC, find_runtime
-from prsm_core.engine.processes.table import ProcessIdentity, is_alive, process_identity
-from prsm_core.errors import ProcessError
+from prsm_core.builtin.sandbox import cgroups
+from prsm_core.builtin.sandbox.box_runtimes import RUNC, find_runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from prsm_core.engine.processes.box_view import BoxView
+    from prsm_core.builtin.sandbox.box_view import BoxView
 
-DELETE_SECONDS = 10.0
 _GROUPS = "groups"  # file: in which folders control groups were made
 _STATE = "runc"  # folder: what runc knows of its containers
 _PREFIX = "prsm-"
-_BOXES = "boxes"  # folder of the state: in it one of each engine, named by its process
-_SEPARATOR = "_"
 _ROOT = "root-"  # begin of a folder: the top one of some boxes
 
 
@@ -44,11 +37,11 @@ class Bundles:
     them and to remove them takes the kernel longer than all else.
 
     Args:
-        state_dir: PRSM's own folder, in which it is.
+        make_folder: Makes the folder.
     """
 
-    def __init__(self, state_dir: Path) -> None:
-        self._boxes = state_dir / _BOXES
+    def __init__(self, make_folder: Callable[[], Path]) -> None:
+        self._make_folder = make_folder
         self._folder: Path | None = None
         self._numbers = itertools.count(1)
         self._running: set[str] = set()
@@ -60,13 +53,16 @@ class Bundles:
         """The folders in which control groups are made, by controller."""
         return cgroups.own_parents()
 
-    def make(self) -> tuple[str, Path]:
-        """Return the name of a new box, and its folder."""
-        folder = self._made()
-        name = f"{_PREFIX}{os.getpid()}-{os.urandom(3).hex()}-{next(self._numbers)}"
+    def new_name(self) -> str:
+        """Return a name for a box that no other has."""
+        return f"{_PREFIX}{os.getpid()}-{os.urandom(3).hex()}-{next(self._numbers)}"
+
+    def make(self, name: str) -> Path:
+        """Make the folder of a new box."""
+        folder = self._made() / name
         self._running.add(name)
-        (folder / name).mkdir(mode=0o700)
-        return name, folder / name
+        folder.mkdir(mode=0o700)
+        return folder
 
     def root(self, view: BoxView) -> Path:
         """Return the top folder of boxes with such a view; runc makes its places in it."""
@@ -110,62 +106,30 @@ class Bundles:
 
     def _made(self) -> Path:
         if self._folder is None:
-            own = process_identity(os.getpid())
-            if own is None:
-                raise ProcessError("this process is not in /proc", hint="prsm needs /proc")
-            words = (str(own.pid), str(own.start_time), own.boot_id, os.urandom(3).hex())
-            self._folder = private_dir(self._boxes / _SEPARATOR.join(words))
+            self._folder = self._make_folder()
             note = msgspec.json.encode([str(path) for path in set(self.parents.values())])
             (self._folder / _GROUPS).write_bytes(note)
         return self._folder
 
 
-def end_boxes(state_dir: Path) -> int:
-    """Remove the boxes that dead engines have left; return how many they were."""
-    found = [(folder, _names(folder)) for folder in _folders_of_the_dead(state_dir)]
-    for folder, names in found:
-        _remove_boxes(folder, names)
-    return sum(len(names) for _, names in found)
-
-
-def find_boxes(state_dir: Path) -> list[str]:
-    """Return the names of boxes that dead engines have left; touches nothing."""
-    return [name for folder in _folders_of_the_dead(state_dir) for name in _names(folder)]
-
-
-def _folders_of_the_dead(state_dir: Path) -> Iterator[Path]:
-    for folder in sorted((state_dir / _BOXES).glob("*")):
-        pid, start_time, boot_id, *_ = [*folder.name.split(_SEPARATOR), "", "", ""]
-        if not (pid.isdecimal() and start_time.isdecimal()):
-            continue  # nothing of an engine's
-        engine = ProcessIdentity(pid=int(pid), start_time=int(start_time), boot_id=boot_id)
-        if not is_alive(engine):
-            yield folder
-
-
-def _names(folder: Path) -> list[str]:
+def left_boxes(folder: Path) -> list[str]:
+    """Return the names of the boxes that a dead engine left in its folder; touch nothing."""
     return sorted(path.name for path in folder.glob(f"{_PREFIX}*"))
 
 
-def _remove_boxes(folder: Path, names: Iterable[str]) -> None:
-    """Delete the containers of an engine, and its folder."""
+def end_left(folder: Path, run: Callable[[Sequence[str]], object]) -> None:
+    """Delete the boxes that a dead engine left in its folder, and the folder.
+
+    Runc deletes a container, whatever still runs in it. Where it does not, the groups are emptied
+    and removed all the same.
+    """
     state, parents = folder / _STATE, _noted_parents(folder)
-    for name in names:
-        if (state / name).exists():
-            _delete(state, name)
+    program = find_runtime(RUNC)
+    for name in left_boxes(folder):
+        if program is not None and (state / name).exists():
+            run((program, "--root", str(state), "delete", "--force", name))
         cgroups.remove_groups(parents, name)
     _remove_folder(folder)
-
-
-def _delete(state: Path, name: str) -> None:
-    """Have runc delete a container, whatever still runs in it.
-
-    Where it does not, the groups are emptied and removed all the same.
-    """
-    if (program := find_runtime(RUNC)) is None:
-        return
-    argv = (program, "--root", str(state), "delete", "--force", name)
-    subprocess.run(argv, timeout=DELETE_SECONDS, capture_output=True, check=False)
 
 
 def _noted_parents(folder: Path) -> list[Path]:

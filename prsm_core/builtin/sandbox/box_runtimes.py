@@ -13,14 +13,15 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from prsm_core.domain.record import Record
-from prsm_core.engine.processes.syscalls import FAMILIES, MAKES_FILE, SET_ID_BITS
+from msgspec import Struct
+
+from prsm_core.builtin.sandbox.syscalls import FAMILIES, MAKES_FILE, SET_ID_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from prsm_core.domain.boxes import Box
-    from prsm_core.engine.processes.box_view import BoxView, Mount
+    from prsm_core import Box
+    from prsm_core.builtin.sandbox.box_view import BoxView, Mount
 
 RUNC, PODMAN, BWRAP = "runc", "podman", "bwrap"
 RUNTIMES = (RUNC, PODMAN, BWRAP)  # from the best
@@ -52,7 +53,7 @@ def find_runtime(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join(folders))
 
 
-class BoxStart(Record, frozen=True, kw_only=True):
+class BoxStart(Struct, frozen=True, kw_only=True):
     """One process to be started in a box.
 
     Attributes:

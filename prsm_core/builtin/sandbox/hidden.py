@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISSOCK
 from typing import TYPE_CHECKING
 
-from prsm_core.policies.names import (
-    HOME_PLACES,
-    SYSTEM_PLACES,
-    is_secret_of_workspace,
-    moved_places,
-    protected_names,
-    secret_part,
-)
-from prsm_core.policies.within import is_within
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
 MAX_FOLDERS = 1_500  # of a workspace that are looked at, the shallow ones first
 MAX_FOUND = 150  # secrets and protected names below its root that are covered
@@ -31,18 +20,6 @@ _NOT_ENTERED = frozenset(
     (".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".tox", ".nox", ".direnv")
 )
 _SOCKETS = Path("/proc/net/unix")
-
-
-def secret_places(homes: Iterable[Path], environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the places of the machine and of `homes` that hold secrets, those that exist."""
-    for home in homes:
-        with suppress(OSError), os.scandir(home) as entries:
-            yield from (entry.path for entry in entries if secret_part(entry.name))
-        yield from (path for place in HOME_PLACES if os.path.lexists(path := f"{home}/{place}"))
-    yield from filter(os.path.lexists, moved_places(environ))
-    for place in SYSTEM_PLACES:
-        if os.access(place, os.R_OK):
-            yield place
 
 
 def foreign_sockets() -> Iterator[str]:
@@ -89,6 +66,8 @@ class WorkspaceIndex:
     """
 
     root: str
+    is_secret: Callable[[str], bool]
+    protected_names: frozenset[str]
     _folders: dict[str, _Folder] = field(default_factory=dict)
 
     def look(self) -> tuple[list[str], list[str]]:
@@ -119,32 +98,35 @@ class WorkspaceIndex:
             # One that has just changed may change again within the same tick of its clock.
             settled = time.time_ns() - changed > SETTLED_NS
             with os.scandir(path) as entries:
-                return _sorted_out(changed if settled else -1, list(entries))
+                return self._sorted_out(changed if settled else -1, list(entries))
         except OSError:
             return None
 
-
-def _sorted_out(changed: int, entries: list[os.DirEntry[str]]) -> _Folder:
-    below: list[str] = []
-    secret: list[str] = []
-    protected: list[str] = []
-    names = protected_names()
-    for entry in entries:
-        name = entry.name
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if is_secret_of_workspace(name) and not (is_folder and _is_environment(entry.path)):
-            secret.append(entry.path)
-        elif name.casefold() in names:
-            protected.append(entry.path)
-        elif is_folder and name not in _NOT_ENTERED and not _is_environment(entry.path):
-            below.append(entry.path)
-    return _Folder(changed, tuple(below), tuple(secret), tuple(protected))
+    def _sorted_out(self, changed: int, entries: list[os.DirEntry[str]]) -> _Folder:
+        below: list[str] = []
+        secret: list[str] = []
+        protected: list[str] = []
+        for entry in entries:
+            name = entry.name
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if self.is_secret(name) and not (is_folder and _is_environment(entry.path)):
+                secret.append(entry.path)
+            elif name.casefold() in self.protected_names:
+                protected.append(entry.path)
+            elif is_folder and name not in _NOT_ENTERED and not _is_environment(entry.path):
+                below.append(entry.path)
+        return _Folder(changed, tuple(below), tuple(secret), tuple(protected))
 
 
 def _is_environment(path: str) -> bool:
     return os.path.exists(f"{path}/pyvenv.cfg")  # noqa: PTH110 - called a thousand times
 
 
+def is_within(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or below it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def is_below_any(path: str, folders: Iterable[str]) -> bool:
-    """Return whether a resolved path is one of some folders or below one."""
+    """Return whether a path is one of some folders or below one."""
     return any(is_within(path, folder) for folder in folders)

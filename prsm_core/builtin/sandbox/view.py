@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.engine.processes import region_mounts
-from prsm_core.engine.processes.hidden import is_below_any
-from prsm_core.policies.within import is_within
+from prsm_core import ProcessError
+from prsm_core.builtin.sandbox.hidden import is_below_any, is_within
+from prsm_core.kit import names_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,15 +69,13 @@ class View:
         """Yield the options of bubblewrap that mount all this."""
         yield from self._covers()
         yield from ("--bind" if self.region is None else "--ro-bind", self.root, self.root)
-        yield from region_mounts.opened(self.region or (), self.closed)
-        yield from region_mounts.sealed(
-            (self.root,) if self.region is None else self.region, self.closed
-        )
+        yield from _opened(self.region or (), self.closed)
+        yield from _sealed((self.root,) if self.region is None else self.region, self.closed)
         yield from _over_itself("--ro-bind-try", self._shut)
         for path in self.writable:
             if not is_below_any(path, self.closed):
                 yield from ("--bind-try", path, path)
-                yield from region_mounts.sealed((path,), self.closed)
+                yield from _sealed((path,), self.closed)
         yield from _over_itself("--ro-bind-try", self._guarded)
         for path in self._covered_late:
             empty = "empty" if os.path.isdir(path) else "nothing"  # noqa: PTH112 - many of them
@@ -98,14 +96,14 @@ class View:
         """Yield the files of regions that must not be missing while the command runs."""
         roots = (self.root,) if self.region is None else self.region
         for path in dict.fromkeys((*(self.region or ()), *self.closed)):
-            if is_below_any(path, roots) and region_mounts.is_file(path):
+            if is_below_any(path, roots) and is_file(path):
                 yield Path(path)
 
     @cached_property
     def _places(self) -> tuple[str, ...]:
         """The folders that get stand-ins: those that a command may write and where it starts."""
         own = (self.root,) if self.region is None else self.region
-        roots = [path for path in own if not region_mounts.is_file(path)]
+        roots = [path for path in own if not is_file(path)]
         starts = (self.cwd,) if is_below_any(self.cwd, roots) else ()
         return tuple(dict.fromkeys((*roots, *starts)))
 
@@ -196,3 +194,71 @@ class View:
 def _over_itself(option: str, paths: Sequence[str]) -> Iterator[str]:
     for path in paths:
         yield from (option, path, path)
+
+
+# Regions: an agent writes its own, and none that are others'.
+
+
+def _opened(folders: Sequence[str], closed: Sequence[str]) -> Iterator[str]:
+    """Yield the options that make an agent's own folders writable, but for those that are closed.
+
+    What is missing is made. Raises ProcessError for one that cannot be.
+    """
+    for folder in folders:
+        _make(folder)
+        if not any(is_within(folder, other) for other in closed):
+            yield from ("--bind", folder, folder)
+
+
+def _sealed(writable: Sequence[str], closed: Sequence[str]) -> Iterator[str]:
+    """Yield the options that make the closed folders read-only inside the writable ones.
+
+    They come behind those that make the others writable. A folder on the way to a closed one
+    becomes a mount of its own: it could be renamed otherwise, and another put in its place. A
+    closed folder that is missing is made, for what is not there cannot be closed.
+
+    Raises ProcessError for one that cannot be, or that leads elsewhere by now.
+    """
+    pins: dict[str, None] = {}
+    for folder in sorted(closed):
+        for area in writable:
+            if is_within(folder, area):
+                pins.update(dict.fromkeys(_between(area, folder)))
+    inside = [folder for folder in closed if any(is_within(folder, area) for area in writable)]
+    for folder in inside:
+        _make(folder)
+    for pin in sorted(pins, key=len):
+        yield from ("--bind", pin, pin)
+    for folder in sorted(inside, key=len):
+        yield from ("--ro-bind", folder, folder)
+
+
+def _between(area: str, folder: str) -> list[str]:
+    """Return the folders below `area` and above `folder`, none for the same one."""
+    above = [os.fspath(path) for path in Path(folder).parents]
+    return [path for path in above if is_within(path, area) and path != area]
+
+
+def is_file(path: str) -> bool:
+    """Return whether a region is a file; one that is missing is one by its name."""
+    if os.path.lexists(path):
+        return not os.path.isdir(path)  # noqa: PTH112 - as the other
+    return names_file(path)
+
+
+def _make(folder: str) -> None:
+    """Make a folder where nothing is; what is to be a file stands there already, empty."""
+    try:
+        if not os.path.lexists(folder):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        where = os.path.realpath(folder)
+    except OSError as error:
+        raise ProcessError(
+            f"the region {folder} cannot be made for the sandbox: {error.strerror}",
+            hint="remove what is in its way",
+        ) from error
+    if where != folder:
+        raise ProcessError(
+            f"the region {folder} has become a link to {where}",
+            hint="put the folder back in its place",
+        )

@@ -1,0 +1,251 @@
+"""The sandbox: shell commands and gates under bubblewrap, where it is installed and wanted.
+
+Inside, the workspace can be written but for what could widen an agent's rights or run code later;
+the rest of the system can be read but for places that hold secrets; no socket of another program
+is reached; there is no network unless the configuration allows it, and no process outlives the
+command. For root it is the same: no capability is left.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core import ProcessError
+from prsm_core.builtin.sandbox.stand_ins import StandIns
+from prsm_core.builtin.sandbox.syscalls import build_filter, filter_file
+from prsm_core.executors import Command, SandboxState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+    from prsm_core.builtin.sandbox.boxes import Containers
+    from prsm_core.builtin.sandbox.hidden import WorkspaceIndex
+    from prsm_core.builtin.sandbox.view import View
+    from prsm_core.executors import BoxHost, SandboxScope
+
+PROGRAM = "bwrap"
+TRIAL_SECONDS = 5.0
+# From the best to what old versions and some kernels leave; the second is what is then missing.
+_USER_NAMESPACES = (
+    (("--unshare-user", "--disable-userns"), None),
+    (("--unshare-user",), None),  # the filter of system calls keeps others from being made
+    ((), "there is no user namespace of its own"),
+)
+# Run inside, by bash alone: what was asked for is not always what is there.
+_LOOK = r"""
+while read -r key value _; do case $key in
+    Cap*) [[ $value =~ ^0+$ ]] || echo "some capabilities stay" ;;
+    NoNewPrivs:) [[ $value == 1 ]] || echo "programs can gain privileges" ;;
+    Seccomp:) [[ $value == 2 ]] || echo "unfiltered" ;;
+esac; done < /proc/self/status
+while read -r _ _ _ _ place options _; do case $place in
+    /) root=$options ;; /proc) proc=$options ;;
+esac; done < /proc/self/mountinfo
+[[ ,$root, == *,ro,* ]] || echo "the file system can be written"
+[[ ,$proc, == *,ro,* ]] || echo "/proc can be written"
+[[ $$ -lt 10 ]] || echo "processes outside can be seen"
+[[ -w $1 ]] || echo "unwritable"
+echo looked
+"""
+
+
+class Bubblewrap:
+    """Owns the trial of bubblewrap, the temp folder of commands, and what stands in for files."""
+
+    def __init__(self, scope: SandboxScope) -> None:
+        self._scope = scope
+        self._workspace = scope.workspace
+        self._namespaces: tuple[str, ...] = ()
+        self._stand_ins = StandIns(scope.state_dir, Path(scope.workspace))
+        self._indexes: dict[str, WorkspaceIndex] = {}
+        self._filter = build_filter(network=scope.network)
+        self._base: str | None = None
+
+    async def prepare(self) -> SandboxState:
+        """Find out whether the sandbox can be used and holds; clear up after dead engines."""
+        state = await self._try(is_whole=True)
+        self._stand_ins.recover()
+        return state
+
+    async def examine(self) -> SandboxState:
+        """Look from inside whether it would hold here; writes nothing, not even a temp folder."""
+        return await self._try(is_whole=False)
+
+    async def _try(self, *, is_whole: bool) -> SandboxState:
+        if shutil.which(PROGRAM) is None:
+            return SandboxState(
+                is_active=False, reason=f"{PROGRAM} is not installed", cure="install bubblewrap"
+            )
+        if self._workspace == "/":
+            return _failed("the workspace is the whole file system")
+        reason = ""
+        for options, gap in _USER_NAMESPACES:
+            self._namespaces = options
+            seen, reason = await self._look(is_whole=is_whole)
+            if seen is not None:
+                return _judged(seen, gap, self._workspace)
+        return _failed(reason)
+
+    @asynccontextmanager
+    async def confined(
+        self, argv: Sequence[str], cwd: str, region: Sequence[str] | None, closed: Sequence[str]
+    ) -> AsyncIterator[Command]:
+        """Lend out what runs `argv` in the sandbox; the command has ended when this is left.
+
+        With a `region` nothing of the workspace can be written but these paths; what is `closed`
+        never is. Raises ProcessError when one of them cannot be mounted.
+        """
+        view = self._view(cwd, region, closed)
+        with self._stand_ins.held(view.stand_ins(), view.stand_in_files()):
+            mounts = (*view.options(), "--chdir", view.cwd)
+            with self._command(argv, mounts) as confined:
+                yield confined
+
+    def close(self) -> None:
+        """Remove the temp folder."""
+        if self._base is not None:
+            shutil.rmtree(self._base, ignore_errors=True)
+            self._base = None
+
+    @contextmanager
+    def _command(self, argv: Sequence[str], mounts: Sequence[str]) -> Iterator[Command]:
+        inherit = () if self._filter is None else (filter_file(self._filter),)
+        try:
+            options = (*self._isolation(inherit), *mounts)
+            yield Command(argv=(PROGRAM, *options, "--", *argv), inherit=inherit)
+        finally:
+            for descriptor in inherit:
+                os.close(descriptor)
+
+    def _isolation(self, inherit: tuple[int, ...]) -> Iterator[str]:
+        yield from ("--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc")
+        yield from ("--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL")
+        yield from self._namespaces
+        if not self._scope.network:
+            yield "--unshare-net"
+        for descriptor in inherit:
+            yield from ("--seccomp", str(descriptor))
+        # Root is the owner of what is in /proc, without any capability: nothing there is written.
+        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+        yield from ("--remount-ro", "/proc")
+
+    def _view(self, cwd: str, region: Sequence[str] | None, closed: Sequence[str] = ()) -> View:
+        # With the first command: what looks for all that is hidden is of no use before.
+        from prsm_core.builtin.sandbox import hidden, view
+
+        inside = os.path.realpath(cwd)
+        is_inside = Path(inside).is_relative_to(self._workspace)
+        root = self._scope.tree_of(inside) or (self._workspace if is_inside else inside)
+        if (index := self._indexes.get(root)) is None:
+            names = self._scope.protected_names()
+            index = hidden.WorkspaceIndex(root, self._scope.is_secret, names)
+            self._indexes[root] = index
+        secret, protected = index.look()
+        writable = (Path(path).expanduser() for path in self._scope.writable)
+        private = (os.fspath(self._scope.state_dir), *self._scope.private)
+        path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        return view.View(
+            root=root,
+            cwd=inside,
+            region=None if region is None else tuple(map(os.path.realpath, region)),
+            closed=tuple(closed),
+            writable=tuple(os.path.realpath(root / path) for path in writable),
+            homes=self._scope.homes,
+            hidden=(*private, *self._scope.secret_places(), *secret, *hidden.foreign_sockets()),
+            protected=tuple(protected),
+            base=self._own_base(),
+            path=tuple(dict.fromkeys(folder for folder in path if folder.startswith("/"))),
+        )
+
+    def _own_base(self) -> str:
+        """Return a folder with the temp folder of all commands, and two empty things."""
+        if self._base is None:
+            self._base = tempfile.mkdtemp(prefix="prsm-sandbox-")
+            for name in ("tmp", "empty"):
+                Path(self._base, name).mkdir()
+            Path(self._base, "nothing").touch()
+        return self._base
+
+    async def _look(self, *, is_whole: bool) -> tuple[list[str] | None, str]:
+        """Look from inside; return what was seen, or None and why there is no inside."""
+        argv = ("bash", "--noprofile", "--norc", "-c", _LOOK, "look", self._workspace)
+        mounts: tuple[str, ...] = ("--bind", self._workspace, self._workspace)
+        if is_whole:
+            mounts = tuple(self._view(self._workspace, None).options())
+        with self._command(argv, mounts) as command:
+            try:
+                trial = await self._scope.run(command, "sandbox trial", TRIAL_SECONDS)
+            except ProcessError as error:
+                return None, error.message
+        if trial.code is None:
+            return None, f"{PROGRAM} did not end"
+        lines = trial.stdout.splitlines()
+        if lines[-1:] == ["looked"]:
+            return lines[:-1], ""
+        why = trial.stderr.strip().rpartition("\n")[2] or "it failed"
+        return None, f"{PROGRAM} does not work here: {why}"
+
+
+def _failed(reason: str) -> SandboxState:
+    return SandboxState(is_active=False, reason=reason, is_wanting=True)
+
+
+def _judged(seen: list[str], gap: str | None, workspace: str) -> SandboxState:
+    """Return the state that follows from what was seen inside."""
+    gaps = [gap] if gap else []
+    if "unfiltered" in seen:
+        gaps.append(
+            f"system calls cannot be filtered on {platform.machine()}: keyrings are open, and files"
+            " can be made setuid"
+        )
+    bad = [line for line in dict.fromkeys(seen) if line not in {"unfiltered", "unwritable"}]
+    if "unwritable" in seen and os.access(workspace, os.W_OK):
+        owner = Path(workspace).stat().st_uid
+        bad.append(
+            f"the workspace belongs to another user (uid {owner}), and without capabilities root"
+            " cannot write there"
+        )
+    if bad:
+        return _failed(f"it would not hold here: {', '.join(bad)}")
+    return SandboxState(is_active=True, reason="bubblewrap", gaps=tuple(gaps))
+
+
+class SandboxExecutor:
+    """Implements `Executor`; each part is imported at first need.
+
+    Args:
+        runtimes: What boxes may be made with, from the best; None: whatever there is.
+    """
+
+    def __init__(self, runtimes: Sequence[str] | None = None) -> None:
+        self._runtimes = runtimes
+
+    def open_sandbox(self, scope: SandboxScope) -> Bubblewrap:
+        """Return the sandbox of an engine's commands."""
+        return Bubblewrap(scope)
+
+    def open_boxes(self, host: BoxHost) -> Containers:
+        """Return what puts an engine's programs into boxes."""
+        from prsm_core.builtin.sandbox.box_runtimes import RUNTIMES
+        from prsm_core.builtin.sandbox.boxes import Containers
+        from prsm_core.builtin.sandbox.bundles import Bundles
+
+        return Containers(host, Bundles(host.make_folder), self._runtimes or RUNTIMES)
+
+    def left_boxes(self, folder: Path) -> list[str]:
+        """Return the names of the boxes that a dead engine left in its folder; touch nothing."""
+        from prsm_core.builtin.sandbox.bundles import left_boxes
+
+        return left_boxes(folder)
+
+    def end_left(self, folder: Path, run: Callable[[Sequence[str]], object]) -> None:
+        """Remove the boxes that a dead engine left in its folder, and the folder."""
+        from prsm_core.builtin.sandbox.bundles import end_left
+
+        end_left(folder, run)

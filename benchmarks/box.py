@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_sandbox.box_runtimes import RUNC, BoxStart, find_runtime, runc_config
+from prsm_sandbox.box_view import box_view
 from prsm_testing.doubles import SANDBOX
 
 from benchmarks.harness import Absent, compared
-from prsm_core.builtin.sandbox.box_runtimes import RUNC, BoxStart, find_runtime, runc_config
-from prsm_core.builtin.sandbox.box_view import box_view
 from prsm_core.domain.boxes import Box
 from prsm_core.engine.processes.boxes import ProgramBoxes
 from prsm_core.engine.processes.launcher import ProcessLauncher, install_child_watcher

@@ -38,7 +38,7 @@ NOT_BEFORE_THE_FIRST_TURN = {
     "logging.handlers": "nothing: the log file sets itself aside",
     "prsm_console.keyboard": "a terminal to be typed on",
     "prsm_console.live_screen": "a terminal to be drawn on",
-    "prsm_core.builtin.sandbox": "the first command or box",
+    "prsm_sandbox.sandbox": "the first command or box",
     "prsm_core.catalog.categories": "the first model that is asked for by its task",
     "prsm_core.catalog.offered": "the first model that is asked for by its task",
     "prsm_core.catalog.ranking": "the first model that is asked for by its task",

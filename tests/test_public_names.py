@@ -152,6 +152,12 @@ INSIDE = {
     "prsm_protocols": {
         *("config", "domain.labels", "domain.writes", "engine.tools.table", "permissions"),
     },
+    "prsm_sandbox": {
+        *("config.schema", "domain.boxes", "kit.clocks"),
+        *("engine.processes.boxes", "engine.processes.executor", "engine.processes.launcher"),
+        *("engine.processes.orphans", "engine.processes.sandbox", "engine.tools.shell"),
+        *("executors", "prsm_testing.doubles", "workspace.shadow.whereabouts"),
+    },
     "prsm_tui": {
         *("app", "builtin", "config", "config.schema", "plugins"),
         *("hub", "cli.errands", "cli.launch", "cli.opening", "engine.processes.launcher"),

@@ -150,7 +150,7 @@ def test_import_linter_knows_every_plugin():
 
 
 def test_import_linter_forbids_plugins_every_room_of_the_core():
-    """But for `commands`, `executors`, `files` and the names of kit and shell."""
+    """But for `commands`, `executors`, `files`, and the names of the kit and of policies."""
     rooms = {
         path.stem
         for path in CORE.iterdir()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prsm_core.executors import ExecutorSpec
 from prsm_core.hookspecs import hookimpl
 from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import FrontendSpec
@@ -57,14 +56,4 @@ def prsm_workspace_files() -> Iterable[WorkspaceFilesSpec]:
         summary="Snapshots, changes and worktrees, kept by git beside the person's repository.",
         factory="prsm_core.engine.files.session_files:keep_files",
         care="prsm_core.cli.snapshots.care:care",
-    )
-
-
-@hookimpl
-def prsm_executors() -> Iterable[ExecutorSpec]:
-    """Contribute `sandbox`: bubblewrap for commands, boxes for programs."""
-    yield ExecutorSpec(
-        name="sandbox",
-        summary="Commands under bubblewrap, programs in boxes by runc, podman or bubblewrap.",
-        factory="prsm_core.builtin.sandbox.sandbox:SandboxExecutor",
     )

@@ -93,6 +93,9 @@ OWN_PACKAGES = {
         OwnPackage(name="policy", is_provider=False, login='`prsm policy check "ls"`'),
         OwnPackage(name="regions", login="it needs a provider whose models plan and work"),
         OwnPackage(
+            name="sandbox", is_provider=False, login="`prsm doctor` says what can be shut in"
+        ),
+        OwnPackage(
             name="testing",
             is_provider=False,
             login="prsm sim, or the contracts in a plugin's tests",

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from prsm_sandbox.sandbox import SandboxExecutor
 
-from prsm_core.builtin.sandbox.sandbox import SandboxExecutor
 from prsm_core.domain.boxes import Box
 from prsm_core.engine.processes.executor import ChosenExecutor
 from prsm_core.executors import ExecutorSpec

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
+from prsm_sandbox.plugin import prsm_executors
 
 from prsm_core.domain.agents import AgentResult, AgentRole, AgentState
 from prsm_core.domain.permissions import Allow, Answer
@@ -31,7 +32,6 @@ from prsm_core.engine.processes.boxes import ProgramBoxes
 from prsm_core.engine.processes.executor import ChosenExecutor
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.errors import MessageRoutingError
-from prsm_core.executors import ExecutorSpec
 from prsm_core.interfaces.provider import SessionRequest
 from prsm_core.kit.background import Background
 from prsm_core.kit.clocks import SystemClock
@@ -67,14 +67,7 @@ _POLL_SECONDS = 0.01
 _numbers = itertools.count(1)  # of messages
 
 
-# Imported with the first box or command.
-SANDBOX = ChosenExecutor(
-    spec=ExecutorSpec(
-        name="sandbox",
-        summary="Shuts in commands and programs.",
-        factory="prsm_core.builtin.sandbox.sandbox:SandboxExecutor",
-    )
-)
+SANDBOX = ChosenExecutor(spec=next(iter(prsm_executors())))
 
 
 class LocalServices:

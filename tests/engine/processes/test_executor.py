@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from prsm_testing import ExecutorContract
+from prsm_sandbox.plugin import prsm_executors
 
-from prsm_core.builtin.plugin import prsm_executors
 from prsm_core.config import Settings
 from prsm_core.domain.boxes import Box
 from prsm_core.engine.processes.boxes import ProgramBoxes
@@ -23,8 +22,7 @@ from prsm_core.plugins.records import Key, PluginState, Spec
 OTHER = ExecutorSpec(name="other", summary="Another.", factory="other_package:Executor")
 
 
-class TestSandboxExecutor(ExecutorContract):
-    spec = next(iter(prsm_executors()))
+SANDBOX = next(iter(prsm_executors()))
 
 
 def plugins(*specs, state=PluginState.ACTIVE):
@@ -40,8 +38,8 @@ def settings(**sections):
 
 
 def test_the_configuration_names_one_of_several():
-    both = plugins(OTHER, TestSandboxExecutor.spec)
-    assert choose_executor(both, settings()).spec is TestSandboxExecutor.spec
+    both = plugins(OTHER, SANDBOX)
+    assert choose_executor(both, settings()).spec is SANDBOX
     assert choose_executor(both, settings(sandbox={"executor": "other"})).spec is OTHER
 
 

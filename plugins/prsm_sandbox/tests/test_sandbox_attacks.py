@@ -19,8 +19,8 @@ from errno import ENOSYS, EPERM
 from pathlib import Path
 
 import pytest
+from prsm_sandbox.view import STAND_INS
 
-from prsm_core.builtin.sandbox.view import STAND_INS
 from prsm_core.policies.tables import word_set
 from tests.engine.sandboxes import is_there, needs_bwrap, output_of, text_of
 from tests.engine.setid import CALLS, PYTHON, set_id_command, set_id_files

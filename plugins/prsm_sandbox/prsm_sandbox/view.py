@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core import ProcessError
-from prsm_core.builtin.sandbox.hidden import is_below_any, is_within
 from prsm_core.kit import names_file
+from prsm_sandbox.hidden import is_below_any, is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from prsm_core.builtin.sandbox.syscalls import FAMILIES, MAKES_FILE, SET_ID_BITS
+from prsm_sandbox.syscalls import FAMILIES, MAKES_FILE, SET_ID_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_core import Box
-    from prsm_core.builtin.sandbox.box_view import BoxView, Mount
+    from prsm_sandbox.box_view import BoxView, Mount
 
 RUNC, PODMAN, BWRAP = "runc", "podman", "bwrap"
 RUNTIMES = (RUNC, PODMAN, BWRAP)  # from the best

@@ -7,8 +7,8 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prsm_sandbox.view import is_file
 
-from prsm_core.builtin.sandbox.view import is_file
 from prsm_core.engine.tools.shell import is_reached_from_outside
 from prsm_core.kit import names_file
 

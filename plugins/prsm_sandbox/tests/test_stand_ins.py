@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
+from prsm_sandbox.sandbox import StandIns
 
-from prsm_core.builtin.sandbox.stand_ins import StandIns
 from tests.engine.hostile import until
 from tests.engine.sandboxes import is_there, needs_bwrap, output_of
 
@@ -67,7 +67,7 @@ def test_the_last_of_several_engines_clears_up(state, work):
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from prsm_core.builtin.sandbox.stand_ins import StandIns
+from prsm_sandbox.sandbox import StandIns
 with StandIns(Path(sys.argv[1]), Path(sys.argv[2])).held([Path(sys.argv[2], ".vscode")]):
     os.kill(os.getpid(), signal.SIGKILL)
 """

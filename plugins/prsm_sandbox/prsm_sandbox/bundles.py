@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from prsm_core.builtin.sandbox import cgroups
-from prsm_core.builtin.sandbox.box_runtimes import RUNC, find_runtime
+from prsm_sandbox import cgroups
+from prsm_sandbox.box_runtimes import RUNC, find_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from prsm_core.builtin.sandbox.box_view import BoxView
+    from prsm_sandbox.box_view import BoxView
 
 _GROUPS = "groups"  # file: in which folders control groups were made
 _STATE = "runc"  # folder: what runc knows of its containers

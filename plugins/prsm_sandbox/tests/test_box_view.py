@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from prsm_core.builtin.sandbox import cgroups
-from prsm_core.builtin.sandbox.box_runtimes import (
+from prsm_sandbox import cgroups
+from prsm_sandbox.box_runtimes import (
     BoxStart,
     bwrap_argv,
     podman_argv,
     runc_argv,
     runc_config,
 )
-from prsm_core.builtin.sandbox.box_view import TEMP, BoxView, Mount, box_view
-from prsm_core.builtin.sandbox.boxes import describe_end
+from prsm_sandbox.box_view import TEMP, BoxView, Mount, box_view
+from prsm_sandbox.boxes import describe_end
+
 from prsm_core.domain.boxes import Box
 from prsm_core.errors import ProcessError
 from prsm_core.executors import BoxState

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from prsm_core import Box, ProcessError, ProviderNotAvailableError, PrsmError
-from prsm_core.builtin.sandbox import cgroups
-from prsm_core.builtin.sandbox.box_runtimes import (
+from prsm_core.executors import BoxProgram, BoxState, Command
+from prsm_sandbox import cgroups
+from prsm_sandbox.box_runtimes import (
     BWRAP,
     PODMAN,
     RUNC,
@@ -28,17 +29,16 @@ from prsm_core.builtin.sandbox.box_runtimes import (
     runc_argv,
     runc_config,
 )
-from prsm_core.builtin.sandbox.box_view import TEMP, box_view
-from prsm_core.builtin.sandbox.syscalls import build_filter, filter_file
-from prsm_core.executors import BoxProgram, BoxState, Command
+from prsm_sandbox.box_view import TEMP, box_view
+from prsm_sandbox.syscalls import build_filter, filter_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core.builtin.sandbox.box_view import BoxView
-    from prsm_core.builtin.sandbox.bundles import Bundles
     from prsm_core.executors import BoxHost
+    from prsm_sandbox.box_view import BoxView
+    from prsm_sandbox.bundles import Bundles
 
 TRIAL_SECONDS = 10.0
 _TRIAL = Box(memory=64 * 2**20, cpus=0.5, pids=32)

@@ -11,10 +11,10 @@ from errno import ENOSYS, EPERM
 from pathlib import Path
 
 import pytest
+from prsm_sandbox import cgroups
+from prsm_sandbox.box_view import TEMP
 from prsm_testing.doubles import SANDBOX
 
-from prsm_core.builtin.sandbox import cgroups
-from prsm_core.builtin.sandbox.box_view import TEMP
 from prsm_core.domain.boxes import Box
 from prsm_core.engine.processes.boxes import ProgramBoxes, end_left_boxes, find_left_boxes
 from prsm_core.engine.processes.launcher import ProcessLauncher
@@ -326,7 +326,8 @@ TRIAL = """
 import asyncio, encodings.ascii, os, sys
 from pathlib import Path
 from prsm_core.domain.boxes import Box
-from prsm_core.builtin.sandbox.sandbox import SandboxExecutor
+from prsm_sandbox import boxes, box_runtimes, bundles
+from prsm_sandbox.sandbox import SandboxExecutor
 from prsm_core.engine.processes.boxes import ProgramBoxes
 from prsm_core.engine.processes.executor import ChosenExecutor
 from prsm_core.engine.processes.launcher import ProcessLauncher

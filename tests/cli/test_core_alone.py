@@ -76,7 +76,18 @@ def policy(clone):
     return clone.asked()[0] == []
 
 
-BRINGS = {"prsm_console": console, "prsm_demo": demo, "prsm_policy": policy}
+def sandbox(clone):
+    required = ("--set", "sandbox.mode=require")
+    done = clone.run("prsm", "run", "x", "--provider", "asking", "--json", *required)
+    return "prsm-sandbox is not installed" not in done.stderr
+
+
+BRINGS = {
+    "prsm_console": console,
+    "prsm_demo": demo,
+    "prsm_policy": policy,
+    "prsm_sandbox": sandbox,
+}
 
 
 @pytest.mark.requirement("C2")

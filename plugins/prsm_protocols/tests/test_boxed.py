@@ -33,6 +33,7 @@ LIMITS = {"memory": "512M", "cpus": 1.0, "pids": 64}
 def folder() -> Iterator[Path]:
     """Return a folder outside of the temp directory, which a box has of its own."""
     made = room()
+    made.mkdir(parents=True)
     yield made
     shutil.rmtree(made)
 

@@ -156,7 +156,12 @@ async def test_what_holds_a_run_by_its_labels_may_make_its_master_solo(
 )
 async def test_it_is_asked_in_a_trusted_workspace_and_of_its_own_labels_alone(opened, others):
     asked = []
-    tools, _ = await begun_under(opened, lambda *given: bool(asked.append(given) or 1), **others)
+
+    def solo(*given):
+        asked.append(given)
+        return True
+
+    tools, _ = await begun_under(opened, solo, **others)
     assert (tools, asked) == (READ_TOOLS, [])
 
 

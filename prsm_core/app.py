@@ -31,7 +31,7 @@ from prsm_core.engine.providers.owned import Owned, open_owned
 from prsm_core.engine.providers.registry import build_provider_registry, configured_specs
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable
-from prsm_core.engine.workspace_files import INSTALL, WorkspaceFiles
+from prsm_core.engine.workspace_files import KEEP, WorkspaceFiles
 from prsm_core.errors import PluginError
 from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -147,7 +147,7 @@ def _open_files(settings: Settings, plugins: PluginManager, paths: Paths) -> Ope
         if gates := [name for name, gate in settings.gates.items() if gate.required]:
             raise PluginError(
                 f"gates.{gates[0]} is required, and no package that runs gates is installed",
-                hint=f"{INSTALL}, or take the gates out of the configuration",
+                hint=f"{KEEP}, or take the gates out of the configuration",
                 code="gate_is_missing",
             )
         return WorkspaceFiles

@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     Values = Mapping[str, Any]  # JSON values, as AppHandle documents them
     OpenFiles = Callable[["FilesContext"], "WorkspaceFiles"]
 
-INSTALL = "prsm install files"
-UNWEIGHED = "nobody looked into it: no package that keeps files is installed"
+KEEP = "take the plugin that keeps files (builtin) off plugins.disabled"
+UNWEIGHED = "nobody looked into it: no plugin keeps files"
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def not_installed() -> ConfigError:
-    """Return the error of whoever wants something of files that nothing keeps."""
-    message = "files are kept by the package prsm-files, which is not installed"
-    return ConfigError(message, hint=INSTALL, code="no_files")
+    """Return the error of an act on files where no plugin keeps them."""
+    message = "no plugin keeps files here"
+    return ConfigError(message, hint=KEEP, code="no_files")
 
 
 class ToldTurn(Protocol):

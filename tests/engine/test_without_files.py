@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prsm_core.engine.workspace_files import UNWEIGHED, WorkspaceFiles
+from prsm_core.engine.workspace_files import KEEP, UNWEIGHED, WorkspaceFiles
 from prsm_core.errors import ConfigError
 from tests.engine.harness import open_team
 
@@ -29,12 +29,12 @@ async def test_a_run_works_and_its_claims_stay_claims(opened):
     )
 
 
-async def test_a_worktree_that_is_asked_for_is_refused_and_the_package_is_named(opened):
+async def test_a_worktree_that_is_asked_for_is_refused_with_the_reason(opened):
     async def master(agent):
         wish = {"prompt": "write", "name": "w", "worktree": True, "wait": True}
         outcome = await agent.outcome("spawn_child", wish)
         assert outcome.data["error"]["code"] == "no_worktree"
-        assert "prsm-files" in outcome.text
+        assert "no plugin keeps files here" in outcome.text
         await agent.complete("done")
 
     async with opened() as team:
@@ -55,4 +55,4 @@ async def test_what_a_person_would_do_with_files_is_refused(opened):
         ):
             with pytest.raises(ConfigError) as refused:
                 await act
-            assert (refused.value.code, refused.value.hint) == ("no_files", "prsm install files")
+            assert (refused.value.code, refused.value.hint) == ("no_files", KEEP)

@@ -57,7 +57,7 @@ SAMPLES: dict[str, dict[str, object]] = {
         "fallbacks": "[a, b]",
         "mode": "plan",
     },
-    "sandbox": {"mode": "require", "network": "true", "writable": "[a]"},
+    "sandbox": {"executor": "own", "mode": "require", "network": "true", "writable": "[a]"},
     "box": {
         "agents": "true",
         "memory_mib": 64,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from prsm_core.cli.launch import Launch
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
@@ -67,9 +69,12 @@ class _Folder(click.Path):
 def _swept(ctx: click.Context, _param: click.Parameter, folder: str) -> str:
     """Remove what an act that was killed has left beside files of the folder."""
     if not ctx.resilient_parsing:  # a shell that completes a line runs no command
-        from prsm_core.cli.places import sweep_strays  # not for --help
+        from prsm_core.cli.places import has_strays  # not for --help
 
-        sweep_strays(folder)
+        if has_strays(folder):
+            from prsm_core.cli.sessions.keepers import sweep_strays  # few acts are killed
+
+            sweep_strays(ctx.ensure_object(Launch), folder)
     return folder
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from prsm_core.config import ledger_path, resolve_paths
 from prsm_core.errors import PrsmError
+from prsm_core.interfaces.files import STRAYS
 from prsm_core.workspace.identity import repo_identity
-from prsm_core.workspace.shadow.whereabouts import SHADOWS, STRAY, place_of
 
 if TYPE_CHECKING:
     from prsm_core.config import Paths
@@ -28,20 +28,14 @@ def deletion_notes(state: Path) -> list[Path]:
     return sorted((state / DELETIONS).glob("*.json"))
 
 
-def sweep_strays(workspace: str) -> None:
-    """Remove what an act that was killed has left beside files of the working tree.
+def has_strays(workspace: str) -> bool:
+    """Return whether an act that was killed may have left something beside a person's files.
 
-    Nothing is told: it was never the person's, and the act itself is finished by its next command.
-    Where the state cannot be read nothing is removed; a command that needs it says what is wrong.
+    Where the state cannot be read, it has not; a command that needs it says what is wrong.
     """
     with suppress(PrsmError, OSError):
-        state = workspace_paths(workspace).state
-        if (state / SHADOWS).is_dir():
-            place = place_of(repo_identity(Path(workspace)), state)
-            if any(place.glob(f"roots/*/{STRAY}")):
-                from prsm_core.workspace.shadow.strays import sweep  # few acts are killed
-
-                sweep(place)
+        return any((workspace_paths(workspace).state / STRAYS).iterdir())
+    return False
 
 
 def workspace_ledger(workspace: str) -> Path:

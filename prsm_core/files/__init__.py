@@ -14,7 +14,7 @@ _HOMES = {
     "prsm_core.engine.workspace_files": (
         "ChangeWatch Decisions FilesContext Folders Proof ToldTurn Trees Undo WorkspaceFiles"
     ),
-    "prsm_core.interfaces.files": "FilesCare WorkspaceFilesSpec",
+    "prsm_core.interfaces.files": "FilesCare STRAYS WorkspaceFilesSpec",
 }
 
 __getattr__, __dir__, __all__ = attach(__name__, _HOMES)

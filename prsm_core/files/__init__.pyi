@@ -13,5 +13,6 @@ from prsm_core.engine.workspace_files import ToldTurn as ToldTurn
 from prsm_core.engine.workspace_files import Trees as Trees
 from prsm_core.engine.workspace_files import Undo as Undo
 from prsm_core.engine.workspace_files import WorkspaceFiles as WorkspaceFiles
+from prsm_core.interfaces.files import STRAYS as STRAYS
 from prsm_core.interfaces.files import FilesCare as FilesCare
 from prsm_core.interfaces.files import WorkspaceFilesSpec as WorkspaceFilesSpec

@@ -11,8 +11,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
 
+STRAYS = "strays"
+"""A folder in that of the state. A file in it says that one may lie beside a person's files.
+
+As long as there is one, commands call `FilesCare.sweep` before they begin.
+"""
+
+
 class FilesCare:
     """Takes care, without an engine, of what is kept of a session's files. Nothing is."""
+
+    def sweep(self, _workspace: str) -> None:
+        """Remove what an act that was killed has left beside files of a working tree.
+
+        Nothing is told: it was never the person's. Raises PrsmError and OSError.
+        """
 
     def worktrees(self, _session: str) -> Sequence[str]:
         """Return the worktrees that would go with a session, each as a line for people."""

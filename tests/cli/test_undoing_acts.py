@@ -16,6 +16,7 @@ from prsm_core.domain.steps import Step
 from prsm_core.domain.writes import FileChanged
 from prsm_core.store import SqliteStore
 from prsm_core.workspace.shadow.opening import Shadows
+from prsm_core.workspace.shadow.whereabouts import stray_notes
 from tests.cli.test_undo import Told, git
 from tests.workspace.shadow_scene import DirectGit, every_byte
 
@@ -239,11 +240,13 @@ def test_any_next_command_removes_what_a_killed_act_left_beside_files(told):
     stray, theirs = told.workspace / ".prsm-x-0.new", told.workspace / "theirs.new"
     for file in (stray, theirs):
         file.write_text("half")
-    [place] = told.shadow().place.glob("roots/main")
-    (place / "stray").write_bytes(bytes(stray))
+    folder, name = stray_notes(told.shadow().place, "main")
+    folder.mkdir()
+    (folder / name).write_bytes(bytes(stray))
     assert told.prsm("tree").code == 0
     assert not stray.exists()
-    (place / "stray").write_bytes(bytes(theirs))
+    assert not (folder / name).exists()
+    (folder / name).write_bytes(bytes(theirs))
     assert told.prsm("tree").code == 0
     assert theirs.exists(), "whatever the note says"
 

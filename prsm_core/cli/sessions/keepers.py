@@ -6,10 +6,13 @@ nowhere, goes unasked.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from prsm_core.cli.places import workspace_paths
+from prsm_core.cli.setup import load_plugins
 from prsm_core.domain.record import Record
-from prsm_core.errors import ConfigError
+from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.interfaces.files import FilesCare, WorkspaceFilesSpec
 from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins.objects import load_object
@@ -17,6 +20,7 @@ from prsm_core.plugins.objects import load_object
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from prsm_core.cli.launch import Launch
     from prsm_core.config import Paths
     from prsm_core.plugins import PluginManager
 
@@ -32,6 +36,11 @@ class Keepers(Record, frozen=True):
     def worktrees(self, session: str) -> list[str]:
         """Return the worktrees that would go with a session, each as a line for people."""
         return [line for each in self.files for line in each.worktrees(session)]
+
+    def sweep(self, workspace: str) -> None:
+        """Remove what a killed act left beside files. Raises PrsmError and OSError."""
+        for each in self.files:
+            each.sweep(workspace)
 
     async def remove_left(self) -> None:
         """Remove the worktrees that were given up. Raises PrsmError; some are left then."""
@@ -49,6 +58,16 @@ def keepers_of(plugins: PluginManager, paths: Paths) -> Keepers:
             if spec.care is not None
         ],
     )
+
+
+def sweep_strays(launch: Launch, workspace: str) -> None:
+    """Remove what a killed act has left beside files of a working tree.
+
+    The act itself is finished by its next command. What cannot be removed stays, and is not told.
+    """
+    with suppress(PrsmError, OSError):
+        plugins = load_plugins(launch, workspace)
+        keepers_of(plugins, workspace_paths(workspace)).sweep(workspace)
 
 
 def require_no_trees(lines: Sequence[str], session: str) -> None:

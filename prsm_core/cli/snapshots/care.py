@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.cli.snapshots.opening import open_shadow
@@ -10,13 +11,14 @@ from prsm_core.domain.changes import path_text
 from prsm_core.interfaces.files import FilesCare
 from prsm_core.kit.text import escape_exact
 from prsm_core.workspace.changes.forgetting import forget as forget_changes
-from prsm_core.workspace.shadow.whereabouts import Where, forget
+from prsm_core.workspace.identity import repo_identity
+from prsm_core.workspace.shadow.strays import sweep
+from prsm_core.workspace.shadow.whereabouts import Where, forget, place_of
 from prsm_core.workspace.worktrees.removing import folders_left, leave, worktrees_of
 from prsm_core.workspace.worktrees.worktrees import Worktrees
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-    from pathlib import Path
 
     from prsm_core.config import Paths
     from prsm_core.workspace.worktrees.records import Tree
@@ -32,6 +34,10 @@ class ShadowCare(FilesCare):
 
     def __init__(self, state: Path, trees: Path) -> None:
         self._where = Where(state, trees.resolve())
+
+    def sweep(self, workspace: str) -> None:
+        """Remove what a killed act has left beside files; git is not needed."""
+        sweep(place_of(repo_identity(Path(workspace)), self._where.state))
 
     def worktrees(self, session: str) -> Sequence[str]:
         """Return the worktrees that would go with a session, each as a line for people."""

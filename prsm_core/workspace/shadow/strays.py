@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prsm_core.workspace.shadow.whereabouts import STRAY
+from prsm_core.workspace.shadow.whereabouts import stray_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,12 +31,14 @@ def put_in_place(root: Root, path: Path, name: str, make: Callable[[Path], None]
 
     It is called something with `name` meanwhile. Raises OSError, and then the path is as it was.
     """
-    note = root.place / STRAY
+    notes, note_name = stray_notes(root.place.parents[1], root.place.name)
+    note = notes / note_name
     for folder, is_last in _folders(root, path.parent):
         new = folder / f"{_LEAD}{name}{_END}"
         is_ours = folder == root.place
         try:
             if not is_ours:
+                notes.mkdir(mode=0o700, exist_ok=True)
                 note.write_bytes(os.fsencode(new))
             new.unlink(missing_ok=True)
             make(new)
@@ -85,7 +87,8 @@ def sweep(place: Path) -> None:
 
     `place` is the folder of its shadow. Nothing is waited for, and no git is run.
     """
-    notes = list(place.glob(f"roots/*/{STRAY}"))
+    folder, pattern = stray_notes(place, "*")
+    notes = list(folder.glob(pattern))
     if not notes:
         return
     with suppress(OSError), (place / "lock").open("rb") as lock:

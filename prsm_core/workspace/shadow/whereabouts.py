@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.domain.record import Record
+from prsm_core.interfaces.files import STRAYS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,7 +20,6 @@ INTENT = "intent.json"  # there from before a restore writes its first file unti
 OWED = "owed.json"  # there while what a restore was a part of is not done
 ACT = "act.json"  # there from before an act writes its first file until it is in the list of acts
 SHADOWS = "shadows"  # the folder of all shadows, in that of the state
-STRAY = "stray"  # names, beside a root's git directory, a new file that lies in the person's folder
 PRUNE = "prune"  # there while content is to be removed that no snapshot needs any more
 
 
@@ -64,6 +64,14 @@ def place_of(identity: RepoIdentity, state: Path) -> Path:
     """Return the folder of a working tree's shadow."""
     name = hashlib.sha256(os.fsencode(identity.root)).hexdigest()[:12]
     return state / SHADOWS / identity.key / name
+
+
+def stray_notes(place: Path, root: str) -> tuple[Path, str]:
+    """Return the folder of the notes on new files that lie in a person's folder, and a note's name.
+
+    `place` is a shadow's folder, `root` the name of a root's folder in it, or a pattern.
+    """
+    return place.parents[2] / STRAYS, f"{place.parent.name}.{place.name}.{root}"
 
 
 def forget(state: Path, snapshots: Collection[str], *, wait_seconds: float = LOCK_SECONDS) -> int:

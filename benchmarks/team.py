@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsm_files.session.session_files import opens
 from prsm_testing.memory_store import MemoryStore
 
 from prsm_core.config import Settings
@@ -21,7 +22,6 @@ from prsm_core.domain.ids import Ids
 from prsm_core.domain.turns import StepEnded, StopReason, TurnEnded
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.engine.files.session_files import opens
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable

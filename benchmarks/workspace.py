@@ -14,14 +14,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prsm_files.changes.tracker import Tracker
+from prsm_files.session.changes import APART_SECONDS
+from prsm_files.session.git_process import HELPER, open_git
+from prsm_files.shadow.git import Output
+from prsm_files.shadow.worktree import Shadow
+
 from benchmarks.harness import Finding, compared
-from prsm_core.engine.files.changes import APART_SECONDS
-from prsm_core.engine.files.git_process import HELPER, open_git
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.kit.clocks import SystemClock
-from prsm_core.workspace.changes.tracker import Tracker
-from prsm_core.workspace.shadow.git import Output
-from prsm_core.workspace.shadow.worktree import Shadow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -22,7 +22,9 @@ GROUP, COMMANDS, TOOL_SERVERS = "prsm", "prsm.commands", "prsm.tool_servers"
 PARTS = frozenset({COMMANDS, TOOL_SERVERS})
 CORE, CORE_ROOT = "prsm-core", "prsm_core"
 # What the core depends on and never imports; its plugins count as built in.
-DEFAULT_PACKAGES = frozenset({"prsm-console", "prsm-demo", "prsm-policy", "prsm-sandbox"})
+DEFAULT_PACKAGES = frozenset(
+    {"prsm-console", "prsm-demo", "prsm-files", "prsm-policy", "prsm-sandbox"}
+)
 
 # The folder of a distribution's metadata, and the file in it that has the headers.
 _HEADERS = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}

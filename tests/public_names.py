@@ -18,6 +18,7 @@ if __name__ == "__main__":
 import prsm_testing
 
 import prsm_core
+import prsm_core.commands
 import prsm_core.files
 import prsm_core.kit
 import prsm_core.policies
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 PACKAGES = (
     prsm_core,
+    prsm_core.commands,
     prsm_core.files,
     prsm_core.kit,
     prsm_core.policies,

@@ -15,6 +15,8 @@ CORE = ROOT / "prsm_core"
 PLUGINS = tuple(sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")))
 # The package that proves the others: it alone may look inside the core.
 TESTING = ROOT / "plugins" / "prsm_testing"
+# A package that was part of the core: some of what it looks into has no public name yet.
+FILES = ROOT / "plugins" / "prsm_files"
 
 
 def _python_files(*folders: Path) -> list[Path]:

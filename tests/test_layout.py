@@ -27,7 +27,7 @@ MAX_FUNCTION = 50
 _STARTERS = CORE / "engine" / "processes"
 STARTERS = (
     *(_STARTERS / f"{n}.py" for n in ("launcher", "reaper_shim", "detached")),
-    CORE / "engine" / "files" / "git_helper.py",
+    CORE.parent / "plugins/prsm_files/prsm_files/session/git_helper.py",
     CORE.parent / "plugins/prsm_tui/prsm_tui/editor.py",
 )
 _LOOP_CALLS = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec")

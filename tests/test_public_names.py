@@ -21,14 +21,14 @@ import prsm_core.terminal
 from tests.import_graph import imports_of
 from tests.public_names import PACKAGES, homes_of, stub_of, stub_path
 from tests.shape import private_imports
-from tests.sources import CORE, PLUGINS, TESTING, package_files, parsed, where
+from tests.sources import CORE, FILES, PLUGINS, TESTING, package_files, parsed, where
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 each_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 each_plugin = pytest.mark.parametrize(
-    "plugin", [path for path in PLUGINS if path != TESTING], ids=lambda path: path.name
+    "plugin", [path for path in PLUGINS if path not in {FILES, TESTING}], ids=lambda path: path.name
 )
 
 # Where the classes of a public room are to be had.
@@ -156,7 +156,7 @@ INSIDE = {
         *("config.schema", "domain.boxes", "kit.clocks"),
         *("engine.processes.boxes", "engine.processes.executor", "engine.processes.launcher"),
         *("engine.processes.orphans", "engine.processes.sandbox", "engine.tools.shell"),
-        *("executors", "prsm_testing.doubles", "workspace.shadow.whereabouts"),
+        *("executors", "prsm_testing.doubles"),
     },
     "prsm_tui": {
         *("app", "builtin", "config", "config.schema", "plugins"),
@@ -206,7 +206,7 @@ def _described(module: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "package",
-    [prsm_core, prsm_core.files, prsm_core.kit, prsm_core.policies, prsm_core.terminal],
+    PACKAGES[:-1],
     ids=lambda each: each.__name__,
 )
 def test_every_public_name_says_what_it_is(package):

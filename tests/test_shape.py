@@ -21,7 +21,7 @@ from tests.shape import (
     private_imports,
     product_modules,
 )
-from tests.sources import CORE, PLUGINS, ROOT, TESTING, package_files
+from tests.sources import CORE, FILES, PLUGINS, ROOT, TESTING, package_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,8 +68,15 @@ FIGURES = (
         "private imports of the core by plugins",
         0,
         lambda: sum(
-            len(private_imports(plugin / plugin.name)) for plugin in PLUGINS if plugin != TESTING
+            len(private_imports(plugin / plugin.name))
+            for plugin in PLUGINS
+            if plugin not in {FILES, TESTING}
         ),
+    ),
+    Figure(
+        "private imports of the core by prsm_files",
+        37,
+        lambda: len(private_imports(FILES / FILES.name)),
     ),
     Figure("one-neighbour modules of prsm_core", 108, lambda: _one_neighbour("prsm_core.")),
     Figure("one-neighbour modules of all packages", 259, lambda: _one_neighbour("")),
@@ -130,6 +137,8 @@ def test_the_entry_points_are_those_of_the_core_and_of_each_plugin():
     plugins = {f"{plugin.name}.plugin" for plugin in PLUGINS}
     parts = {
         *("prsm_demo.command", "prsm_mcp.bridge", "prsm_mcp.command"),
+        *("prsm_files.commands.changes.commands", "prsm_files.commands.snapshots.commands"),
+        "prsm_files.commands.undo",
         "prsm_testing.sim.command",
     }
     assert entry_points() == {"prsm_core.cli", "prsm_testing.pytest_plugin", *parts, *plugins}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prsm_core.hookspecs import hookimpl
-from prsm_core.interfaces.files import WorkspaceFilesSpec
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.scorer import ModelScorerSpec
 from prsm_core.interfaces.sink import EventSinkSpec
@@ -45,15 +44,4 @@ def prsm_event_sinks() -> Iterable[EventSinkSpec]:
         summary="Appends the events of a run to the file or folder in sinks.jsonl.path.",
         factory="prsm_core.builtin.jsonl_sink:JsonlSink",
         settings="prsm_core.config.schema:JsonlSettings",
-    )
-
-
-@hookimpl
-def prsm_workspace_files() -> Iterable[WorkspaceFilesSpec]:
-    """Contribute `git`, which keeps files in repositories of its own."""
-    yield WorkspaceFilesSpec(
-        name="git",
-        summary="Snapshots, changes and worktrees, kept by git beside the person's repository.",
-        factory="prsm_core.engine.files.session_files:keep_files",
-        care="prsm_core.cli.snapshots.care:care",
     )

@@ -66,6 +66,7 @@ OWN_PACKAGES = {
         ),
         OwnPackage(name="console", is_provider=False, login='prsm run "…"'),
         OwnPackage(name="demo", is_provider=False, login="`prsm demo`"),
+        OwnPackage(name="files", is_provider=False, login="`prsm snapshot create`"),
         OwnPackage(
             name="gemini",
             needs=("mcp", "acp"),

@@ -44,20 +44,20 @@ COMMANDS = {
         "Go on from a point of a session, in another one.",
     ),
     "snapshot": (
-        "prsm_core.cli.snapshots.commands:snapshot",
+        "",
         "Keep the files of a folder as they are, and go back.",
     ),
     "changes": (
-        "prsm_core.cli.changes.commands:changes",
+        "",
         "Show what agents changed; accept it, or take it back.",
     ),
     "accept": (
-        "prsm_core.cli.changes.commands:accept",
+        "",
         "Accept changes: they stay, and are pending no more.",
     ),
-    "reject": ("prsm_core.cli.changes.commands:reject", "Take changes back, each alone."),
+    "reject": ("", "Take changes back, each alone."),
     "undo": (
-        "prsm_core.cli.undo:undo",
+        "",
         "Take back the last act, a prompt, a turn, or what an ID names.",
     ),
     "export": ("prsm_core.cli.export:export", "Write a session to a file."),
@@ -85,7 +85,12 @@ COMMANDS = {
     "trust": ("prsm_core.cli.trust:trust", "Trust the .prism folder of a workspace."),
 }
 # Commands of the table that a package of ours brings, by its name.
-BROUGHT = {"demo": "demo", "mcp": "mcp", "sim": "testing"}
+BROUGHT = {
+    "demo": "demo",
+    "mcp": "mcp",
+    "sim": "testing",
+    **dict.fromkeys(("snapshot", "changes", "accept", "reject", "undo"), "files"),
+}
 
 
 class LazyGroup(click.Group):

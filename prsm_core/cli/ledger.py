@@ -44,6 +44,13 @@ them: {', '.join(gone)}"
         yield store
 
 
+@asynccontextmanager
+async def write_ledger(workspace: str) -> AsyncIterator[SqliteStore]:
+    """Open the repository's ledger for writing. Raises StoreError."""
+    async with await SqliteStore.open(workspace_ledger(workspace)) as store:
+        yield store
+
+
 async def _gone(missing: Path) -> AsyncIterator[str]:
     """Yield folders that are there no more, but whose sessions are in a ledger beside this one."""
     ledgers = sorted(missing.parent.parent.glob(f"*/{missing.name}"), key=_written, reverse=True)

@@ -88,8 +88,12 @@ workspace_option = click.option(
     help="The folder to work in.",
     callback=_swept,
 )
+"""-C, --workspace DIR: the folder of the command, without links."""
 last_option = click.option(
     "--last", type=click.IntRange(min=1), metavar="N", help="Only the last N of them."
 )
+"""--last N: at least 1."""
 follow_option = click.option("--follow", is_flag=True, help="Wait for more until interrupted.")
+"""--follow: a flag."""
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+"""--json: a flag, the parameter `as_json`."""

@@ -101,6 +101,7 @@ without_plugin_option = click.option(
     metavar="NAME",
     help="Leave out a plugin, and the permission checks that it brings.",
 )
+"""--without-plugin NAME: any number of them, the parameter `without`."""
 budget_usd_option = click.option(
     "--budget-usd",
     type=float,

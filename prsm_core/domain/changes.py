@@ -10,16 +10,31 @@ from prsm_core.domain.record import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PENDING, ACCEPTED, REJECTED = "pending", "accepted", "rejected"
+PENDING = "pending"
+"""The state of a change about which nothing is decided."""
+ACCEPTED = "accepted"
+"""The state of a change that stays."""
+REJECTED = "rejected"
+"""The state of a change that was taken back."""
 UNMERGED = "unmerged"
 """The state of a change that could not be taken back."""
-COMMITTED = "committed"  # accepted, and in a commit of the person's repository
+COMMITTED = "committed"
+"""The state of a change that is accepted, and in a commit of the person's repository."""
 OPEN_STATES = frozenset({PENDING, UNMERGED})
 """The states of a change in which something can be decided."""
 
-# How it is known whose a change is.
-NAMED, SHARED, SOLE = "named", "shared", "sole"
-REGION, POSSIBLE, OUTSIDE = "region", "possible", "outside"
+NAMED = "named"
+"""The arguments of a call explain a change; see `FileChange.how`, also for the others."""
+SHARED = "shared"
+"""The arguments of calls of several agents explain a change."""
+SOLE = "sole"
+"""A change comes from a worktree that its agent has for itself."""
+REGION = "region"
+"""A call ran that does not explain a change, in a folder leased to its agent."""
+POSSIBLE = "possible"
+"""Calls ran that do not explain a change."""
+OUTSIDE = "outside"
+"""No call ran that could have made a change."""
 UNSURE = frozenset({POSSIBLE, REGION})
 """How a change came about that no call explains: a person may have made it."""
 

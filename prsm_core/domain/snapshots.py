@@ -8,7 +8,7 @@ from prsm_core.domain.record import Record
 class SessionSnapshot(Record, frozen=True, gc=False, kw_only=True):
     """A snapshot of a folder's files, for a session; where nothing has changed it is named again.
 
-    The content lies in PRSM's own git directories (see `workspace.shadow`), by the snapshot's id.
+    The content lies in PRSM's own git directories (see `prsm_files.shadow`), by the snapshot's id.
     """
 
     snapshot_id: str

@@ -19,7 +19,6 @@ context/    how much fits into a model's context, and what of a conversation goe
 tools/      the orchestration tools
 requests/   what waits for a person
 providers/  which there are, what they can, which models they have
-files/      what keeps the files that agents write in, by git, and weighs claims to be done
 spending/   budgets
 processes/  all that is started
 door/       AppHandle over an engine: what frontends may do and see

@@ -31,7 +31,8 @@ from prsm_core.errors import MessageRoutingError
 from prsm_core.kit.quotation import quote_word
 from prsm_core.messaging.waits import ANYONE
 
-Leases = tuple[tuple[str, str], ...]  # a folder, and the name of the agent that has it
+Leases = tuple[tuple[str, str], ...]
+"""Folders, each with the name of the agent that has it."""
 PROMPTING = frozenset(
     {MessageType.QUESTION, MessageType.TASK_RESULT, MessageType.USER_PROMPT, MessageType.PEER}
 )

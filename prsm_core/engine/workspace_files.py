@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Values = Mapping[str, Any]  # JSON values, as AppHandle documents them
     OpenFiles = Callable[["FilesContext"], "WorkspaceFiles"]
 
-KEEP = "take the plugin that keeps files (builtin) off plugins.disabled"
+KEEP = "prsm install files"
 UNWEIGHED = "nobody looked into it: no plugin keeps files"
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 

@@ -10,11 +10,29 @@ The names are imported when they are used.
 from prsm_core import attach
 
 _HOMES = {
+    "prsm_core.config.paths": "Paths",
+    "prsm_core.config.schema": "GateSettings WorkspaceSettings",
+    "prsm_core.domain.changes": (
+        "ACCEPTED Author COMMITTED ChangeRow Decision FileChange NAMED OPEN_STATES OUTSIDE PENDING "
+        "POSSIBLE REGION REJECTED SHARED SOLE UNMERGED path_text text_path"
+    ),
+    "prsm_core.domain.ids": "Ids",
+    "prsm_core.domain.steps": "Step",
+    "prsm_core.domain.writes.changes": "ChangesDecided FileChanged",
+    "prsm_core.domain.writes.snapshots": "SnapshotTaken",
+    "prsm_core.engine.journal.feed": "Feed",
+    "prsm_core.engine.journal.unit": "Journal",
+    "prsm_core.engine.journal.views": "ConversationStore",
+    "prsm_core.engine.processes.launcher": "ProcessLauncher",
+    "prsm_core.engine.processes.sandbox": "CommandSandbox",
+    "prsm_core.engine.processes.shell": "run_shell",
     "prsm_core.engine.quiet": "CallWatch Hold QuietMoment WritingCall",
+    "prsm_core.engine.state": "AgentRecord Evidence Leases Level Roster",
     "prsm_core.engine.workspace_files": (
         "ChangeWatch Decisions FilesContext Folders Proof ToldTurn Trees Undo WorkspaceFiles"
     ),
     "prsm_core.interfaces.files": "FilesCare STRAYS WorkspaceFilesSpec",
+    "prsm_core.workspace.identity": ("RepoIdentity find_git_dir is_in_repository repo_identity"),
 }
 
 __getattr__, __dir__, __all__ = attach(__name__, _HOMES)

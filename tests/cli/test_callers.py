@@ -58,7 +58,9 @@ FOR_PEOPLE = {
     "trust": ["trust", "--yes"],
 }
 # Commands of packages that need not be installed; prsm-testing is, for the tests run on it.
-MAY_BE_ABSENT = {name for name, package in BROUGHT.items() if package not in {"demo", "testing"}}
+MAY_BE_ABSENT = {
+    name for name, package in BROUGHT.items() if package not in {"demo", "files", "testing"}
+}
 ADD = ("policy", "add", "allow", "rm", "-rf", "x")
 
 

@@ -72,6 +72,11 @@ def demo(clone):
     return "run_started" in done.stdout
 
 
+def files(clone):
+    done = clone.run("prsm", "snapshot", "create", "--json")
+    return done.returncode == 0 and "id" in json.loads(done.stdout)
+
+
 def policy(clone):
     return clone.asked()[0] == []
 
@@ -85,6 +90,7 @@ def sandbox(clone):
 BRINGS = {
     "prsm_console": console,
     "prsm_demo": demo,
+    "prsm_files": files,
     "prsm_policy": policy,
     "prsm_sandbox": sandbox,
 }

@@ -7,11 +7,11 @@ import os
 import time
 
 import pytest
+from prsm_files.care import ShadowCare
 
 from prsm_core.cli.places import DELETIONS, workspace_ledger, workspace_paths
 from prsm_core.cli.sessions.deleting import Places, delete, finish_deletions
 from prsm_core.cli.sessions.keepers import Keepers
-from prsm_core.cli.snapshots.care import ShadowCare
 from prsm_core.engine.control.session_lock import SessionLock
 from prsm_core.errors import PrsmError
 from prsm_core.interfaces.provider import ProviderSpec

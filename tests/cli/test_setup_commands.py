@@ -92,7 +92,6 @@ def test_a_broken_plugin_is_listed_with_its_error_and_the_exit_code_is_1(prsm, p
         "prsm_event_sinks",
         "prsm_frontends",
         "prsm_model_scorers",
-        "prsm_workspace_files",
     ]
 
 

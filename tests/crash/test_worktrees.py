@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from plugins.prsm_files.tests.shadow_scene import every_byte
 from tests.crash.trees import Ended, Home, check_sound, killed_and_resumed
-from tests.workspace.shadow_scene import every_byte
 
 pytestmark = [
     pytest.mark.requirement("U12"),

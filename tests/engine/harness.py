@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from prsm_files.session.session_files import opens
 from prsm_testing.doubles import SANDBOX
 
 from prsm_core.config.schema import Settings
@@ -33,7 +34,6 @@ from prsm_core.domain.turns import (
 from prsm_core.domain.usage import TokenUsage
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.engine.files.session_files import opens
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable

@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter
 
 import pytest
+from prsm_files.shadow.opening import Shadows
 from prsm_testing.fake_clock import FakeClock
 
 from prsm_core.engine.providers.residents import PATIENCE_SECONDS
 from prsm_core.interfaces.provider import ProviderCapabilities
-from prsm_core.workspace.shadow.opening import Shadows
 from tests.engine.deaths import die, go_on, run_to_death
 from tests.engine.harness import DEADLINE
 from tests.engine.residents import asks_a_person, hangs, leads, once

@@ -13,6 +13,8 @@ from dataclasses import fields, is_dataclass
 
 import msgspec
 import pytest
+from prsm_files.session.evidence.evidence import ClaimProof
+from prsm_files.session.session_files import SessionFiles
 
 from prsm_core.domain.notes import Notes
 from prsm_core.engine.agents.failover import Failover
@@ -23,8 +25,6 @@ from prsm_core.engine.agents.session import AgentSession, BetweenTurns
 from prsm_core.engine.assembly import Assembly
 from prsm_core.engine.current_run import CurrentRun
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.engine.files.evidence.evidence import ClaimProof
-from prsm_core.engine.files.session_files import SessionFiles
 from prsm_core.engine.journal.sinks import _SinkRunner
 from prsm_core.engine.providers.breaker import CircuitBreaker
 from prsm_core.engine.providers.profiles import AuthProfiles

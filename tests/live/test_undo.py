@@ -16,10 +16,10 @@ from prsm_testing.doubles import until
 from prsm_testing.model_server import ModelServer
 from prsm_testing.scenario import Call
 
+from plugins.prsm_files.tests.shadow_scene import every_byte
 from tests.live.following import call, detached
 from tests.live.minds import Minds
 from tests.live.persons_git import git
-from tests.workspace.shadow_scene import every_byte
 
 pytestmark = [
     pytest.mark.requirement("U2"),

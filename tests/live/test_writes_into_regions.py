@@ -8,8 +8,14 @@ from __future__ import annotations
 import pytest
 from prsm_testing.model_server import ModelServer
 
+from plugins.prsm_files.tests.session.region_writes import (
+    ALLOWING,
+    COMMANDS,
+    HELD,
+    prepare,
+    region_of,
+)
 from prsm_core.domain.agents import PermissionMode
-from tests.engine.files.region_writes import ALLOWING, COMMANDS, HELD, prepare, region_of
 from tests.live.test_same_verdict import CALL_DONE, DONE, SECTIONS, play, program, workspace
 
 pytestmark = [pytest.mark.live, pytest.mark.requirement("E24", "U12")]

@@ -31,7 +31,7 @@ def plugins(monkeypatch):
             vars(module)["prsm_workspace_files"] = _hook(name)
             monkeypatch.setitem(sys.modules, module.__name__, module)
         pairs = [(name, f"keeper_{name}") for name in names]
-        return PluginManager.load(environ={}, builtins=pairs, enabled=False)
+        return PluginManager.load(environ={}, builtins=pairs, entry_points=[])
 
     return load
 

@@ -8,9 +8,9 @@ import uuid
 from pathlib import Path
 
 import pytest
+from prsm_files.shadow.whereabouts import Where
 
 from prsm_core.errors import ConfigError, ProcessError
-from prsm_core.workspace.shadow.whereabouts import Where
 from tests.engine.sandboxes import needs_bwrap
 
 

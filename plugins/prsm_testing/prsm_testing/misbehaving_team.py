@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prsm_demo.plugin import prsm_providers as scripted
+from prsm_files.session.session_files import opens
 from prsm_policy.plugin import prsm_command_policies as command_policies
 
 from prsm_core.config.schema import Settings
@@ -34,7 +35,6 @@ from prsm_core.domain.turns import (
 )
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.engine.files.session_files import opens
 from prsm_core.engine.processes.launcher import ProcessLauncher
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable

@@ -6,6 +6,21 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
+from prsm_files.commits.records import Commit, Outcome
+from prsm_files.rationale import find_reason
+from prsm_files.session.committing import Wording, committed, told_outcome
+from prsm_files.session.deciding import (
+    Choice,
+    accepted,
+    choose,
+    of_last_turn,
+    told_change,
+    told_decision,
+)
+from prsm_files.session.deciding import find_change as find_row
+from prsm_files.session.reasons import of_path, reason_values, told_reason
+from prsm_files.session.taking_back import nothing_kept, told
+from prsm_files.shadow.acts import nothing_to_undo
 
 from prsm_core.domain.changes import (
     ACCEPTED,
@@ -19,31 +34,17 @@ from prsm_core.domain.changes import (
 from prsm_core.domain.snapshots import SessionSnapshot
 from prsm_core.engine.door.files import snapshot_values
 from prsm_core.engine.door.refusals import check_way, not_kept, run_open
-from prsm_core.engine.files.committing import Wording, committed, told_outcome
-from prsm_core.engine.files.deciding import (
-    Choice,
-    accepted,
-    choose,
-    of_last_turn,
-    told_change,
-    told_decision,
-)
-from prsm_core.engine.files.deciding import find_change as find_row
-from prsm_core.engine.files.reasons import of_path, reason_values, told_reason
-from prsm_core.engine.files.taking_back import nothing_kept, told
 from prsm_core.engine.journal.views import conversation
 from prsm_core.errors import ConfigError, MessageRoutingError
 from prsm_core.kit.arguments import takes_checked
-from prsm_core.workspace.commits.records import Commit, Outcome
-from prsm_core.workspace.rationale import find_reason
-from prsm_core.workspace.shadow.acts import nothing_to_undo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
+    from prsm_files.rationale import Reason
+
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.frontend import RunOptions
-    from prsm_core.workspace.rationale import Reason
 
 
 COMMIT = "c0" * 20  # the id of each

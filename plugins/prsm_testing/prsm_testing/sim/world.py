@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prsm_files.session.session_files import opens
 from prsm_policy.plugin import prsm_command_policies as command_policies
 
 from prsm_core.config import Settings
@@ -16,7 +17,6 @@ from prsm_core.domain.account import REFUSED
 from prsm_core.domain.ids import Ids
 from prsm_core.engine.assembly import EngineConfig
 from prsm_core.engine.engine import OrchestrationEngine
-from prsm_core.engine.files.session_files import opens
 from prsm_core.engine.providers.retry import RetryPolicy
 from prsm_core.engine.requests.human import HumanPolicy
 from prsm_core.engine.tools.table import ToolTable

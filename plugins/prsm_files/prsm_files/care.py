@@ -1,0 +1,74 @@
+"""What is kept of a session's files, removed with it; and its worktrees, told beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prsm_core.files import FilesCare, path_text, repo_identity
+from prsm_core.kit import escape_exact
+from prsm_files.changes.forgetting import forget as forget_changes
+from prsm_files.commands.snapshots.opening import open_shadow
+from prsm_files.shadow.strays import sweep
+from prsm_files.shadow.whereabouts import Where, forget, place_of
+from prsm_files.worktrees.removing import folders_left, leave, worktrees_of
+from prsm_files.worktrees.worktrees import Worktrees
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from prsm_core.files import Paths
+    from prsm_files.worktrees.records import Tree
+
+
+def care(paths: Paths) -> FilesCare:
+    """Return what takes care of the shadows and worktrees of a person's state."""
+    return ShadowCare(paths.state, paths.trees)
+
+
+class ShadowCare(FilesCare):
+    """Removes what shadows keep of a session, and worktrees of its agents."""
+
+    def __init__(self, state: Path, trees: Path) -> None:
+        self._where = Where(state, trees.resolve())
+
+    def sweep(self, workspace: str) -> None:
+        """Remove what a killed act has left beside files; git is not needed."""
+        sweep(place_of(repo_identity(Path(workspace)), self._where.state))
+
+    def worktrees(self, session: str) -> Sequence[str]:
+        """Return the worktrees that would go with a session, each as a line for people."""
+        return [_line(tree) for tree in worktrees_of(self._where, session)]
+
+    def leave(self, session: str) -> None:
+        """Give up the worktrees of a session. Raises ConfigError and OSError."""
+        leave(self._where, session)
+
+    def forget(self, session: str, snapshots: Collection[str]) -> int:
+        """Remove what is kept of a session's changes, and snapshots; git is not needed."""
+        count = forget_changes(self._where.state, session)
+        forget(self._where.state, snapshots)
+        return count
+
+    async def remove_left(self) -> None:
+        """Remove the worktrees that were given up, by git."""
+        for folder in await asyncio.to_thread(folders_left, self._where):
+            async with open_shadow(str(folder)) as shadow:
+                await asyncio.to_thread(Worktrees(shadow, self._where).sweep, _is_not_lost)
+
+
+def _line(tree: Tree) -> str:
+    outcome = tree.outcome
+    if outcome is None:
+        state = "its agent has not ended"
+    elif outcome.is_over:
+        state = "merged, and written to since"
+    else:
+        state = f"merged nowhere, files: {len(outcome.files)}"
+    text = f"{tree.name}, on the branch {tree.branch}, in {path_text(tree.folder)}"
+    return escape_exact(f"{text} ({state})")
+
+
+def _is_not_lost(_: Tree) -> bool:
+    return False

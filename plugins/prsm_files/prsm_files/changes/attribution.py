@@ -1,0 +1,154 @@
+"""Whose a change is, decided from the calls that could have made it and from nothing else.
+
+A call could have made a change if it ran while the change came to be, and may write there: one that
+named its files writes those alone. Whether it did make it is only known of what its edits explain.
+The rest is `possible`: a person may have written it while the call ran.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prsm_core.files import NAMED, OUTSIDE, POSSIBLE, REGION, SHARED, SOLE
+from prsm_files.changes.records import Attributed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from prsm_files.changes.records import Found, WritingCall
+
+NOBODY = ""  # as an author: a person, or another program
+
+
+def attribute(
+    found: Iterable[Found],
+    calls: Sequence[WritingCall],
+    *,
+    hands: Hands | None = None,
+    are_one: Callable[[str, str], bool] = lambda one, other: one == other,
+) -> list[Attributed]:
+    """Return whose each change is, in the order in which they were found.
+
+    Args:
+        found: The changes.
+        calls: All that began by then, and have not ended before the last look at the files.
+        hands: Who has changed each path before; it learns of these changes.
+        are_one: Whether two agents get in each other's way no more than one with itself.
+    """
+    all_ = [_attribute(one, [call for call in calls if could_make(call, one)]) for one in found]
+    on: dict[str, set[str]] = {}
+    for one in all_:
+        own, path = authors(one), one.found.path
+        on.setdefault(path, set()).update(own)
+        if hands is not None:
+            on[path].update(hands.since(path, own))
+            hands.note(path, own)
+    return [
+        Attributed(found=one.found, how=one.how, calls=one.calls, beside=beside)
+        if (beside := _beside(authors(one), on[one.found.path], are_one))
+        else one
+        for one in all_
+    ]
+
+
+class Hands:
+    """Knows who has changed each path, in order; `is_at_work` tells of an agent by its id."""
+
+    def __init__(self, is_at_work: Callable[[str], bool]) -> None:
+        self._is_at_work = is_at_work
+        self._on: dict[str, list[str]] = {}
+
+    def note(self, path: str, own: Sequence[str]) -> None:
+        """Take note of who may have changed a path, or NOBODY."""
+        known = self._on.setdefault(path, [])
+        known[:] = [one for one in known if one not in own]
+        known.extend(own)
+
+    def since(self, path: str, own: Sequence[str]) -> set[str]:
+        """Return whose edits those who change a path now may not know of.
+
+        That is who changed it since they did, and is still at work, or is outside. Of who was there
+        before they came they know, unless it is at work as well.
+        """
+        known = self._on.get(path, [])
+        last = max((known.index(one) for one in own if one in known), default=-1)
+        later = set(known[last + 1 :])
+        if last < 0:
+            later.discard(NOBODY)
+        return {one for one in later if one == NOBODY or self._is_at_work(one)}
+
+
+def authors(one: Attributed) -> tuple[str, ...]:
+    """Return who may have made a change: agents by id, or NOBODY."""
+    return tuple(dict.fromkeys(call.agent for call in one.calls)) or (NOBODY,)
+
+
+def could_make(call: WritingCall, found: Found) -> bool:
+    """Return whether a call may have made a change: by when it ran, and where it may write."""
+    is_meanwhile = call.began <= found.until and (call.ended is None or call.ended >= found.since)
+    return is_meanwhile and may_write(call, found.path)
+
+
+def may_write(call: WritingCall, path: str) -> bool:
+    """Return whether a call may write a path, by what it said and where it is let."""
+    if call.paths and path not in call.paths:
+        return False
+    if call.region is not None and not is_below(path, call.region):
+        return False
+    return not is_below(path, call.barred)
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path is in one of some folders, of which "" is the whole."""
+    return any(not top or path == top or path.startswith(f"{top}/") for top in folders)
+
+
+def _attribute(found: Found, able: Sequence[WritingCall]) -> Attributed:
+    """Name the author that edits explain, else all agents that may have made it.
+
+    Of several calls that comes first which ran when the file was written last by the kernel's
+    clock, or is nearest to that, and one that named the file before one that named none.
+    """
+    if found.by:
+        how = NAMED if len({call.agent for call in found.by}) == 1 else SHARED
+        return Attributed(found=found, how=how, calls=found.by)
+    if all(_had_ended(call, found) for call in able):
+        return Attributed(found=found, how=OUTSIDE)
+    if apart := tuple(call for call in able if call.is_apart):
+        return Attributed(found=found, how=SOLE, calls=apart)
+    newest_first = [*able][::-1]
+    likely = tuple(sorted(newest_first, key=lambda call: (_apart(call, found), not call.paths)))
+    owners = tuple(call for call in likely if is_below(found.path, call.leased))
+    if len({call.agent for call in owners}) == 1:
+        return Attributed(found=found, how=REGION, calls=owners)
+    return Attributed(found=found, how=POSSIBLE, calls=likely)
+
+
+def _had_ended(call: WritingCall, found: Found) -> bool:
+    """Return whether a file was written last, as the kernel says, when a call had ended.
+
+    That takes a change from calls, and gives none to those that ran then: anybody may have written.
+    """
+    return found.written_at is not None and call.span[1] < found.written_at
+
+
+def _apart(call: WritingCall, found: Found) -> float:
+    """Return the seconds between a call and when a file was written last; 0 while the call ran."""
+    if found.written_at is None:
+        return 0.0
+    first, last = call.span
+    return max(first - found.written_at, found.written_at - last, 0.0)
+
+
+def _beside(
+    own: Sequence[str], on: Iterable[str], are_one: Callable[[str, str], bool]
+) -> tuple[str, ...]:
+    """Return the others who are on a file, and not together with any of its own."""
+    return tuple(
+        sorted(
+            other
+            for other in on
+            if other not in own
+            and not any(NOBODY not in (other, one) and are_one(one, other) for one in own)
+        )
+    )

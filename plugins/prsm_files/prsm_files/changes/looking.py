@@ -1,0 +1,270 @@
+"""One look at a root: what of it is not as it was known, and what stands there now.
+
+The index is the tracker's own. It is made once, from that of the shadow, and says what each file
+was then. What has changed since is kept beside it, so that a look reads an index and writes none:
+git compares times and sizes, and only files that have changed are read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from prsm_files.changes.records import FILE, LINK, PROGRAM, Entry
+from prsm_files.shadow.files import status
+from prsm_files.shadow.git import GitFailedError, listed, names
+from prsm_files.shadow.nested import RealFolders
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_files.shadow.git import GitDir
+
+Stamp = tuple[int, ...]  # kind and permissions, size, times and number of a file
+_YOUNG_NS = 2 * 10**9  # what changed so shortly before it was looked at may change unnoticed
+_FEW = 200  # paths that are given to a command as words
+
+
+class Known(NamedTuple):
+    """What a path was when it was last looked at."""
+
+    entry: Entry | None
+    stamp: Stamp | None
+    is_young: bool
+
+    @property
+    def written_at(self) -> float | None:
+        """When it was changed last, by the kernel, in Unix seconds; None where nothing is."""
+        return None if self.stamp is None else self.stamp[3] / 1e9
+
+
+class Differing(NamedTuple):
+    """What git says of a root: paths that may differ from the index, those it lacks, and roots."""
+
+    changed: list[str]
+    others: list[str]
+    tops: list[str]
+
+
+class LookedAt(Protocol):
+    """A folder that is looked at, and the git directory in which its contents are stored."""
+
+    @property
+    def folder(self) -> Path:
+        """Its top."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """The same from the top of all that is looked at."""
+        ...
+
+    @property
+    def shadow(self) -> GitDir:
+        """Where contents are stored."""
+        ...
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Beginnings of paths that are left out."""
+        ...
+
+
+class RootLook:
+    """Looks at one root of a folder; `index` is a file of its own."""
+
+    def __init__(self, root: LookedAt, index: Path, file_bytes: int) -> None:
+        self.root = root
+        self._index = index
+        self._file_bytes = file_bytes
+        self._top = f"{root.folder}/"
+
+    def begin(self) -> None:
+        """Take what the shadow knows by now as what there is."""
+        shadow = self.root.shadow.path / "index"
+        if shadow.exists():
+            shutil.copy2(shadow, self._index)  # with its time: by it git tells what may be young
+        else:
+            self._index.unlink(missing_ok=True)
+
+    def differing(self, known: Container[str] = ()) -> Differing:
+        """Ask git what differs from the index; of some paths it is known. Raises GitFailedError."""
+        args = ("-t", "-z", "--modified", "--deleted", "--others", "--exclude-standard")
+        output = self.root.shadow.ask("ls-files", *args, index=self._index)
+        if output.code:
+            raise GitFailedError(("ls-files",), output)
+        changed: dict[str, None] = {}
+        found = Differing([], [], [])
+        for line in names(output.out):
+            tag, path = line[0], line[2:]
+            if tag != "?":
+                changed[path] = None
+            elif path.startswith(self.root.hidden):
+                continue
+            elif path.endswith("/"):
+                found.tops.append(path.rstrip("/"))
+            else:
+                found.others.append(path)
+        found.changed.extend(changed)
+        found.changed.extend(self._behind([one for one in found.others if one not in known]))
+        return found
+
+    def _behind(self, new: Sequence[str]) -> Iterator[str]:
+        """Yield files of the index that are hidden by a link where their folder was.
+
+        git sees what the link leads to in their place.
+        """
+        links = [path for path in new if os.path.islink(self._top + path)]  # noqa: PTH114
+        for number in range(0, len(links), _FEW):
+            few = links[number : number + _FEW]
+            yield from names(self.root.shadow.run("ls-files", "-z", "--", *few, index=self._index))
+
+    def refresh(self) -> None:
+        """Let the index know the times of files that are as it says. Raises GitFailedError."""
+        self.root.shadow.ask("update-index", "-q", "--refresh", index=self._index)
+
+    def in_index(self, paths: Sequence[str]) -> dict[str, Entry]:
+        """Return what the index says of paths. Raises GitFailedError."""
+        if not paths:
+            return {}
+        few = tuple(paths) if len(paths) <= _FEW else ()
+        said = self.root.shadow.run("ls-files", "-s", "-z", "--", *few, index=self._index)
+        wanted = set(paths)
+        found: dict[str, Entry] = {}
+        for line in said.split(b"\0"):
+            head, _, name = line.partition(b"\t")
+            path = os.fsdecode(name)
+            if path in wanted:
+                mode, blob, _ = head.decode("ascii").split(" ")
+                found[path] = Entry(mode, blob)
+        return found
+
+    def now(self, paths: Iterable[str], known: Mapping[str, Known]) -> dict[str, Known]:
+        """Return what stands at paths, of those at which it may be another than is known.
+
+        Contents are stored. Raises GitFailedError.
+        """
+        for last in (False, False, True):
+            stamps = self._stamps(paths, known)
+            try:
+                blobs = self._stored([path for path, stamp in stamps.items() if _is_read(stamp)])
+            except (GitFailedError, FileNotFoundError):  # a file has gone since
+                if last:
+                    raise
+                continue
+            return {path: self._known(path, stamp, blobs) for path, stamp in stamps.items()}
+        raise AssertionError("the last try returns or raises")
+
+    def fold(self, known: Mapping[str, Known]) -> dict[str, Known]:
+        """Take much that has changed into the index; return what it does not say.
+
+        Raises GitFailedError.
+        """
+        gone = [path for path, one in known.items() if one.entry is None]
+        there = [path for path, one in known.items() if one.entry is not None and one.entry.blob]
+        options = ("--add", "--remove", "--replace")
+        for paths, how in ((gone, ("--force-remove",)), (there, options)):
+            given = listed(paths)
+            self.root.shadow.run(
+                "update-index", "-z", *how, "--stdin", stdin=given, index=self._index
+            )
+        said = self.in_index(list(known))
+        return {path: one for path, one in known.items() if said.get(path) != one.entry}
+
+    def ignored(self, paths: Sequence[str]) -> set[str]:
+        """Return those paths that git ignores; none behind a link is. Raises GitFailedError."""
+        real = RealFolders(self.root.folder)
+        asked = [path for path in paths if not real.is_behind_link(path)]
+        if not asked:
+            return set()
+        args = ("check-ignore", "--no-index", "-z", "--stdin")
+        given = listed([f"./{path}" for path in asked])  # so that no name is a pattern
+        output = self.root.shadow.ask(*args, stdin=given, index=self._index, is_literal=False)
+        if output.code > 1:
+            raise GitFailedError(args, output)
+        return {name.removeprefix("./") for name in names(output.out)}
+
+    def _stamps(
+        self, paths: Iterable[str], known: Mapping[str, Known]
+    ) -> dict[str, tuple[Stamp | None, str]]:
+        """Return stamps of paths that may have changed, each with why its content is not stored."""
+        real = RealFolders(self.root.folder)
+        found: dict[str, tuple[Stamp | None, str]] = {}
+        for path in paths:
+            stamp = _stamp(self._top + path) if real.holds(path) else None
+            was = known.get(path)
+            if was is None or was.is_young or was.stamp != stamp:
+                found[path] = stamp, self._why_not(path, stamp)
+        return found
+
+    def _why_not(self, path: str, stamp: Stamp | None) -> str:
+        if stamp is None or stat.S_ISLNK(stamp[0]):
+            return ""
+        if stamp[1] > self._file_bytes:
+            return f"it is larger than {self._file_bytes // 2**20} MiB"
+        return "" if os.access(self._top + path, os.R_OK) else "it cannot be read"
+
+    def _stored(self, paths: Sequence[str]) -> dict[str, str]:
+        """Store contents here, whatever the repository has; return their ids."""
+        plain = [path for path in paths if _is_plain(path, self._top)]
+        blobs: dict[str, str] = {}
+        hashing = ("hash-object", "-w", "--no-filters")
+        if plain:
+            asked = b"".join(os.fsencode(path) + b"\n" for path in plain)
+            said = self.root.shadow.run(*hashing, "--stdin-paths", stdin=_quoted(asked), alone=True)
+            blobs.update(zip(plain, said.decode("ascii").split(), strict=True))
+        for path in set(paths) - set(plain):
+            data = content(self._top + path)
+            said = self.root.shadow.run(*hashing, "--stdin", stdin=data, alone=True)
+            blobs[path] = said.decode("ascii").strip()
+        return blobs
+
+    def _known(self, path: str, found: tuple[Stamp | None, str], blobs: Mapping[str, str]) -> Known:
+        stamp, why = found
+        if stamp is None:
+            return Known(None, None, False)
+        mode = LINK if stat.S_ISLNK(stamp[0]) else PROGRAM if stamp[0] & stat.S_IXUSR else FILE
+        is_young = stamp[3] > time.time_ns() - _YOUNG_NS or _stamp(self._top + path) != stamp
+        if why:
+            return Known(Entry(mode, "", why, f"{stamp[1]}:{stamp[2]}"), stamp, False)
+        return Known(Entry(mode, blobs[path]), stamp, is_young)
+
+
+def _stamp(path: str) -> Stamp | None:
+    """Return the stamp of a file or a link; None for anything else, and for nothing."""
+    found = status(path)
+    if found is None or not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+        return None
+    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def _is_read(found: tuple[Stamp | None, str]) -> bool:
+    return found[0] is not None and not found[1]
+
+
+def _is_plain(path: str, top: str) -> bool:
+    """Return whether git reads a path, and what is there, from a list of lines."""
+    return not (set("\r\n") & set(path) or os.path.islink(top + path))  # noqa: PTH114 - as it is
+
+
+def content(path: str) -> bytes:
+    """Return what a file holds, or where a link leads. Raises OSError."""
+    if os.path.islink(path):  # noqa: PTH114 - as it is written
+        return os.fsencode(os.readlink(path))  # noqa: PTH115
+    with open(path, "rb") as file:  # noqa: PTH123 - a name that need not be UTF-8
+        return file.read()
+
+
+def _quoted(paths: bytes) -> bytes:
+    """Return paths as git reads them line by line: one that begins with a quote is a quotation."""
+    lines = paths.split(b"\n")
+    return b"\n".join(
+        b'"' + line.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+        if line.startswith(b'"')
+        else line
+        for line in lines
+    )

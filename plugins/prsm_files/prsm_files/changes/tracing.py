@@ -1,0 +1,104 @@
+"""Which change a line of a file is from: followed back from how it is now, change by change."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from prsm_core import ConfigError
+from prsm_files.changes.merging import find_side
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prsm_files.changes.merging import Wanted
+    from prsm_files.changes.records import Entry
+    from prsm_files.shadow.root import Root
+    from prsm_files.shadow.worktree import Shadow
+
+_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+_PLAIN = ("--unified=0", "--text", "--no-color", "--no-ext-diff", "--no-textconv")
+
+
+class Origin(NamedTuple):
+    """Where a line is from: a change by its id, or none of them."""
+
+    change: str | None
+    is_older: bool = False  # than all of them; else something between or after them made it
+
+
+def find_origin(shadow: Shadow, changes: Sequence[Wanted], line: int) -> Origin:
+    """Return which change made a line of a file as it is now.
+
+    Args:
+        shadow: Of the folder.
+        changes: Those of the one path that stand, newest first; at least one.
+        line: Its number, from 1.
+
+    Raises ConfigError where there is no such line (code `no_such_line`), and where it cannot be
+    followed, since a content is not kept (`unknown_content`).
+    """
+    with shadow.at_work():
+        newest = changes[0]
+        if not shadow.has_root(newest.root):
+            raise ConfigError(f"the repository {newest.root} is gone", code="no_such_line")
+        file = _File(shadow.root(newest.root), newest.path)
+        text = find_side(file.root, newest.inner).entry
+        file.check(text, line)
+        for change in changes:
+            there = file.before(change.after, text, line)
+            if there is None:
+                return Origin(None)
+            earlier = file.before(change.before, change.after, there)
+            if earlier is None:
+                return Origin(change.id)
+            text, line = change.before, earlier
+        return Origin(None, is_older=True)
+
+
+class _File:
+    """Follows lines of one file through its contents."""
+
+    def __init__(self, root: Root, path: str) -> None:
+        self.root = root
+        self._path = path
+
+    def check(self, entry: Entry | None, line: int) -> None:
+        """Raise ConfigError for the number of a line that a file has not."""
+        data = b"" if entry is None else self.root.shadow.run("cat-file", "blob", entry.blob)
+        count = data.count(b"\n") + (data[-1:] not in {b"", b"\n"})
+        if not 0 < line <= count:
+            raise ConfigError(
+                f"{self._path} has no line {line}",
+                hint=f"it has {count} lines now" if entry is not None else "it is not there now",
+                code="no_such_line",
+            )
+
+    def before(self, old: Entry | None, new: Entry | None, line: int) -> int | None:
+        """Return the number that a line of `new` had in `old`; None: it was not there."""
+        if old is None or new is None:
+            return None
+        for entry in (old, new):
+            if not entry.blob:
+                raise self._unknown(f"what it held is not kept: {entry.why}")
+        if old.blob == new.blob:
+            return line
+        said = self.root.shadow.ask("diff", *_PLAIN, old.blob, new.blob)
+        if said.code:
+            raise self._unknown("what it held is gone: the repository has thrown it away")
+        shift = 0
+        for hunk in _HUNK.finditer(said.out):
+            _, removed, first, added = (1 if one is None else int(one) for one in hunk.groups())
+            if line < first + (not added):  # one that only removes names the line before it
+                break
+            if line < first + added:
+                return None
+            shift += removed - added
+        return line + shift
+
+    def _unknown(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"lines of {self._path} cannot be followed: {why}",
+            hint="leave the line out: the newest change of the file is known",
+            code="unknown_content",
+        )

@@ -1,0 +1,235 @@
+"""Prints changes: all that are pending, one, and what they did to lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+from msgspec.structs import replace
+
+from prsm_core.cli.sessions.listing import at_text
+from prsm_core.commands import open_session, print_table, run_to_end, say
+from prsm_core.files import OPEN_STATES, UNMERGED
+from prsm_core.kit import escape_exact, escape_prose, first_line, whole_number
+from prsm_core.loop.output import write_aside
+from prsm_core.terminal import room_in
+from prsm_files.changes.diffing import patch
+from prsm_files.changes.tracing import find_origin
+from prsm_files.commands.changes.deciding import Which
+from prsm_files.commands.changes.finishing import finish_cut_off
+from prsm_files.commands.changes.knowing import MARKS, known_changes, line_of, who
+from prsm_files.commands.changes.trees import unmerged
+from prsm_files.commands.snapshots.opening import with_shadow
+from prsm_files.rationale import LONGEST
+from prsm_files.session.deciding import Choice, choose, is_of_agents, told_change
+from prsm_files.session.deciding import wanted as in_order
+from prsm_files.session.reasons import Reasons, of_line, of_path, reason_values, told_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core.files import ChangeRow
+    from prsm_files.commands.changes.knowing import Known
+    from prsm_files.rationale import Reason
+    from prsm_files.shadow.worktree import Shadow
+
+_NEWS = frozenset({"file_changed", "changes_decided"})
+_HEADERS = ("CHANGE", "AGENT", "", "FILE", "LINES", "HOW", "STATE", "CALL")
+
+
+def print_changes(
+    workspace: str,
+    session: str | None,
+    agent: str | None,
+    *,
+    is_all: bool,
+    last: int | None = None,
+    follow: bool = False,
+    as_json: bool,
+) -> None:
+    """Print changes, by agent, conflicts first, and what comes then. Raises PrsmError."""
+    known = run_to_end(known_changes(workspace, session, (), agent, None, is_all=True))
+    if known.rows and finish_cut_off(workspace, known.session):
+        known = run_to_end(known_changes(workspace, known.session, (), agent, None, is_all=True))
+    rows = [row for row in known.rows if is_all or row.state in OPEN_STATES]
+    rows = sorted(rows, key=lambda row: row.at)[-(last or 0) :]
+    rows.sort(key=lambda row: (not row.change.beside, who(row, known.names)))
+    if as_json and not follow:
+        click.echo(json.dumps([told_change(row, known.names) for row in rows]))
+        return
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(told_change(row, known.names)))
+    else:
+        _print_table(rows, known, unmerged(workspace, known.session))
+    if follow:
+        run_to_end(_follow(workspace, known, agent, is_all=is_all, as_json=as_json))
+
+
+def _print_table(rows: Sequence[ChangeRow], known: Known, left: Sequence[str]) -> None:
+    if not rows:
+        say("nothing is pending")
+        _say_all(left)
+        return
+    print_table(_HEADERS, [_cells(row, known.names) for row in rows], spare=("CALL", "HOW"))
+    _say_all((*summary(rows, known.names), *left))
+
+
+async def _follow(
+    workspace: str, known: Known, agent: str | None, *, is_all: bool, as_json: bool
+) -> None:
+    """Print each change that is found, or is decided about, from what is `known` on."""
+    write_aside()
+    states = {row.change.id: row.state for row in known.rows}
+    async with open_session(workspace, known.session) as (store, _):
+        async for event in store.events(known.session, known.last_seq, follow=True):
+            if event.type not in _NEWS:
+                continue
+            now = await known_changes(workspace, known.session, (), agent, None, is_all=True)
+            for row in now.rows:
+                was = states.get(row.change.id)
+                is_meant = is_all or was is not None or row.state in OPEN_STATES
+                if row.state != was and is_meant:
+                    states[row.change.id] = row.state
+                    line = f"{line_of(row, now.names)}  {row.state}"
+                    click.echo(json.dumps(told_change(row, now.names)) if as_json else line)
+                    await room_in(sys.stdout)
+
+
+def _say_all(lines: Sequence[str]) -> None:
+    for line in lines:
+        say(line, err=True)
+
+
+def summary(rows: Sequence[ChangeRow], names: Mapping[str, str]) -> Sequence[str]:
+    """Return what is pending, in a few lines: conflicts, what is outside, and what to do."""
+    pending = [row for row in rows if row.state in OPEN_STATES]
+    if not pending:
+        return ()
+    files = {row.change.path for row in pending}
+    lines = [f"pending: changes: {len(pending)}, files: {len(files)}, {_lines_of(pending)}"]
+    conflicts = {row.change.path for row in pending if row.change.beside}
+    if conflicts:
+        lines.append(f"conflicts (!), files that others changed beside: {len(conflicts)}")
+    if outside := [row for row in pending if not is_of_agents(row)]:
+        what = "from outside, by a person or another program, and decided by id alone"
+        lines.append(f"{what}: {len(outside)}")
+    if unsure := [row for row in pending if row.change.is_unsure]:
+        lines.append(f"that you may have made (?), for no call explains them: {len(unsure)}")
+    if unmerged := [row for row in pending if row.state == UNMERGED]:
+        lines.append(f"not taken back, since later edits are in the way: {len(unmerged)}")
+    return lines
+
+
+def _lines_of(rows: Sequence[ChangeRow]) -> str:
+    added = sum(row.change.added or 0 for row in rows)
+    removed = sum(row.change.removed or 0 for row in rows)
+    return f"+{added} -{removed}"
+
+
+def _cells(row: ChangeRow, names: Mapping[str, str]) -> tuple[str | None, ...]:
+    change = row.change
+    call = change.author.call if change.author is not None else None
+    return (
+        change.id,
+        escape_exact(who(row, names)),
+        "!" if change.beside else "",
+        f"{MARKS[change.kind]} {escape_exact(change.path)}",
+        None if change.added is None else f"+{change.added} -{change.removed}",
+        change.how,
+        row.state,
+        call and escape_exact(call),
+    )
+
+
+def print_change(workspace: str, session: str | None, wanted: str, *, as_json: bool) -> None:
+    """Print one change, decided or not. Raises PrsmError."""
+    known = run_to_end(known_changes(workspace, session, (wanted,), None, None, is_all=True))
+    rows = [replace(row, state="pending") for row in known.rows]  # whatever is decided
+    (found,) = choose(rows, Choice(ids=(wanted,)))
+    row = next(one for one in known.rows if one.change.id == found.change.id)
+    text = with_shadow(workspace, lambda shadow: patch(shadow, [row.change]))
+    reason = run_to_end(_reason(workspace, known.session, row))
+    if as_json:
+        told = {**told_change(row, known.names), "rationale": reason_values(reason), "diff": text}
+        click.echo(json.dumps(told))
+        return
+    change = row.change
+    say(f"change {change.id}: {change.kind} {escape_exact(change.path)}, {_lines_of([row])}")
+    say(f"  by {escape_exact(who(row, known.names))} ({change.how}), found {at_text(row.at)}")
+    for author in change.authors:
+        call = escape_exact(author.call) or "a call that has no name"
+        say(f"  call {call} of {escape_exact(known.names.get(author.agent, author.agent))}")
+    if reason is not None:
+        say(f"  why, as it said before: {first_line(reason.text, LONGEST)}")
+    for agent in change.beside:
+        other = known.names.get(agent, agent) if agent else "a person, or another program"
+        say(f"  conflict: {escape_exact(other)} changed the file, too")
+    say(f"  {row.state}" + (f": {escape_exact(row.why)}" if row.why else ""))
+    if change.note:
+        say(f"  its content is not kept: {change.note}")
+    click.echo(escape_prose(text), nl=False)
+
+
+async def _reason(workspace: str, session: str, row: ChangeRow) -> Reason | None:
+    async with open_session(workspace, session) as (store, _):
+        return await Reasons(store, session).of(row)
+
+
+def print_why(workspace: str, session: str | None, wanted: str, *, as_json: bool) -> None:
+    """Print why a file, or a line of it, was changed. Raises PrsmError."""
+    known = run_to_end(known_changes(workspace, session, (), None, None, is_all=True))
+    path, line = _place(known.rows, wanted)
+    rows = of_path(known.rows, workspace, path)
+    row = rows[0]
+    if line is not None:
+        asked = in_order(rows[::-1])
+        row = of_line(
+            rows, with_shadow(workspace, lambda shadow: find_origin(shadow, asked, line)), line
+        )
+    reason = run_to_end(_reason(workspace, known.session, row))
+    if as_json:
+        click.echo(json.dumps(told_reason(row, known.names, reason)))
+        return
+    change, who_ = row.change, escape_exact(who(row, known.names))
+    where = escape_exact(change.path) + ("" if line is None else f":{line}")
+    say(f"{where}: {change.kind} by {who_} ({change.how}), change {change.id}, {row.state}")
+    if reason is None:
+        say("  why is not known: nothing that was said before the call gives a reason")
+    else:
+        said = "said" if reason.kind == "text" else "thought"
+        say(f"  why, as it {said} before: {first_line(reason.text, LONGEST)}")
+
+
+def _place(rows: Sequence[ChangeRow], wanted: str) -> tuple[str, int | None]:
+    """Return the path and the line of PATH[:LINE]; a file may be called so, too."""
+    path, _, digits = wanted.rpartition(":")
+    number = whole_number(digits)
+    if path and number is not None and not any(row.change.path == wanted for row in rows):
+        return path, number
+    return wanted, None
+
+
+def print_diff(workspace: str, session: str | None, which: Which, *, as_json: bool) -> None:
+    """Print changes as patches, in their order. Raises PrsmError."""
+    known = run_to_end(known_changes(workspace, session, which.ids, which.agent, which.call))
+    rows = known.rows
+    if which == Which():
+        rows = tuple(sorted((*rows, *known.outside), key=lambda row: row.at))
+    texts = _patches(workspace, rows) if rows else []
+    if as_json:
+        told = zip(rows, texts, strict=True)
+        click.echo(
+            json.dumps([{**told_change(row, known.names), "diff": text} for row, text in told])
+        )
+        return
+    click.echo("".join(texts), nl=False)
+
+
+def _patches(workspace: str, rows: Sequence[ChangeRow]) -> list[str]:
+    def all_(shadow: Shadow) -> list[str]:
+        return [patch(shadow, [row.change]) for row in rows]
+
+    return with_shadow(workspace, all_)

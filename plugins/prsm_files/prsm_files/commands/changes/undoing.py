@@ -1,0 +1,225 @@
+"""`prsm undo` of acts and changes: the last act, those of the last turn, or what an id names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prsm_core import ConfigError, StoreError
+from prsm_core.cli.sessions.listing import at_text
+from prsm_core.commands import (
+    find_owner,
+    held,
+    open_control,
+    print_table,
+    require_quiet,
+    run_to_end,
+    say,
+    workspace_paths,
+)
+from prsm_core.kit import escape_exact, first_line
+from prsm_files.changes.rejecting import Rejecter
+from prsm_files.commands.changes.deciding import SHOWN, Which, reject_changes, say_unsure
+from prsm_files.commands.changes.finishing import finish, owned, settle, settle_all
+from prsm_files.commands.changes.knowing import Known, known_changes
+from prsm_files.commands.snapshots.opening import open_shadow, with_shadow
+from prsm_files.commands.snapshots.restoring import restore_snapshot
+from prsm_files.commands.snapshots.undone import undo_restore
+from prsm_files.session.deciding import of_last_turn, of_merge, told_act
+from prsm_files.session.taking_back import find_act, told_acted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_files.changes.acting import Acted
+    from prsm_files.changes.rejecting import UndoPlan
+    from prsm_files.shadow.acts import Act
+
+_HEADERS = ("ACT", "DONE", "KIND", "FILES", "UNDOES", "WHAT")
+_MARKS = {(False, True): "+", (True, False): "-", (True, True): "~"}  # was and is there
+
+
+def undo_turn(
+    workspace: str, session: str | None, *, with_possible: bool, is_sure: bool, as_json: bool
+) -> int:
+    """Take the last turn's changes back; return the exit code. Raises PrsmError.
+
+    What a person may have made stays, unless it is meant `with_possible`.
+    """
+    known = run_to_end(_all(workspace, session))
+    rows = of_last_turn(known.rows, with_possible=with_possible)
+    say_unsure(len(of_last_turn(known.rows)) - len(rows))
+    ids = tuple(row.change.id for row in rows)
+    if not ids:
+        told = json.dumps({"changes": [], "act": None})
+        click.echo(told) if as_json else say("nothing is pending")
+        return 0
+    which = Which(ids=ids)
+    return reject_changes(workspace, known.session, which, is_sure=is_sure, as_json=as_json)
+
+
+def undo_wanted(
+    workspace: str,
+    session: str | None,
+    wanted: str | None,
+    *,
+    conversation: bool,
+    is_sure: bool,
+    as_json: bool,
+) -> int:
+    """Take back what an id names, or the last act without one; return the exit code.
+
+    Raises PrsmError.
+    """
+    act = _act(workspace, session, wanted)
+    if act is None and wanted is not None:
+        if _snapshots(workspace, wanted):
+            return restore_snapshot(
+                workspace, wanted, is_sure=is_sure, with_staging=True, as_json=as_json
+            )
+        which = Which(ids=(wanted,))
+        return reject_changes(workspace, session, which, is_sure=is_sure, as_json=as_json)
+    if act is None:
+        raise RuntimeError("no act is meant")
+    if act.is_restore:
+        return undo_restore(
+            workspace, act, conversation=conversation, is_sure=is_sure, as_json=as_json
+        )
+    if not is_sure:
+        _ask(act, with_shadow(workspace, lambda shadow: Rejecter(shadow).plan_undo(act)))
+    return _tell(run_to_end(_undo(workspace, act)), act, as_json=as_json)
+
+
+def _act(workspace: str, session: str | None, wanted: str | None) -> Act | None:
+    """Return the act that is meant; None: a change is, or a snapshot. Raises ConfigError."""
+    if wanted is None:
+        return with_shadow(workspace, lambda shadow: find_act(shadow, None))
+    act = with_shadow(workspace, lambda shadow: shadow.acts.find(wanted))
+    acts = [] if act is None else [act.id]
+    snapshots = [one for one in _snapshots(workspace, wanted) if one not in acts]
+    changes = _changes(workspace, session, wanted)
+    if sum(map(bool, (acts, snapshots, changes))) > 1:
+        raise ConfigError(
+            f"{wanted!r} is the beginning of more than an act, a change or a snapshot",
+            hint=f"give more of the id: {', '.join([*acts, *changes[:3], *snapshots[:3]])}",
+        )
+    if not (acts or snapshots or changes):
+        raise ConfigError(
+            f"there is no act, no change and no snapshot {wanted!r}",
+            hint="`prsm undo --list`, `prsm changes list` and `prsm snapshot list` show them",
+        )
+    return act
+
+
+def print_acts(workspace: str, *, as_json: bool) -> None:
+    """Print what PRSM did to the files of a folder, newest first. Raises PrsmError."""
+    acts = with_shadow(workspace, lambda shadow: list(reversed(shadow.acts.all())))
+    if as_json:
+        click.echo(json.dumps([told_act(act) for act in acts]))
+    elif not acts:
+        say("nothing was restored, rejected or merged in this folder")
+    else:
+        print_table(_HEADERS, list(map(_cells, acts)))
+
+
+def _cells(act: Act) -> tuple[str | None, ...]:
+    files = None if act.is_restore else str(len(act.wrote))
+    what = escape_exact(first_line(act.what)) or None
+    return act.id, at_text(act.at), act.kind, files, act.undoes, what
+
+
+async def _undo(workspace: str, act: Act) -> Mapping[str, Any]:
+    """Take an act back that wrote single files: by its session's engine, or without one."""
+    state = workspace_paths(workspace).state
+    async with held(state, Path(workspace), but=act.session) as writers:
+        require_quiet(writers)
+        if act.session is not None and find_owner(state, act.session) is not None:
+            how = {"wanted": act.id, "files": True, "conversation": True}
+            async with open_control(state, act.session) as client:
+                made: Mapping[str, Any] = await client.ask("undo", what="act", **how)
+                return made
+        async with AsyncExitStack() as stack:
+            known = await _of_session(workspace, act)
+            if known is not None:
+                stack.enter_context(owned(workspace, known.session))
+                await finish(workspace, known.session)
+                known = await _of_session(workspace, act)
+            return await _take_back(workspace, act, known)
+
+
+async def _of_session(workspace: str, act: Act) -> Known | None:
+    """Return the changes of an act's session; None where it is gone."""
+    try:
+        return await _all(workspace, act.session) if act.session is not None else None
+    except StoreError as error:
+        if error.code not in {"no_ledger", "unknown_session"}:
+            raise
+        return None
+
+
+async def _take_back(workspace: str, act: Act, known: Known | None) -> Mapping[str, Any]:
+    more = () if known is None else of_merge(known.rows, act)
+    async with open_shadow(workspace) as shadow:
+        undo = partial(Rejecter(shadow).undo, act, more)
+        acted: Acted = await asyncio.to_thread(undo)
+        made = [] if known is None else await settle(workspace, known, shadow, acted.act)
+        if known is None:
+            await settle_all(workspace, shadow)
+        return {**told_acted(acted, ()), "decided": list(made)}
+
+
+def _ask(act: Act, plan: UndoPlan) -> None:
+    """Ask whether an undo is wanted, with what it writes. Raises ConfigError, click.Abort."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError(f"nobody can be asked whether to undo act {act.id}", hint="give --yes")
+    for one in plan.operations[:SHOWN]:
+        mark = _MARKS[one.old is not None, one.new is not None]
+        say(f"  {mark} {escape_exact(f'{one.root}/{one.path}' if one.root else one.path)}")
+    if len(plan.operations) > SHOWN:
+        say(f"  … {len(plan.operations) - SHOWN} more")
+    for left in plan.stays:
+        say(f"  = {escape_exact(left.path)} stays: {left.why}")
+    click.confirm(f"undo {act.kind} {act.id}? (prsm undo takes that back)", abort=True, err=True)
+
+
+def _tell(made: Mapping[str, Any], act: Act, *, as_json: bool) -> int:
+    """Say what was undone; return the exit code."""
+    if as_json:
+        names = ("act", "files", "changes", "decided", "stays")
+        click.echo(json.dumps({"undone": act.id, **{name: made[name] for name in names}}))
+    else:
+        for one in made["changes"][:SHOWN]:
+            say(f"  {escape_exact(one['path'])}")
+        again = f"; undo that: prsm undo {made['act']}" if made["act"] else ""
+        say(f"undone: {act.kind} {act.id}, files: {made['files']}{again}")
+    for one in made["stays"]:
+        say(f"prsm: {escape_exact(one['path'])} stays: {escape_exact(one['why'])}", err=True)
+    return int(bool(made["stays"]))
+
+
+async def _all(workspace: str, session: str | None) -> Known:
+    return await known_changes(workspace, session, (), None, None, is_all=True)
+
+
+def _changes(workspace: str, session: str | None, wanted: str) -> list[str]:
+    try:
+        known = run_to_end(_all(workspace, session))
+    except StoreError as error:
+        if session is not None or error.code not in {"no_ledger", "unknown_session"}:
+            raise
+        return []
+    text = wanted.strip().lower()
+    return [row.change.id for row in known.rows if text and row.change.id.startswith(text)]
+
+
+def _snapshots(workspace: str, wanted: str) -> Sequence[str]:
+    text = wanted.strip().lower()
+    found = with_shadow(workspace, lambda shadow: shadow.snapshots())
+    return [one.id for one in found if text and one.id.startswith(text)]

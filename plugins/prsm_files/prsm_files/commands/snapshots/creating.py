@@ -1,0 +1,164 @@
+"""Takes a snapshot for a person, and has the folder's newest session name it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from prsm_core import PrsmError, StoreError
+from prsm_core.cli.ledger import is_gone
+from prsm_core.commands import (
+    SessionLock,
+    find_owner,
+    held,
+    install_child_watcher,
+    open_control,
+    open_ledger,
+    run_to_end,
+    say,
+    workspace_paths,
+    write_ledger,
+)
+from prsm_core.files import repo_identity
+from prsm_core.kit import escape_exact
+from prsm_files.commands.snapshots.opening import open_shadow
+from prsm_files.commands.snapshots.showing import say_taken, told
+from prsm_files.session.naming import naming, newest_commit, taken_by_hand
+from prsm_files.shadow.records import About
+
+if TYPE_CHECKING:
+    from prsm_files.shadow.records import Snapshot
+    from prsm_files.shadow.worktree import Shadow
+
+
+class _Teller(Struct, frozen=True):
+    """The session that names a snapshot, its newest run and its newest commit."""
+
+    session: str
+    run: str
+    position: int
+
+
+def create_snapshot(workspace: str, description: str, *, as_json: bool) -> None:
+    """Take a snapshot and print its id. Raises PrsmError."""
+    install_child_watcher()
+    snapshot = run_to_end(_create(workspace, description))
+    if as_json:
+        click.echo(json.dumps(told(snapshot)))
+    else:
+        say_taken(snapshot)
+
+
+async def _create(workspace: str, description: str) -> Snapshot:
+    teller = await _teller(workspace)
+    if teller is not None:
+        taken = await _asked(workspace, teller, description)
+        if taken is not None:
+            return taken
+    with ExitStack() as stack:
+        if teller is not None:
+            teller = _owned(workspace, teller, stack)
+        about = About(description=description)
+        if teller is not None:
+            about = about._replace(session=teller.session, position=teller.position)
+        snapshot = await _take(workspace, about)
+        if teller is not None:
+            await _name(workspace, teller, snapshot)
+        return snapshot
+
+
+async def _teller(workspace: str) -> _Teller | None:
+    """Return the newest session that works in this working tree; None: there is none.
+
+    A ledger that cannot be read keeps nobody from a snapshot: what that means is told.
+    """
+    root = repo_identity(Path(workspace)).root
+    try:
+        async with open_ledger(workspace) as store:
+            for info in await store.sessions():
+                if _works_in(info.workspace, root):
+                    at = await newest_commit(store, info.session_id, info.last_seq)
+                    return _Teller(info.session_id, info.run_id or "", at)
+    except StoreError as error:
+        if error.code != "no_ledger":
+            _say_untold(error)
+    return None
+
+
+def _works_in(folder: str, root: Path) -> bool:
+    return not is_gone(folder) and repo_identity(Path(folder)).root == root
+
+
+def _owned(workspace: str, teller: _Teller, stack: ExitStack) -> _Teller | None:
+    """Own the session meanwhile; None where another process has come to own it."""
+    try:
+        state = workspace_paths(workspace).state
+        stack.enter_context(SessionLock.take(state, teller.session, since=time.time()))
+    except PrsmError as error:
+        _say_untold(error)
+        return None
+    return teller
+
+
+async def _asked(workspace: str, teller: _Teller, description: str) -> Snapshot | None:
+    """Have the session's engine take it; None where it has none, or keeps no files."""
+    state = workspace_paths(workspace).state
+    if find_owner(state, teller.session) is None:
+        return None
+    async with open_control(state, teller.session) as client:
+        try:
+            row = await client.ask("take_snapshot", description=description)
+        except PrsmError as error:
+            if error.code != "no_snapshots":
+                raise
+            return None
+    async with open_shadow(workspace) as shadow:
+        return await asyncio.to_thread(shadow.find, row["id"])
+
+
+async def _take(workspace: str, about: About) -> Snapshot:
+    state, folder = workspace_paths(workspace).state, Path(workspace)
+    async with (
+        held(state, folder, but=about.session) as writers,
+        open_shadow(workspace) as shadow,
+    ):
+        take = partial(shadow.take, about, unquiet=lambda: tuple(writers))
+        taken = await asyncio.to_thread(take)
+        await asyncio.to_thread(_secure, shadow)
+        return taken
+
+
+def _secure(shadow: Shadow) -> None:
+    """Take in what git throws away one day; the snapshot is there also where that fails."""
+    try:
+        shadow.secure()
+    except PrsmError as error:
+        say(f"what git throws away one day, snapshots lose: {escape_exact(error.message)}")
+
+
+async def _name(workspace: str, teller: _Teller, snapshot: Snapshot) -> None:
+    try:
+        async with write_ledger(workspace) as store:
+            step = naming(
+                [taken_by_hand(snapshot)],
+                step_id=f"{teller.session}:snapshot:{snapshot.id}",
+                session=teller.session,
+                run=teller.run,
+                at=time.time(),
+            )
+            await store.commit(step)
+    except StoreError as error:
+        _say_untold(error)
+
+
+def _say_untold(error: PrsmError) -> None:
+    why = escape_exact(error.message)
+    say(f"prsm: note: no session tells of this snapshot: {why}", err=True)

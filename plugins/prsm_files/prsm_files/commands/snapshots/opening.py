@@ -1,0 +1,73 @@
+"""Opens the shadow of a folder for one command, with a process that runs git for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from prsm_core.commands import install_child_watcher, run_to_end, say, workspace_paths
+from prsm_core.files import ProcessLauncher
+from prsm_core.kit import escape_exact
+from prsm_core.terminal import SystemClock
+from prsm_files.session.git_process import open_git
+from prsm_files.shadow.opening import Shadows
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from prsm_files.shadow.worktree import Shadow
+
+T = TypeVar("T")
+
+
+def with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
+    """Do what needs the shadow of a folder, and tell on stderr what was mended besides.
+
+    Raises PrsmError.
+    """
+    install_child_watcher()
+    return run_to_end(_with_shadow(workspace, work))
+
+
+async def _with_shadow(workspace: str, work: Callable[[Shadow], T]) -> T:
+    async with open_shadow(workspace) as shadow:
+        return await asyncio.to_thread(work, shadow)
+
+
+@asynccontextmanager
+async def open_shadow(workspace: str) -> AsyncIterator[Shadow]:
+    """Open the shadow of a folder, for threads, and tell what was mended besides."""
+    paths = workspace_paths(workspace)
+    clock = SystemClock()
+    async with ProcessLauncher(clock) as launcher, open_git(launcher, clock) as git:
+        shadows = Shadows(state=paths.state, data=paths.data, trees=paths.trees)
+        shadow = shadows.open(git, Path(workspace))
+        try:
+            if shadows.is_cut_off(Path(workspace)):
+                await _finish(shadow, workspace)
+            yield shadow
+        finally:
+            for note in shadow.notes:
+                say(f"prsm: note: {escape_exact(note)}", err=True)
+
+
+async def _finish(shadow: Shadow, workspace: str) -> None:
+    """Finish an act that was cut off, and what it was a part of. Raises PrsmError."""
+    from prsm_files.changes.acting import Acting  # few acts are cut off
+
+    await asyncio.to_thread(shadow.recover)
+    await asyncio.to_thread(Acting(shadow).recover)
+    owed = shadow.journal.owed()
+    if owed is None:
+        return
+    from prsm_core.commands import write_ledger
+    from prsm_core.files import Ids  # few undos are cut off
+    from prsm_files.session.going_back import finish_owed
+
+    async with write_ledger(workspace) as store:
+        note = await finish_owed(store, owed, ids=Ids(time.time), now=time.time())
+    await asyncio.to_thread(shadow.journal.settle)
+    say(f"prsm: note: {escape_exact(note)}", err=True)

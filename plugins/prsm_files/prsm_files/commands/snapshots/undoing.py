@@ -1,0 +1,227 @@
+"""Takes a prompt back: the files, by the snapshot before it, and the conversation, by a fork."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import Struct
+
+from prsm_core import ConfigError, PrsmError
+from prsm_core.commands import (
+    SessionLock,
+    find_owner,
+    held,
+    install_child_watcher,
+    open_control,
+    open_session,
+    require_quiet,
+    run_to_end,
+    say,
+    workspace_paths,
+    write_ledger,
+)
+from prsm_core.files import Ids, repo_identity
+from prsm_core.kit import escape_exact
+from prsm_files.commands.changes.finishing import settle_all
+from prsm_files.commands.snapshots.opening import open_shadow
+from prsm_files.commands.snapshots.restoring import require_terminal
+from prsm_files.commands.snapshots.showing import SHOWN, say_plan
+from prsm_files.session.going_back import carry_out
+from prsm_files.session.taking_back import Prompt, files_gone, find_prompt, known_since, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prsm_files.shadow.journal import Owed
+    from prsm_files.shadow.records import Plan, Restored
+    from prsm_files.shadow.worktree import Shadow, Spare
+
+_OPEN = frozenset({"running", "interrupted"})  # states of a run that can be resumed
+
+
+class Undoing(Struct, frozen=True, kw_only=True):
+    """The command line of `prsm undo --prompt`."""
+
+    workspace: str
+    session: str | None
+    wanted: str  # a number, or a snapshot
+    files: bool  # go back
+    conversation: bool  # goes back
+    mine: bool  # what is known to be the person's goes back, too
+    is_sure: bool
+    as_json: bool
+
+
+def undo_prompt(request: Undoing) -> int:
+    """Take a prompt back, once the person says so; return the exit code. Raises PrsmError."""
+    install_child_watcher()
+    prompt, plan = run_to_end(_look(request))
+    if not request.is_sure:
+        _ask(request, prompt, plan)
+    with _explained(prompt):
+        made, runs = run_to_end(_undo(request, prompt))
+    return _tell(request, made, runs=runs)
+
+
+async def _look(request: Undoing) -> tuple[Prompt, Plan | None]:
+    async with open_session(request.workspace, request.session) as (store, info):
+        prompt = await find_prompt(store, info.session_id, request.wanted)
+    folder = Path(prompt.snapshot.folder)
+    if repo_identity(Path(request.workspace)).root != folder:
+        raise ConfigError(
+            f"session {prompt.session} works in another folder: {folder}",
+            hint=f"take it back there: prsm undo --prompt --workspace {folder}",
+        )
+    if request.is_sure or not request.files:
+        return prompt, None
+    async with open_shadow(request.workspace) as shadow:
+        with _explained(prompt):
+            spare = await _spare(request, prompt, shadow)
+            plan = partial(shadow.plan, prompt.snapshot.snapshot_id, spare)
+            return prompt, await asyncio.to_thread(plan)
+
+
+async def _spare(request: Undoing, prompt: Prompt, shadow: Shadow) -> Spare | None:
+    """Return what tells of the files that the person has changed since; None: these go, too."""
+    if request.mine:
+        return None
+    async with open_session(request.workspace, prompt.session) as (store, _):
+        return (await known_since(store, prompt, shadow)).spare
+
+
+@contextmanager
+def _explained(prompt: Prompt) -> Iterator[None]:
+    """Tell of a snapshot that is gone what it was for, and what can be done without it."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.code != "unknown_snapshot":
+            raise
+        raise files_gone(prompt) from error
+
+
+def _ask(request: Undoing, prompt: Prompt, plan: Plan | None) -> None:
+    said = escape_exact(prompt.snapshot.description)
+    require_terminal(f"the prompt {said!r} is to be taken back")
+    if plan is not None:
+        say_plan(plan)
+    what = " and ".join(
+        name
+        for name, goes in (("files", request.files), ("conversation", request.conversation))
+        if goes
+    )
+    more = f", with {prompt.later} later ones" if prompt.later else ""
+    click.confirm(f"take back the prompt {said!r}{more}: {what}?", abort=True, err=True)
+
+
+async def _undo(request: Undoing, prompt: Prompt) -> tuple[Mapping[str, Any], bool]:
+    """Take it back; return what was done, and whether the fork has a run that can be resumed."""
+    made = await _asked(request, prompt)
+    if made is None:
+        state = workspace_paths(request.workspace).state
+        with SessionLock.take(state, prompt.session, since=time.time()):  # nobody goes on with it
+            made = await (_with_files if request.files else _conversation)(request, prompt)
+    if made["session"] is None:
+        return made, False
+    async with open_session(request.workspace, made["session"]) as (store, info):
+        state_now = await store.state(info.session_id)
+    return made, state_now.runs[-1].status in _OPEN
+
+
+async def _asked(request: Undoing, prompt: Prompt) -> Mapping[str, Any] | None:
+    """Have the session's engine do it; None where it has none."""
+    state = workspace_paths(request.workspace).state
+    if find_owner(state, prompt.session) is None:
+        return None
+    async with open_control(state, prompt.session) as client:
+        made: Mapping[str, Any] = await client.ask(
+            "undo",
+            what="prompt",
+            wanted=prompt.pinned,
+            files=request.files,
+            conversation=request.conversation,
+            mine=request.mine,
+        )
+        return made
+
+
+async def _conversation(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
+    owed = prompt.owed(Ids(time.time), with_files=False)
+    return told(prompt, await _carry_out(request, owed), None)
+
+
+async def _with_files(request: Undoing, prompt: Prompt) -> Mapping[str, Any]:
+    state, folder = workspace_paths(request.workspace).state, Path(request.workspace)
+    async with held(state, folder, but=prompt.session) as writers:
+        require_quiet(writers)
+        async with open_shadow(request.workspace) as shadow:
+            owed = prompt.owed(Ids(time.time)) if request.conversation else None
+            spare = await _spare(request, prompt, shadow)
+            name = prompt.snapshot.snapshot_id
+            restore = partial(shadow.restore, name, then=owed, spare=spare)
+            restored: Restored = await asyncio.to_thread(restore)
+            await settle_all(request.workspace, shadow, mine={prompt.session})
+            session = None
+            if owed is not None:
+                session = await _carry_out(request, owed)
+                await asyncio.to_thread(shadow.journal.settle)
+            return told(prompt, session, restored)
+
+
+async def _carry_out(request: Undoing, owed: Owed) -> str | None:
+    try:
+        async with write_ledger(request.workspace) as store:
+            return await carry_out(store, owed, Ids(time.time), time.time())
+    except PrsmError as error:
+        if not request.files:
+            raise
+        raise ConfigError(
+            f"the files are as before the prompt, the conversation is not yet: {error.message}",
+            hint="mend the cause; the next command about snapshots of this folder does the rest",
+        ) from error
+
+
+def _tell(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> int:
+    if request.as_json:
+        click.echo(json.dumps(made))
+    else:
+        say(f"taken back: {escape_exact(made['prompt'])}")
+        if made["later"]:
+            say(f"with it, prompts that came later: {made['later']}")
+        for line in _lines(request, made, runs=runs):
+            say(line)
+    for note in made["notes"]:
+        say(f"prsm: note: {escape_exact(note)}", err=True)
+    for path in made["differs"][:SHOWN]:
+        say(f"prsm: {escape_exact(path)} was changed by another program meanwhile", err=True)
+    for one in made["stays"]:
+        say(f"prsm: {escape_exact(one['path'])} stays: {escape_exact(one['why'])}", err=True)
+    return 1 if made["differs"] or made["stays"] else 0
+
+
+def _lines(request: Undoing, made: Mapping[str, Any], *, runs: bool) -> list[str]:
+    lines = []
+    if request.files:
+        if made["spared"]:
+            some = ", ".join(map(escape_exact, made["spared"][:SHOWN]))
+            more = len(made["spared"]) - SHOWN
+            some += f" and {more} more" if more > 0 else ""
+            lines.append(f"left as it is, since it is yours (--mine takes it, too): {some}")
+        lines.append(f"files that went back: {made['files']}; undo it: prsm undo {made['act']}")
+    if made["session"] is not None:
+        session = made["session"]
+        how = f"prsm resume {session}" if runs else f'prsm run --continue --session {session} "…"'
+        lines.append(f"the conversation goes on in session {session}: {how}")
+        lines.append(f"as it was it stays in session {made['origin']}")
+    elif request.conversation:
+        origin = made["origin"]
+        lines.append('nothing was said before it: prsm, or prsm run "…", begins anew')
+        lines.append(f'as it was it stays: prsm run --continue --session {origin} "…"')
+    return lines

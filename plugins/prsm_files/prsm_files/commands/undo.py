@@ -1,0 +1,103 @@
+"""`prsm undo`: takes back what PRSM did to files, a prompt, or the changes of a turn."""
+
+from __future__ import annotations
+
+import click
+
+from prsm_core.commands import agents_may_unless, json_option, workspace_option
+
+
+@click.command(short_help="Take back the last act, a prompt, a turn, or what an ID names.")
+@click.argument("wanted", metavar="[ID]", required=False)
+@click.option(
+    "--prompt",
+    is_flag=False,
+    flag_value="1",
+    metavar="[N|SNAPSHOT]",
+    help="A prompt of yours and all that came of it: files and conversation. 1, or none, is the "
+    "newest, 2 the one before it; or the snapshot that was taken before it.",
+)
+@click.option("--turn", is_flag=True, help="The pending changes of the turn that changed last.")
+@click.option(
+    "--possible", is_flag=True, help="Of --turn: also what you may have made, marked with ?."
+)
+@click.option("--list", "lists", is_flag=True, help="List what can be undone, newest first.")
+@click.option("--keep-files", is_flag=True, help="Of a prompt: only the conversation goes back.")
+@click.option("--files-only", is_flag=True, help="Only the files go back, and no conversation.")
+@click.option("--mine", is_flag=True, help="Of a prompt: what is known to be yours goes back, too.")
+@click.option("--session", metavar="ID", help="A session of this folder; the newest if not given.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@workspace_option
+@json_option
+@click.pass_context
+@agents_may_unless(lambda given: not given["lists"])
+def undo(
+    ctx: click.Context,
+    wanted: str | None,
+    prompt: str | None,
+    turn: bool,
+    lists: bool,
+    possible: bool,
+    keep_files: bool,
+    files_only: bool,
+    mine: bool,
+    session: str | None,
+    yes: bool,
+    workspace: str,
+    as_json: bool,
+) -> None:
+    """Take back what PRSM did last to the files of this folder, or what an option or ID says.
+
+    Whatever writes files is an act: a rejection, a merge, a restore, an undo. It keeps what it
+    writes over, and prints its id. ID is that of an act, which is undone; of a change, which is
+    rejected; or of a snapshot, which is restored. A second `prsm undo` undoes the first. That of a
+    rejection or a merge writes only its files. What was edited since is merged, or stays, is named,
+    and the exit code is 1. Rejected changes are pending again.
+
+    With --prompt the files and what is staged are as they were before the prompt, and the newest
+    session is one that begins as the conversation was then: it is gone on with. What is known to be
+    yours stays as it is, unless you say --mine. Before the first prompt of a session there was no
+    conversation: then the next run begins anew. The session of the prompt stays as it is; a second
+    `prsm undo` brings it back with the files. While its run is open, nothing is taken back.
+    """
+    ways = {"ID": wanted is not None, "--prompt": prompt is not None, "--turn": turn}
+    _check({**ways, "--list": lists}, session, keep_files=keep_files, files_only=files_only)
+    if mine and (prompt is None or keep_files):
+        raise click.UsageError("--mine is of the files of --prompt")
+    if possible and not turn:
+        raise click.UsageError("--possible is of --turn")
+    asking = {"is_sure": yes, "as_json": as_json}
+    if prompt is not None:
+        parts = {"files": not keep_files, "conversation": not files_only, "mine": mine}
+        ctx.exit(_undo_prompt(workspace, session, prompt, **parts, **asking))
+    from prsm_files.commands.changes import undoing
+
+    if lists:
+        undoing.print_acts(workspace, as_json=as_json)
+    elif turn:
+        ctx.exit(undoing.undo_turn(workspace, session, with_possible=possible, **asking))
+    else:
+        goes = not files_only
+        ctx.exit(undoing.undo_wanted(workspace, session, wanted, conversation=goes, **asking))
+
+
+def _undo_prompt(workspace: str, session: str | None, prompt: str, **how: bool) -> int:
+    from prsm_files.commands.snapshots.undoing import Undoing, undo_prompt
+
+    return undo_prompt(Undoing(workspace=workspace, session=session, wanted=prompt, **how))
+
+
+def _check(
+    ways: dict[str, bool], session: str | None, *, keep_files: bool, files_only: bool
+) -> None:
+    """Raise UsageError for options that do not go together."""
+    if sum(ways.values()) > 1:
+        raise click.UsageError(f"give one of {', '.join(ways)}")
+    if keep_files and files_only:
+        raise click.UsageError("--keep-files and --files-only leave nothing to take back")
+    if keep_files and not ways["--prompt"]:
+        raise click.UsageError("--keep-files is of --prompt")
+    if files_only and (ways["--turn"] or ways["--list"]):
+        raise click.UsageError("--files-only is of --prompt, and of a restore")
+    if session is not None and (ways["--list"] or not any(ways.values())):
+        raise click.UsageError("--session is of ID, --prompt and --turn")

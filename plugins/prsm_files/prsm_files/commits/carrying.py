@@ -1,0 +1,520 @@
+"""Makes commits of accepted changes: all of a repository or none, also if it is cut off anywhere.
+
+What is to be done is on the disk first, and stays there until its owner has stored what was done.
+The commits are made, and nothing names them. Then the index is locked, the branch moves from where
+it was, if it is still there, and the index takes its place. Whoever comes after a process that died
+finds by the branch whether it was done, and finishes the index or lets it be.
+
+What each commit of a repository holds: accepted changes, and nothing else of the files.
+
+Each change is merged onto what HEAD has, as if it alone had been made there: what is pending, and
+what a person has edited, is no part of it. It is merged onto what is staged, too. What does not
+merge with both is left out.
+
+Contents as the repository stores them: line ends converted where it says so.
+
+What a filter converts is left to the person: a filter is a program, and none runs here.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from prsm_core import ConfigError
+from prsm_files.changes.merging import Side, Words, merged
+from prsm_files.changes.records import LINK, Entry
+from prsm_files.commits.lock import IndexLock, stamp_of
+from prsm_files.commits.records import Commit, Held, Left, Outcome
+from prsm_files.commits.repository import PersonsRepository
+from prsm_files.shadow.files import put, read_note, sync
+from prsm_files.shadow.git import persons_env
+from prsm_files.shadow.records import joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_files.changes.merging import Wanted
+    from prsm_files.commits.lock import Stamp
+    from prsm_files.commits.records import Asked
+    from prsm_files.commits.repository import Entries
+    from prsm_files.shadow.root import Root
+    from prsm_files.shadow.worktree import Shadow
+
+_HINT = "look at `git status`, and try again"
+
+
+class _Move(Struct, frozen=True):
+    """One repository's branch that moves; `ref` is None for a detached HEAD."""
+
+    root: str
+    ref: str | None
+    old: str | None
+    stamp: Stamp  # of the index before
+    commits: tuple[Commit, ...]
+
+
+class _Made(NamedTuple):
+    """Commits that no branch has yet, and the index that belongs to them."""
+
+    person: PersonsRepository
+    lock: IndexLock
+    move: _Move
+    staged: bytes  # what the index becomes
+
+
+class Committer:
+    """Commits accepted changes of a folder; every method blocks. Raises PrsmError, and OSError."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self._shadow = shadow
+        self._intent = shadow.place / "commit.json"
+
+    @property
+    def session(self) -> str | None:
+        """Whose commits were cut off; None: nobody's were."""
+        given = read_note(self._intent)
+        return None if given is None else str(given["session"])
+
+    def plan(self, asked: Sequence[Asked]) -> Outcome:
+        """Return what would be committed; the repository is only read."""
+        with self._shadow.at_work():
+            plans, left = self._plans(asked)
+            commits = [one for person, plan in plans for one in _commits(person, plan, ())]
+            return _outcome(commits, plans, left)
+
+    def commit(self, session: str, asked: Sequence[Asked]) -> Outcome:
+        """Commit changes. What was done is to be stored, then `finish`.
+
+        What was cut off is to be finished before: see `unfinished`. Raises ConfigError, and then
+        nothing is done: where git does not know the person (code `no_identity`), a merge or the
+        like is under way (`under_way`), git is at work (`index_locked`), or HEAD or the index
+        moved meanwhile (`moved`).
+        """
+        with self._shadow.at_work():
+            if self._intent.exists():
+                raise ConfigError(
+                    f"commits of session {self.session} were cut off, and are to be finished",
+                    hint=f"finish them: prsm changes list --session {self.session}",
+                    code="cut_off",
+                )
+            plans, left = self._plans(asked)
+            made = [self._made(person, plan) for person, plan in plans if plan.layers]
+            if not made:
+                return _outcome((), plans, left)
+            self._write(session, [one.move for one in made])
+            try:
+                self._lock(made)
+                moved, failed = self._move(made)
+            except BaseException:
+                self._give_up(made)
+                raise
+            return _outcome(moved, plans, (*left, *failed))
+
+    def unfinished(self) -> Outcome | None:
+        """End what a process that has died began; what it had done is to be stored anew.
+
+        None where there is nothing to store: it had not come so far, or nobody was cut off.
+        """
+        with self._shadow.at_work():
+            given = read_note(self._intent)
+            if given is None:
+                return None
+            done: list[Commit] = []
+            for one in given["moves"]:
+                done += self._ended(_move_of(one))
+            if not done:
+                self.finish()
+                return None
+            return Outcome(commits=tuple(done))
+
+    def finish(self) -> None:
+        """Note that what was done is stored."""
+        self._intent.unlink(missing_ok=True)
+        sync(self._intent.parent)
+
+    def _ended(self, move: _Move) -> Sequence[Commit]:
+        if not self._shadow.has_root(move.root):
+            return ()
+        person = PersonsRepository(self._shadow.root(move.root))
+        is_done = person.has(_last(move), move.ref)
+        if not IndexLock(person.where).end(move.stamp, is_done=is_done):
+            self._shadow.notes.append(
+                "commits that were cut off are made, but git has gone on with its old staging "
+                "area: `git reset` lets it be as HEAD is"
+            )
+        return move.commits if is_done else ()
+
+    def _plans(
+        self, asked: Sequence[Asked]
+    ) -> tuple[list[tuple[PersonsRepository, RepositoryPlan]], list[Left]]:
+        plans, left = [], []
+        for path in sorted({change.root for one in asked for change in one.changes}):
+            mine = only(asked, path)
+            if not self._shadow.has_root(path):
+                left += [Left(c.id, "its repository is gone") for one in mine for c in one.changes]
+                continue
+            root = self._shadow.root(path)
+            if why := _why_not(root):
+                left += [Left(c.id, why) for one in mine for c in one.changes]
+                continue
+            person = PersonsRepository(root)
+            _check(person)
+            plans.append((person, Planner(person, mine).plan()))
+        return plans, left
+
+    def _made(self, person: PersonsRepository, plan: RepositoryPlan) -> _Made:
+        """Make the commits of one repository, and the index that it has then."""
+        scratch = person.root.place / "commit.index"
+        for layer in plan.layers:
+            person.store(layer.entries.values())
+        person.store(plan.staged.values())
+        try:
+            person.begin_tree(scratch)
+            ids: list[str] = []
+            for layer in plan.layers:
+                person.put(scratch, layer.entries)
+                parent = ids[-1] if ids else person.head
+                ids.append(person.commit(scratch, parent, layer.asked.message))
+            copy_index(person, scratch)
+            person.put(scratch, plan.staged)
+            staged = scratch.read_bytes()
+        finally:
+            scratch.unlink(missing_ok=True)
+        commits = tuple(_commits(person, plan, ids))
+        move = _Move(person.root.path, person.ref, person.head, person.stamp, commits)
+        return _Made(person, IndexLock(person.where), move, staged)
+
+    def _lock(self, made: Sequence[_Made]) -> None:
+        """Lock all indexes, and see that nothing has moved since. Raises ConfigError."""
+        for one in made:
+            one.lock.take(one.staged)
+            person = one.person
+            now = person.read_ref(), person.tip(None), stamp_of(person.where.index)
+            if now != (one.move.ref, one.move.old, one.move.stamp):
+                raise _moved(person)
+            _check_under_way(person)
+
+    def _move(self, made: Sequence[_Made]) -> tuple[list[Commit], list[Left]]:
+        """Move all branches; the first one that is elsewhere stops it, if none has moved yet."""
+        commits: list[Commit] = []
+        left: list[Left] = []
+        for one in made:
+            if one.person.move(_last(one.move), f"commit (prsm): {_subject(one.move)}"):
+                one.lock.put()
+                commits += one.move.commits
+            elif not commits:
+                raise _moved(one.person)
+            else:
+                one.lock.release()
+                left += [
+                    Left(id_, "HEAD moved meanwhile")
+                    for commit in one.move.commits
+                    for id_ in commit.changes
+                ]
+        return commits, left
+
+    def _give_up(self, made: Sequence[_Made]) -> None:
+        """Free what is not done; what is done is finished by whoever comes next."""
+        is_done = [one.person.has(_last(one.move), one.move.ref) for one in made]
+        for one, done in zip(made, is_done, strict=True):
+            if not done:
+                one.lock.release()
+        if not any(is_done):
+            self.finish()
+
+    def _write(self, session: str, moves: Sequence[_Move]) -> None:
+        told = {"session": session, "moves": [msgspec.to_builtins(one) for one in moves]}
+        put(self._intent, json.dumps(told).encode("ascii"), is_durable=True)
+
+
+def _outcome(
+    commits: Sequence[Commit],
+    plans: Sequence[tuple[PersonsRepository, RepositoryPlan]],
+    left: Sequence[Left],
+) -> Outcome:
+    more = [one for _, plan in plans for one in plan.left]
+    held = [Held(id_, person.head or "") for person, plan in plans for id_ in plan.held]
+    return Outcome(commits=tuple(commits), left=(*more, *left), held=tuple(held))
+
+
+def _commits(person: PersonsRepository, plan: RepositoryPlan, ids: Sequence[str]) -> list[Commit]:
+    """Return the commits of a plan; without `ids` they are not made."""
+    return [
+        Commit(
+            root=person.root.path,
+            message=layer.asked.message,
+            changes=tuple(change.id for change in layer.changes),
+            files=files_of(layer),
+            agents=layer.asked.agents,
+            id=id_,
+        )
+        for layer, id_ in zip(plan.layers, ids or [""] * len(plan.layers), strict=True)
+    ]
+
+
+def _why_not(root: Root) -> str:
+    """Return why nothing is committed in a root, "" where it can be."""
+    if root.repository is None:
+        return "its folder is no repository: `git init` makes it one"
+    if root.has_foreign_repository:
+        return f"its repository is {root.repository.git_dir}, which may be that of another folder"
+    return ""
+
+
+def _check(person: PersonsRepository) -> None:
+    """Raise ConfigError where nothing can be committed now."""
+    _check_under_way(person)
+    IndexLock(person.where).check_free()
+    person.check_identity()
+
+
+def _check_under_way(person: PersonsRepository) -> None:
+    if (what := person.where.under_way) is not None:
+        raise ConfigError(
+            f"a {what} is under way in {person.root.folder}",
+            hint=f"end it first: git {what} --continue, or --abort"
+            if what != "bisect"
+            else "end it first: git bisect reset",
+            code="under_way",
+        )
+
+
+def _moved(person: PersonsRepository) -> ConfigError:
+    return ConfigError(
+        f"HEAD or the staging area of {person.root.folder} moved meanwhile: nothing is committed",
+        hint=_HINT,
+        code="moved",
+    )
+
+
+def _move_of(given: dict[str, Any]) -> _Move:
+    commits = []
+    for one in given["commits"]:
+        values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in one.items()}
+        commits.append(Commit(**values))
+    return _Move(given["root"], given["ref"], given["old"], tuple(given["stamp"]), tuple(commits))
+
+
+def _last(move: _Move) -> str:
+    return move.commits[-1].id
+
+
+def _subject(move: _Move) -> str:
+    return move.commits[-1].message.partition("\n")[0]
+
+
+_ONTO_HEAD = Words(
+    gone="HEAD has no such file: what was there before is in no commit",
+    removing="HEAD has another file there than the one that it deletes",
+    adding="HEAD has another file there than the one that it makes",
+    link="HEAD has something else there, and links and submodules do not merge",
+    binary="HEAD has something else there, and it is no text",
+    lines="HEAD has other lines where it changed some",
+)
+_ONTO_STAGED = Words(
+    **dict.fromkeys(_ONTO_HEAD.__struct_fields__, "what is staged of the file is in its way")
+)
+
+
+class Layer(Struct, frozen=True, kw_only=True):
+    """One commit to make: the changes that it holds, and what differs from the one before it."""
+
+    asked: Asked
+    changes: tuple[Wanted, ...]
+    entries: Mapping[str, Entry | None]  # by path in the repository
+
+
+class RepositoryPlan(NamedTuple):
+    """The commits of one repository, oldest first, what its index becomes, and what is left out."""
+
+    layers: tuple[Layer, ...]
+    staged: Entries
+    left: tuple[Left, ...]
+    held: tuple[str, ...]  # changes that HEAD has already, by whomever
+
+
+class Planner:
+    """Plans the commits of one repository; writes to the shadow alone. Raises GitFailedError."""
+
+    def __init__(self, person: PersonsRepository, asked: Sequence[Asked]) -> None:
+        self._person = person
+        self._asked = asked
+        self._paths = sorted({change.inner for one in asked for change in one.changes})
+        self._converter = Converter(person, self._paths)
+        self._head = person.in_head(self._paths)
+        self._index = person.in_index(self._paths)
+        self._held: set[str] = set()
+        self._scratch = person.root.place / "commit.index"
+
+    def plan(self) -> RepositoryPlan:
+        """Return what is to be done, as far as it can be."""
+        barred = self._unfit()
+        while True:
+            self._held.clear()
+            layers, left = self._layers(barred)
+            staged, more = self._staged(layers)
+            more = more or self._without_room(layers, staged)
+            if not more:
+                return RepositoryPlan(tuple(layers), staged, tuple(left), tuple(self._held))
+            barred |= more
+
+    def _unfit(self) -> dict[str, str]:
+        """Return paths of which nothing is committed, and why."""
+        found = {}
+        for path in self._paths:
+            if (name := self._converter.filter_of(path)) is not None:
+                found[path] = f"git has a filter convert it ({name}): stage it with `git add`"
+        for path in self._person.unmerged(self._paths):
+            found[path] = "it has conflicts in the index: resolve them first"
+        return found
+
+    def _layers(self, barred: Mapping[str, str]) -> tuple[list[Layer], list[Left]]:
+        """Return commits, each after those before it; one that is asked for may become several.
+
+        A change that builds on one of another agent waits until that is committed.
+        """
+        files = {path: Side(entry) for path, entry in self._head.items()}
+        rest = [(one, one.changes) for one in self._asked]
+        layers: list[Layer] = []
+        left: list[Left] = []
+        while rest:
+            left, waiting = [], []
+            count = len(layers)
+            for one, changes in rest:
+                taken, kept = self._taken(files, changes, barred)
+                if taken:
+                    entries = {change.inner: files[change.inner].entry for change in taken}
+                    layers.append(Layer(asked=one, changes=tuple(taken), entries=entries))
+                if kept:
+                    waiting.append((one, tuple(change for change, _ in kept)))
+                    left += [Left(change.id, why) for change, why in kept]
+            if len(layers) == count:
+                break
+            rest = waiting
+        return layers, left
+
+    def _taken(
+        self, files: dict[str, Side], changes: Iterable[Wanted], barred: Mapping[str, str]
+    ) -> tuple[list[Wanted], list[tuple[Wanted, str]]]:
+        """Merge changes onto files; return those that were, and others with why they were not."""
+        taken: list[Wanted] = []
+        kept: list[tuple[Wanted, str]] = []
+        for change in changes:
+            path = change.inner
+            if path in barred:
+                kept.append((change, barred[path]))
+                continue
+            side = merged(
+                self._person.root,
+                files[path],
+                base=self._converter.stored(path, change.before),
+                other=self._converter.stored(path, change.after),
+                words=_ONTO_HEAD,
+            )
+            if side.why:
+                kept.append((change, side.why))
+            elif side.entry == files[path].entry == self._head[path]:
+                self._held.add(change.id)
+            else:
+                files[path] = side
+                taken.append(change)
+        return taken, kept
+
+    def _staged(self, layers: Sequence[Layer]) -> tuple[Entries, dict[str, str]]:
+        """Return what the index becomes at each path, and paths where that cannot be."""
+        final: Entries = {}
+        for layer in layers:
+            final.update(layer.entries)
+        staged: Entries = {}
+        barred: dict[str, str] = {}
+        for path, entry in final.items():
+            now, head = self._index[path], self._head[path]
+            side = merged(self._person.root, Side(now), base=head, other=entry, words=_ONTO_STAGED)
+            staged[path] = side.entry
+            if side.why:
+                barred[path] = side.why
+        return staged, barred
+
+    def _without_room(self, layers: Sequence[Layer], staged: Entries) -> dict[str, str]:
+        """Return paths at which there is a folder, or a file above them."""
+        clashing: set[str] = set()
+        self._person.begin_tree(self._scratch)
+        for layer in layers:
+            clashing |= self._person.put(self._scratch, layer.entries)
+        copy_index(self._person, self._scratch)
+        clashing |= self._person.put(self._scratch, staged)
+        self._scratch.unlink(missing_ok=True)
+        return dict.fromkeys(clashing, "a file and a folder have the same name there")
+
+
+def copy_index(person: PersonsRepository, copy: Path) -> None:
+    """Copy the person's index, whole, for changing it; none becomes an empty one."""
+    try:
+        shutil.copy2(person.where.index, copy)  # with its time: by it git tells what may be young
+    except FileNotFoundError:
+        person.git.run("read-tree", "--empty", index=copy)
+        return
+    person.git.run("update-index", "--no-split-index", index=copy)
+
+
+def files_of(layer: Layer) -> tuple[str, ...]:
+    """Return the files of a commit, from the top of the folder."""
+    return tuple(dict.fromkeys(joined(one.root, one.inner) for one in layer.changes))
+
+
+def only(asked: Iterable[Asked], root: str) -> list[Asked]:
+    """Return what is asked for in one repository."""
+    found = []
+    for one in asked:
+        changes = tuple(change for change in one.changes if change.root == root)
+        if changes:
+            found.append(replace(one, changes=changes))
+    return found
+
+
+_CONVERTING = ("text", "eol", "crlf", "ident", "working-tree-encoding")
+_NONE = frozenset({"unset"})
+
+
+class Converter:
+    """Knows of some paths of a repository how their contents are stored. Raises GitFailedError."""
+
+    def __init__(self, person: PersonsRepository, paths: Sequence[str]) -> None:
+        self._person = person
+        self._known = person.attributes(paths, (*_CONVERTING, "filter"))
+        self._converts_all = person.setting("core.autocrlf").lower() in {"true", "input", "1"}
+        root = person.root
+        self._git = root.own_git(
+            persons_env(root.environ), ("core.safecrlf=false",), writes_here=True
+        )
+        self._stored: dict[tuple[str, str], str] = {}
+
+    def filter_of(self, path: str) -> str | None:
+        """Return the name of the filter that converts a file; None where none does."""
+        name = self._known.get(path, {}).get("filter", "unset")
+        return None if name in _NONE else name
+
+    def stored(self, path: str, entry: Entry | None) -> Entry | None:
+        """Return an entry as the repository stores it."""
+        if entry is None or not entry.blob or entry.mode == LINK or not self._converts(path):
+            return entry
+        known = path, entry.blob
+        if known not in self._stored:
+            data = self._person.root.shadow.run("cat-file", "blob", entry.blob)
+            hashing = ("hash-object", "-w", "--stdin", "--path", path)
+            self._stored[known] = self._git.word(*hashing, stdin=data)
+        return replace(entry, blob=self._stored[known])
+
+    def _converts(self, path: str) -> bool:
+        known = self._known.get(path, {})
+        given = {name: known[name] for name in _CONVERTING if name in known}
+        return bool(set(given.values()) - _NONE) or (
+            self._converts_all and known.get("text") not in _NONE
+        )

@@ -1,0 +1,518 @@
+"""What agents change: found around their calls, attributed, written into the ledger, and told.
+
+Before a call is let in the folder is compared with what it was, and after it has ended; calls that
+come or end meanwhile share the next look. Of a call that names its files these alone are looked
+at. Without git, or where the folder cannot be read, the run goes on and nothing is found,
+which is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import secrets
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from prsm_core import PrsmError
+from prsm_core.files import Author as ChangeAuthor
+from prsm_core.files import ChangesDecided, FileChange, FileChanged, Step, path_text
+from prsm_files.changes.attribution import NOBODY, Hands, attribute, is_below
+from prsm_files.changes.diffing import patch
+from prsm_files.changes.tracing import find_origin
+from prsm_files.changes.tracker import Tracker
+from prsm_files.session.calls import OpenCalls, read_calls
+from prsm_files.session.deciding import wanted
+from prsm_files.session.edits import edits_of
+from prsm_files.session.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from prsm_core import Clock, Store
+    from prsm_core.files import ChangeRow, Hold, Journal, Leases, Roster, ToldTurn, WritingCall
+    from prsm_core.kit import Background
+    from prsm_files.changes.records import Attributed, Found
+    from prsm_files.changes.records import WritingCall as WrittenCall
+    from prsm_files.changes.splitting import Edit
+    from prsm_files.changes.tracing import Origin
+    from prsm_files.changes.tracker import Scan
+    from prsm_files.session.keeper import FilesKeeper
+    from prsm_files.shadow.worktree import Shadow
+
+APART_SECONDS = 0.25  # between two looks
+SHOWN = 10  # files that a notice names
+OUTSIDE = "../"  # stands for a file that is not in the folder: the call writes nothing in it
+_ID_BYTES = 5
+_UNSEEN = "what changes in {} is not found"
+
+__all__ = ["ChangeWatch"]
+
+
+class ChangeWatch:
+    """Owns what is known of the folder, and looks at it when calls end.
+
+    Args:
+        keeper: Runs what blocks, one at a time.
+        journal: Takes what is found, as steps of the run.
+        store: Tells what was found before.
+        roster: Knows the agents.
+        leases: Returns what others than an agent have for themselves.
+        turn_of: Returns an agent's running turn, or its last one.
+        hold: Holds the gate of the session's calls; see `QuietMoment.hold`.
+        is_apart: Whether a folder is in a worktree of an agent.
+        session: Whose changes they are.
+        workspace: The folder that is looked at.
+    """
+
+    def __init__(
+        self,
+        keeper: FilesKeeper,
+        journal: Journal,
+        store: Store,
+        roster: Roster,
+        *,
+        leases: Callable[[str | None], Leases],
+        turn_of: Callable[[str], ToldTurn | None],
+        hold: Callable[..., AbstractAsyncContextManager[Hold]],
+        is_apart: Callable[[str], bool],
+        clock: Clock,
+        background: Background,
+        session: str,
+        workspace: str,
+    ) -> None:
+        self._keeper = keeper
+        self._journal = journal
+        self._store = store
+        self._roster = roster
+        self._leases = leases
+        self._turn_of = turn_of
+        self._is_apart = is_apart
+        self._clock = clock
+        self._background = background
+        self._session = session
+        self._folder = Path(workspace)
+        self._moments = itertools.count(1)
+        self._calls = OpenCalls(
+            self._tick,
+            time.time,  # whatever clock an engine has: files are stamped by this one
+            leased=self._leased,
+            paths=self.paths,
+            edits=self._edits,
+            owned=self._owned,
+            turn=self._turn,
+        )
+        self._hands = Hands(self._is_at_work)
+        self._tracker: Tracker | None = None
+        self._is_open = False  # a run is, and what is found is told
+        self._is_looking = False
+        self._ready = asyncio.Event()  # the folder is known
+        self._ready.set()
+        self._one = asyncio.Lock()  # look at a time
+        self._last = float("-inf")
+        self._looked = 0  # when the last look at all began that has found what there was
+        self.verdicts = self._make_verdicts(hold)
+
+    def _make_verdicts(self, hold: Callable[..., AbstractAsyncContextManager[Hold]]) -> Verdicts:
+        return Verdicts(
+            self,
+            self._keeper,
+            self._journal,
+            self._store,
+            hold=hold,
+            one=self._one,
+            session=self._session,
+            folder=self._folder,
+        )
+
+    def _turn(self, agent: str) -> str | None:
+        turn = self._turn_of(agent)
+        return None if turn is None else turn.turn_id
+
+    def _tick(self) -> int:
+        return next(self._moments)
+
+    def begin(self) -> None:
+        """Take the folder as it is for what it was before the run, or go on after a crash.
+
+        It takes a while; whatever else is asked of it waits for that.
+        """
+        self._is_open, self._ready = True, asyncio.Event()
+        self._background.launch(self._begin(self._ready), name="the files as they are")
+
+    async def _begin(self, ready: asyncio.Event) -> None:
+        try:
+            stored = {row.change.scan for row in await self._store.changes(self._session)}
+            began = self._tick()
+            started = await self._keeper.attempt(
+                self._folder, lambda shadow: self._start(shadow, stored), _UNSEEN
+            )
+            if started is not None and not started[1]:
+                self._looked = began  # whoever came before that needs no look of its own
+            is_left = started is not None and self._keep_calls(*started)
+            if started is None:
+                self._is_open = False  # why was told
+            await (
+                self.verdicts.recover()
+            )  # once the folder is known: what it writes is nobody's change
+            if is_left:
+                await self._look_at_all()
+        finally:
+            ready.set()
+
+    def _start(self, shadow: Shadow, stored: set[str]) -> tuple[Path, Sequence[WrittenCall]]:
+        """Know the folder, in the thread; return where open calls are kept, and what is there."""
+        tracker = Tracker(shadow, self._session, tick=self._tick, new_id=_new_id)
+        file = tracker.place / "calls.json"
+        left = read_calls(file) if tracker.has_begun else ()
+        if left:
+            tracker.go_on(stored.__contains__)
+        else:
+            tracker.begin()
+        self._tracker = tracker
+        return file, left
+
+    def _keep_calls(self, file: Path, left: Sequence[WrittenCall]) -> bool:
+        """Keep open calls in a file, with those that a dead process had; whether there are such.
+
+        Not in the thread: calls begin and end meanwhile, and two would write the one file.
+        """
+        try:
+            self._calls.keep_in(file, left)
+        except OSError as error:
+            self._is_open = False
+            text = f"{_UNSEEN.format(self._folder)}: {error}"
+            self._journal.tell("notice", level="warning", text=text)
+        return bool(left) and self._is_open
+
+    async def before(self, call: WritingCall) -> None:
+        """Look at what a permitted call may write, before it runs.
+
+        That is all of the folder where it names no files. Calls that come together share a look.
+        """
+        asked = self._tick()
+        await self._ready.wait()
+        if not self._is_open:
+            return
+        if paths := self.paths(call):
+            await self._observe(paths)
+        else:
+            await self._look_at_all(since=asked)
+
+    async def _observe(self, named: frozenset[str]) -> None:
+        paths = named - {OUTSIDE}
+        if not paths:
+            return
+        await self._ready.wait()
+        async with self._one:
+            await self._keeper.attempt(
+                self._folder, lambda shadow: self._current(shadow).observe(paths), _UNSEEN
+            )
+
+    def begins(self, call: WritingCall) -> None:
+        """Take note of a call that runs."""
+        self._calls.begins(call)
+
+    def is_named(self, old: WritingCall, new: WritingCall) -> None:
+        """Take note of what a call that runs is called."""
+        self._calls.is_named(old, new)
+
+    def owns(self, call: WritingCall, owned: tuple[str, ...]) -> None:
+        """Take note of the files that a call writes, nobody else, and no others."""
+        self._calls.owns(call, self._places(owned))
+
+    def look_at(self, shadow: Shadow, files: tuple[str, ...]) -> None:
+        """Look at files now, if they are in the folder; it blocks: whoever calls has the keeper."""
+        tracker = self._tracker
+        if tracker is not None and tracker.shadow.folder == shadow.folder:
+            self._current(shadow).observe(self._places(files))
+
+    def ends(self, call: WritingCall, *, has_run: bool) -> None:
+        """Take note of a call that has ended; what it has changed is looked for soon."""
+        ended = self._calls.ends(call, has_run=has_run)
+        if self._is_open and ended is not None and not self._is_looking:
+            self._is_looking = True
+            self._background.launch(self._look(ended.paths), name="a look at the files")
+
+    async def _look(self, named: frozenset[str]) -> None:
+        """Look until every call that has ended is seen to."""
+        try:
+            if named:
+                await self._observe(named)
+            while self._is_open and self._calls.have_ended:
+                pause = self._last + APART_SECONDS - self._clock.now()
+                if pause > 0:
+                    await self._clock.sleep(pause)  # one that is let in meanwhile may look
+                elif not await self._look_now():
+                    break  # why was told; the end of the next call tries again
+        finally:
+            self._is_looking = False
+
+    async def finish(self) -> None:
+        """Find all that has changed until now; from now on nothing is told, until `begin`.
+
+        An engine that is left does not wait for a folder that is not known yet, which may take
+        minutes: no call has written there, and what a process before has left the next run finds.
+        """
+        if self._is_open:
+            if self._journal.is_suspended and not self._ready.is_set():
+                self._is_open = False
+                return
+            is_all_found = await self._look_now()
+            self._is_open = False
+            if not is_all_found:  # why was told; the next run finds the rest, as after a death
+                return
+            self._calls.forget()  # whoever goes on with the run makes them anew
+            if self._tracker is not None:
+                await self._keeper.attempt(
+                    self._folder, lambda shadow: self._current(shadow).end(), _UNSEEN
+                )
+
+    async def flush(self) -> None:
+        """Find what calls that have ended have changed."""
+        if self._is_open and self._calls.have_ended:
+            await self._look_now()
+
+    async def _look_now(self) -> bool:
+        await self._ready.wait()
+        return self._is_open and await self._look_at_all()
+
+    async def _look_at_all(self, since: int | None = None) -> bool:
+        """Look once; False: the folder could not be read, and what has ended is kept in mind.
+
+        Not at all where a look has begun `since` a moment, while this one waited for it.
+        """
+        async with self._one:
+            if since is not None and since < self._looked:
+                return True
+            began, calls = self._tick(), self._calls.all
+            scan = await self._keeper.attempt(
+                self._folder, lambda shadow: self._current(shadow).scan(calls), _UNSEEN
+            )
+            self._last = self._clock.now()
+            if scan is None:
+                return False
+            self._looked = began
+            await self._store_found(scan)
+            self._calls.looked(began)
+            return True
+
+    def _current(self, shadow: Shadow) -> Tracker:
+        """Return the tracker; git may be another process than it was."""
+        if self._tracker is None:
+            raise PrsmError(
+                "what the files were is not known", hint="the next run looks at them again"
+            )
+        self._tracker.use(shadow)
+        return self._tracker
+
+    async def _store_found(self, scan: Scan) -> None:
+        for note in scan.notes:
+            self._journal.tell("notice", level="warning", text=note)
+        if not scan.found:
+            return
+        all_ = attribute(scan.found, self._calls.all, hands=self._hands, are_one=self._are_one)
+        changes = [self._change(scan, number, one) for number, one in enumerate(all_, 1)]
+        self._tell_conflicts(all_)  # first: whoever sees the event knows that they were told
+        await self.commit(
+            f"{self._journal.run_id}:changes:{scan.id}",
+            *(FileChanged(change=change) for change in changes),
+        )
+        await self._keeper.attempt(self._folder, lambda shadow: self._settle(shadow, scan), _UNSEEN)
+
+    def _settle(self, shadow: Shadow, scan: Scan) -> None:
+        self._current(shadow).settle(scan)
+
+    async def commit(
+        self, step_id: str, *writes: FileChanged | ChangesDecided, run: str | None = None
+    ) -> None:
+        """Commit a step of the session: of its open run, unless another is named."""
+        step = Step(
+            step_id=step_id,
+            session_id=self._session,
+            run_id=self._journal.run_id if run is None else run,
+            agent_id=None,
+            at=self._clock.time(),
+            writes=writes,
+        )
+        await self._journal.commit(step)
+
+    def _change(self, scan: Scan, number: int, one: Attributed) -> FileChange:
+        found = one.found
+        old, new = found.before, found.after
+        return FileChange(
+            id=f"{scan.id}-{number}",
+            scan=scan.id,
+            path=path_text(found.path),
+            root=path_text(found.root),
+            folder=path_text(str(self._top)),
+            kind=found.kind,
+            old_mode=None if old is None else old.mode,
+            new_mode=None if new is None else new.mode,
+            before=None if old is None else old.blob,
+            after=None if new is None else new.blob,
+            added=found.added,
+            removed=found.removed,
+            how=one.how,
+            authors=tuple(ChangeAuthor(call.agent, call.call, call.turn) for call in one.calls),
+            beside=one.beside,
+            note=_note(found),
+        )
+
+    @property
+    def _top(self) -> Path:
+        return self._folder if self._tracker is None else self._tracker.shadow.folder
+
+    def _tell_conflicts(self, changes: Sequence[Attributed]) -> None:
+        """Tell each agent on a file who else is on it: it may know an older text of it."""
+        told: dict[str, dict[str, set[str]]] = {}
+        for one in changes:
+            own = [call.agent for call in one.calls] or [NOBODY]
+            for agent in {*own, *one.beside} - {NOBODY} if one.beside else ():
+                others = {*own, *one.beside} - {agent}
+                told.setdefault(agent, {}).setdefault(one.found.path, set()).update(others)
+        for agent, files in told.items():
+            self.tell(agent, self._conflict_text(files))
+
+    def _conflict_text(self, files: dict[str, set[str]]) -> str:
+        lines = [
+            f"- {path_text(path)}: {', '.join(sorted(map(self._name, others)))}"
+            for path, others in sorted(files.items())[:SHOWN]
+        ]
+        if len(files) > SHOWN:
+            lines.append(f"- and {len(files) - SHOWN} more")
+        what = "Files that you have changed were changed by others, too:"
+        return "\n".join([what, *lines, "Read them again before you change them further."])
+
+    def _name(self, agent: str) -> str:
+        if agent == NOBODY:
+            return "the user, or another program"
+        record = self._roster.find(agent)
+        return agent if record is None else record.descriptor.name
+
+    def _is_at_work(self, agent: str) -> bool:
+        record = self._roster.find(agent)
+        return record is not None and not record.is_over
+
+    def _are_one(self, one: str, other: str) -> bool:
+        """Whether one of two agents is above the other: who is above has it work for itself."""
+        known = self._roster.find(one) and self._roster.find(other)
+        if known is None:
+            return one == other
+        return one in self._roster.lineage(other) or other in self._roster.lineage(one)
+
+    def paths(self, call: WritingCall) -> frozenset[str]:
+        """Return the files of the folder that a call says it writes."""
+        tracker = self._tracker
+        if tracker is None or call.command is not None:
+            return frozenset()
+        places = (_joined(call.cwd, path) for path in call.paths)
+        found = {tracker.place_of(place) or OUTSIDE for place in places}
+        return frozenset(found)
+
+    def _edits(self, call: WritingCall) -> tuple[Edit, ...]:
+        """Return what a call says it does to files of the folder."""
+        tracker = self._tracker
+        if tracker is None or call.command is not None:
+            return ()
+        found = []
+        for edit in edits_of(call.tool, call.arguments, call.paths):
+            path, source = (
+                None if one is None else tracker.place_of(_joined(call.cwd, one))
+                for one in (edit.path, edit.source)
+            )
+            if path is not None:
+                found.append(replace(edit, path=path, source=source))
+        return tuple(found)
+
+    def _owned(self, call: WritingCall) -> tuple[str, ...] | None:
+        """Return the files that a call writes alone; None: it may write any.
+
+        Who has a worktree is let write there without asking, and nowhere else.
+        """
+        if call.owned is not None:
+            return self._places(call.owned)
+        record = self._roster.find(call.agent)
+        is_apart = record is not None and self._is_apart(record.descriptor.cwd)
+        return () if is_apart else None
+
+    def _places(self, files: Sequence[str]) -> tuple[str, ...]:
+        tracker = self._tracker
+        if tracker is None:
+            return ()
+        return tuple(place for file in files if (place := tracker.place_of(file)) is not None)
+
+    def _leased(self, agent: str) -> tuple[str, ...]:
+        """Return the folders that an agent has for itself: others are kept from them."""
+        tracker, region = self._tracker, self._roster.get(agent).descriptor.grant.region
+        if tracker is None or region is None:
+            return ()
+        places = (tracker.place_of(folder) for folder in region)
+        others = {folder for folder, _ in self._leases(agent)}
+        return tuple(
+            place
+            for place, folder in zip(places, region, strict=True)
+            if place is not None and not is_below(folder, others)
+        )
+
+    async def rows(self) -> Sequence[ChangeRow]:
+        """Return all changes of the session, oldest first; those of calls that have ended too."""
+        await self.flush()
+        return await self._store.changes(self._session)
+
+    async def patch(self, rows: Sequence[ChangeRow]) -> str:
+        """Return what changes did to lines. Raises PrsmError where git or the folder is not fit."""
+        asked = [row.change for row in rows]
+        return await self._keeper.use(self._folder, lambda shadow: patch(shadow, asked))
+
+    async def origin(self, rows: Sequence[ChangeRow], line: int) -> Origin:
+        """Return which of the changes of a file, newest first, made a line of it as it is now.
+
+        Raises ConfigError as `find_origin` does, PrsmError where git or the folder is not fit.
+        """
+        asked = wanted(rows[::-1])
+        return await self._keeper.use(self._folder, lambda shadow: find_origin(shadow, asked, line))
+
+    @asynccontextmanager
+    async def while_others_write(self) -> AsyncIterator[None]:
+        """Let PRSM itself write to the folder, by another process, while the gate is held.
+
+        What is found behind it is not of the calls that have ended before. What it decided about
+        changes of this session is in the ledger then.
+        """
+        await self.flush()
+        try:
+            yield
+        finally:
+            await self._look_now()
+            await self.verdicts.recover()
+
+    def learn(self, shadow: Shadow) -> None:
+        """Know now what PRSM itself has written: what comes behind it is of calls; it blocks."""
+        if self._tracker is not None:
+            self._current(shadow).observe(())
+
+    def tell(self, agent: str, text: str) -> None:
+        """Tell an agent something with its next answer or prompt, if it is still at work."""
+        turn = self._turn_of(agent)
+        if turn is not None and self._is_at_work(agent):
+            turn.tell(text)
+
+
+def _joined(folder: str, path: str) -> str:
+    return os.path.join(folder, path)  # noqa: PTH118 - a name that need not be UTF-8
+
+
+def _new_id() -> str:
+    return secrets.token_hex(_ID_BYTES)
+
+
+def _note(found: Found) -> str:
+    whys = (one.why for one in (found.before, found.after) if one is not None)
+    return next((why for why in whys if why), "")

@@ -1,0 +1,175 @@
+"""Commits of accepted changes: one for each agent or task, and what each says.
+
+What a person may have made is in commits of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from prsm_core import ConfigError
+from prsm_core.files import COMMITTED, Decision
+from prsm_core.kit import escape_exact, first_line
+from prsm_files.commits.records import Asked
+from prsm_files.session.deciding import wanted
+from prsm_files.session.reasons import Reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prsm_core import AgentRow, Store
+    from prsm_core.files import ChangeRow, FileChange
+    from prsm_files.commits.records import Commit, Outcome
+    from prsm_files.rationale import Reason
+
+BY_AGENT, BY_TASK = "agent", "task"
+WAYS = (BY_AGENT, BY_TASK)
+SUBJECT = 72  # characters
+LISTED = 30  # changes that a message names
+_UNSURE = "No call explains these changes: a person may have made them while the agent ran one."
+_OUTSIDE = "Changes that came from outside of the agents' calls"
+
+
+class Wording(Struct, frozen=True, kw_only=True):
+    """How changes are put into commits; `message` takes the place of all but the trailers."""
+
+    by: str = BY_AGENT
+    message: str | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError for a way that there is not, and for a blank message."""
+        if self.by not in WAYS:
+            raise ConfigError(
+                f"there is no commit for each {self.by!r}", hint=f"use one of {', '.join(WAYS)}"
+            )
+        if self.message is not None and not self.message.strip():
+            raise ConfigError("the message of the commits is blank", hint="say what they do")
+
+
+async def commits_of(
+    store: Store, session: str, rows: Sequence[ChangeRow], wording: Wording
+) -> Sequence[Asked]:
+    """Return the commits that hold accepted changes, in the order of their first ones.
+
+    Raises ConfigError for a wording that cannot be.
+    """
+    wording.check()
+    if not rows:
+        return ()
+    agents = {row.descriptor.agent_id: row for row in await store.agents(session)}
+    tasks = await _tasks(store, session) if wording.by == BY_TASK else {}
+    groups: dict[tuple[str, bool], list[ChangeRow]] = {}
+    for row in rows:
+        author = row.change.author
+        key = author.agent if author is not None else ""
+        if wording.by == BY_TASK:
+            key = tasks.get(row.change.id, ("", ""))[0]
+        groups.setdefault((key, row.change.is_unsure), []).append(row)
+    reasons = Reasons(store, session)
+    made = []
+    for mine in groups.values():
+        task = tasks.get(mine[0].change.id, ("", ""))[1]
+        said = [await reasons.of(row) for row in mine]
+        own = list(dict.fromkeys(one.agent for row in mine for one in row.change.authors))
+        known = [agents[agent] for agent in own if agent in agents]
+        text = wording.message or _text(mine, said, task or _task_of(known))
+        message = f"{text.strip()}\n\n{_trailers(session, known)}\n"
+        changes = tuple(wanted(mine))[::-1]
+        made.append(Asked(message=message, changes=changes, agents=tuple(own)))
+    return made
+
+
+async def _tasks(store: Store, session: str) -> Mapping[str, tuple[str, str]]:
+    """Return of each change the run that it was found in, and that run's task."""
+    tasks: dict[str, str] = {}
+    found: dict[str, tuple[str, str]] = {}
+    async for event in store.events(session):
+        if event.type == "run_started":
+            tasks[event.run or ""] = str(event.data["task"])
+        elif event.type == "file_changed" and "change" in event.data:
+            run = event.run or ""
+            found[event.data["change"]] = run, tasks.get(run, "")
+    return found
+
+
+def _task_of(known: Sequence[AgentRow]) -> str:
+    return known[0].descriptor.prompt if known else _OUTSIDE
+
+
+def _text(rows: Sequence[ChangeRow], said: Sequence[Reason | None], task: str) -> str:
+    """Return the subject, which is the best reason, and a body of what each change is for."""
+    reasons = [one for one in said if one is not None]
+    best = max(reasons, key=lambda one: one.score).text if reasons else task
+    subject = _subject(best)
+    lines: list[str] = []
+    for row, why in list(zip(rows, said, strict=True))[:LISTED]:
+        line = f"- {escape_exact(row.change.path)}"
+        lines.append(line if why is None else f"{line}: {first_line(why.text, 200)}")
+    if len(rows) > LISTED:
+        lines.append(f"- and {len(rows) - LISTED} more")
+    if rows[0].change.is_unsure:
+        lines = [*dict.fromkeys(lines), "", _UNSURE]
+    return "\n".join([subject, "", *lines])
+
+
+def _subject(text: str) -> str:
+    line = first_line(text, 10 * SUBJECT).removesuffix("…").rstrip(" .:;,")
+    if len(line) <= SUBJECT:
+        return line or "Changes of agents"
+    return line[: SUBJECT - 1].rsplit(" ", 1)[0].rstrip(" .:;,") + "…"
+
+
+def _trailers(session: str, agents: Iterable[AgentRow]) -> str:
+    lines = []
+    for row in agents:
+        one = row.descriptor
+        lines += [
+            f"PRSM-Agent: {escape_exact(one.name)}",
+            f"PRSM-Provider: {escape_exact(one.provider)}",
+            f"PRSM-Model: {escape_exact(one.model)}",
+        ]
+    return "\n".join([*lines, f"PRSM-Session: {session}"])
+
+
+def committed(rows: Iterable[ChangeRow], outcome: Outcome) -> Sequence[Decision]:
+    """Return what is decided about changes once they are committed."""
+    commits = {change: one.id for one in outcome.commits for change in one.changes}
+    commits |= {one.id: one.commit for one in outcome.held}
+    return tuple(
+        Decision(row.change.id, row.change.path, COMMITTED, commits[row.change.id] or None)
+        for row in rows
+        if row.change.id in commits
+    )
+
+
+def told_outcome(
+    outcome: Outcome, rows: Iterable[ChangeRow], names: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """Return what was committed, or would be, as `AppHandle.commit_changes` tells it."""
+    known = {row.change.id: row.change for row in rows}
+    paths = {id_: change.path for id_, change in known.items()}
+    return {
+        "commits": [_told(one, known, names) for one in outcome.commits],
+        "left": [{"change": one.id, "path": paths[one.id], "why": one.why} for one in outcome.left],
+        "held": [
+            {"change": one.id, "path": paths[one.id], "commit": one.commit or None}
+            for one in outcome.held
+        ],
+    }
+
+
+def _told(
+    one: Commit, known: Mapping[str, FileChange], names: Mapping[str, str]
+) -> Mapping[str, Any]:
+    return {
+        "commit": one.id or None,
+        "repository": one.root,
+        "subject": one.message.partition("\n")[0],
+        "message": one.message,
+        "agents": [{"agent": agent, "name": names.get(agent)} for agent in one.agents],
+        "possible": any(known[change].is_unsure for change in one.changes),
+        "changes": list(one.changes),
+        "files": sorted({known[change].path for change in one.changes}),
+    }

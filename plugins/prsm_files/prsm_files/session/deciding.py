@@ -1,0 +1,272 @@
+"""Which changes a person means, and what is decided about them; pure, for engines and commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from prsm_core import ConfigError
+from prsm_core.files import ACCEPTED, OPEN_STATES, PENDING, REJECTED, Decision, path_text, text_path
+from prsm_files.changes.merging import Wanted
+from prsm_files.changes.records import Entry
+from prsm_files.shadow.acts import MERGE, Verdict
+from prsm_files.shadow.records import joined
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from prsm_core.files import ChangeRow
+    from prsm_files.shadow.acts import Act, Wrote
+
+_NAMED = 5  # ids that an error names
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """Changes that are meant: those of some ids, or of agents, or of a call.
+
+    Without any of these they are all changes of the session's agents. What no agent of the session
+    made is the person's, or another session's: it is meant by its id alone.
+
+    Attributes:
+        ids: Ids, or beginnings of them.
+        agents: Ids of agents; a change that may be of another one, too, is not among theirs.
+        call: The id of a call.
+        is_sure: Whether what a person may have made is left out, unless its id is given.
+    """
+
+    ids: tuple[str, ...] = ()
+    agents: frozenset[str] | None = None
+    call: str | None = None
+    is_sure: bool = False
+
+
+def choose(
+    rows: Sequence[ChangeRow], choice: Choice, states: Collection[str] = OPEN_STATES
+) -> Sequence[ChangeRow]:
+    """Return the changes that are meant, oldest first, of which something can be decided.
+
+    These are those in some states. Raises ConfigError for an id that is of none, of several, or of
+    one in another state.
+    """
+    if choice.ids:
+        found = [find_change(rows, wanted) for wanted in dict.fromkeys(choice.ids)]
+        for row in found:
+            if row.state not in states:
+                raise _in_another_state(row)
+        ids = {row.change.id for row in found}
+        return [row for row in rows if row.change.id in ids]
+    return [row for row in rows if row.state in states and _is_of(row, choice)]
+
+
+def _in_another_state(row: ChangeRow) -> ConfigError:
+    what = f"change {row.change.id} of {row.change.path} is"
+    if row.state in OPEN_STATES:
+        return ConfigError(
+            f"{what} not accepted yet",
+            hint=f"accept it first: prsm changes accept {row.change.id}",
+            code="not_accepted",
+        )
+    return ConfigError(
+        f"{what} {row.state} already",
+        hint="`prsm changes list` shows what is pending",
+        code="already_decided",
+    )
+
+
+def _is_of(row: ChangeRow, choice: Choice) -> bool:
+    authors = row.change.authors
+    if not is_of_agents(row) or (choice.is_sure and row.change.is_unsure):
+        return False
+    if choice.agents is not None and not {one.agent for one in authors} <= choice.agents:
+        return False
+    return choice.call is None or choice.call in {one.call for one in authors[:1]}
+
+
+def is_of_agents(row: ChangeRow) -> bool:
+    """Return whether agents of the session made a change; else it is decided by its id alone."""
+    return bool(row.change.authors)
+
+
+def of_last_turn(rows: Sequence[ChangeRow], *, with_possible: bool = True) -> Sequence[ChangeRow]:
+    """Return the changes of which something can be decided, of the turn that has made the newest.
+
+    What may be of another turn as well is not among them; nor, unless it is to be `with_possible`,
+    what a person may have made.
+    """
+    mine = [row for row in rows if row.state in OPEN_STATES and _turn(row) is not None]
+    return [
+        row
+        for row in mine
+        if _turn(row) == _turn(mine[-1]) and (with_possible or not row.change.is_unsure)
+    ]
+
+
+def _turn(row: ChangeRow) -> str | None:
+    """Return the turn of a change; None where that is not sure."""
+    turns = {one.turn for one in row.change.authors}
+    return turns.pop() if len(turns) == 1 else None
+
+
+def find_change(rows: Iterable[ChangeRow], wanted: str) -> ChangeRow:
+    """Return the change of an id, or of the beginning of one. Raises ConfigError."""
+    text = wanted.strip().lower()
+    exact = [row for row in rows if row.change.id == text]
+    fits = exact or [row for row in rows if text and row.change.id.startswith(text)]
+    if len(fits) == 1:
+        return fits[0]
+    hint = "`prsm changes list` shows those there are"
+    if not fits:
+        raise ConfigError(
+            f"there is no change {wanted!r} in this session", hint=hint, code="unknown_change"
+        )
+    names = ", ".join(row.change.id for row in fits[:_NAMED])
+    raise ConfigError(
+        f"several changes begin with {wanted!r}: {names}",
+        hint="give more of the id",
+        code="ambiguous_change",
+    )
+
+
+def wanted(rows: Sequence[ChangeRow]) -> Sequence[Wanted]:
+    """Return changes as they are taken back: newest first."""
+    return [
+        Wanted(
+            id=row.change.id,
+            path=text_path(row.change.path),
+            root=text_path(row.change.root),
+            before=_entry(row.change.old_mode, row.change.before, row.change.note),
+            after=_entry(row.change.new_mode, row.change.after, row.change.note),
+        )
+        for row in reversed(rows)
+    ]
+
+
+def _entry(mode: str | None, blob: str | None, note: str) -> Entry | None:
+    return None if mode is None else Entry(mode, blob or "", "" if blob else note)
+
+
+def accepted(rows: Sequence[ChangeRow]) -> tuple[Decision, ...]:
+    """Return that changes are accepted."""
+    return tuple(Decision(row.change.id, row.change.path, ACCEPTED) for row in rows)
+
+
+def decided_by(rows: Iterable[ChangeRow], act: Act, session: str) -> tuple[Decision, ...]:
+    """Return what an act decided about a session's changes, as far as a ledger lacks it.
+
+    What was decided otherwise meanwhile stays so.
+    """
+    verdicts = {one.change: one for one in act.verdicts if one.session == session}
+    return tuple(
+        Decision(row.change.id, row.change.path, one.new, one.why or None)
+        for row in rows
+        if (one := verdicts.get(row.change.id)) is not None and _is_as_before(row, one)
+    )
+
+
+def _is_as_before(row: ChangeRow, one: Verdict) -> bool:
+    return row.state == one.old or {row.state, one.old} <= OPEN_STATES
+
+
+def of_merge(rows: Iterable[ChangeRow], act: Act) -> tuple[Verdict, ...]:
+    """Return that the changes which a merge brought are rejected by its undo.
+
+    Others know them by their ids alone: a merge that is undone knows what it wrote.
+    """
+    if act.kind != MERGE or act.session is None:
+        return ()
+    steps = {(joined(one.root, one.path), _content(one)) for one in act.wrote}
+    return tuple(
+        Verdict(act.session, row.change.id, row.change.path, row.state, REJECTED)
+        for row in rows
+        if row.state in {*OPEN_STATES, ACCEPTED}
+        and (text_path(row.change.path), (row.change.before, row.change.after)) in steps
+    )
+
+
+def _content(one: Wrote) -> tuple[str | None, str | None]:
+    before, after = (None if side is None else side.blob for side in (one.before, one.after))
+    return before, after
+
+
+def told_act(act: Act) -> Mapping[str, Any]:
+    """Return an act as JSON values."""
+    return {
+        "act": act.id,
+        "kind": act.kind,
+        "at": act.at,
+        "session": act.session,
+        "what": act.what,
+        "undoes": act.undoes,
+        "restored": act.target,
+        "files": [path_text(joined(one.root, one.path)) for one in act.wrote],
+    }
+
+
+def brought_back_text(rows: Collection[Decision]) -> str:
+    """Return the message for an agent whose rejected changes the user has restored."""
+    lines = [
+        f"- {one.path}: {'is there again' if one.state == PENDING else 'taken back again'}"
+        for one in rows
+    ]
+    return "\n".join(["The user has undone a decision about changes of yours:", *lines])
+
+
+def told_decision(one: Decision) -> Mapping[str, Any]:
+    """Return a decision as JSON values."""
+    return {"change": one.id, "path": one.path, "state": one.state, "why": one.why}
+
+
+def told_change(row: ChangeRow, names: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return a change as JSON values, as `AppHandle.changes` tells it."""
+    change, author = row.change, row.change.author
+    return {
+        "change": change.id,
+        "path": change.path,
+        "folder": change.folder,
+        "repository": change.root,
+        "kind": change.kind,
+        "old_mode": change.old_mode,
+        "new_mode": change.new_mode,
+        "before": change.before,
+        "after": change.after,
+        "added": change.added,
+        "removed": change.removed,
+        "how": change.how,
+        "agent": None if author is None else author.agent,
+        "name": None if author is None else names.get(author.agent),
+        "call": None if author is None else author.call or None,
+        "turn": None if author is None else author.turn,
+        "authors": [
+            {"agent": one.agent, "name": names.get(one.agent), "call": one.call or None}
+            for one in change.authors
+        ],
+        "beside": [
+            {"agent": agent or None, "name": names.get(agent) if agent else None}
+            for agent in change.beside
+        ],
+        "note": change.note or None,
+        "at": row.at,
+        "state": row.state,
+        "why": row.why,
+        "decided_at": row.decided_at,
+    }
+
+
+def family_of(agent: str, parents: Mapping[str, str | None]) -> frozenset[str]:
+    """Return an agent and all below it; `parents` has who is above each."""
+    family = {agent}
+    for one in parents:  # each comes behind the one above it
+        if parents[one] in family:
+            family.add(one)
+    return frozenset(family)
+
+
+def taken_back_text(rows: Collection[Decision]) -> str:
+    """Return what an agent is told of its changes that a person took back, or tried to."""
+    lines = [
+        f"- {one.path}: " + ("taken back" if one.state != "unmerged" else f"stays: {one.why}")
+        for one in rows
+    ]
+    what = "The user has rejected changes of yours:"
+    return "\n".join([what, *lines, "Do not make them again unless you are told to."])

@@ -1,0 +1,272 @@
+"""Weighs what an agent says it has done: claimed, checked, or verified.
+
+A claim that does not hold is no error: the result is taken, and says what does not hold. Only a
+failing gate sends the agent back, so that it can mend what it broke.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from prsm_core import UNCHECKED, OrchestrationError
+from prsm_core.engine.processes.shell import run_captured
+from prsm_core.engine.state import NEVER
+from prsm_core.files import Evidence, Level, Proof, is_in_repository
+from prsm_core.kit.quotation import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from prsm_core import AgentResult, Clock
+    from prsm_core.files import (
+        AgentRecord,
+        ChangeRow,
+        ConversationStore,
+        Journal,
+        ProcessLauncher,
+        Roster,
+    )
+    from prsm_core.policies import CommandPolicy
+    from prsm_files.artifacts import Artifact, Blob
+    from prsm_files.session.evidence.command_log import CommandLog
+    from prsm_files.session.evidence.gates import GateRunner, GateVerdict
+    from prsm_files.session.evidence.witness import Seen, Witness
+
+SECONDS = 20.0
+OUTPUT_LIMIT = 2**20
+
+# The newest commit of this line that was made before a time, and what it holds of some paths. It
+# reads nothing but objects: no index, no filter, no hook, and no network.
+_SCRIPT = """\
+export GIT_NO_LAZY_FETCH=1 GIT_OPTIONAL_LOCKS=0
+commit=$(git rev-list -1 --min-age="$1" HEAD -- 2>/dev/null) || exit 0
+shift
+[ -z "$commit" ] || exec git ls-tree -z -l "$commit" -- "$@"
+"""
+_ENTRY = re.compile(r"(100\d{3}) blob ([0-9a-f]+) +(\d+)\t(.*)", re.DOTALL)
+
+
+class Sources(Struct, frozen=True, kw_only=True):
+    """What evidence is taken from, and how often a failing gate may send an agent back."""
+
+    roster: Roster
+    conversations: ConversationStore
+    gates: GateRunner
+    launcher: ProcessLauncher
+    journal: Journal
+    clock: Clock
+    refusals: int
+    main: str  # the session's own folder
+    workspace: Callable[[str], str]  # of the session, for who works in a folder
+    in_worktree: Callable[[AgentRecord], Awaitable[bool]]  # whether it has changed something there
+    commands: CommandPolicy
+    newest: Callable[[], int]  # the number of the newest event
+    witness: Callable[[], Witness] | None = None  # None: nobody watches the files
+
+
+class _Found(Struct, frozen=True, kw_only=True):
+    """An agent's calls, and the end of its last edit."""
+
+    log: CommandLog
+    edited: int  # the number of an event
+    has_changed: bool
+    is_watched: bool  # what changed is measured, so that naming a file changes nothing
+
+
+class ClaimProof(Proof):
+    """Weighs what one incarnation has done since its beginning; its notes count its refusals."""
+
+    def __init__(self, record: AgentRecord, sources: Sources) -> None:
+        self._record, self._from = record, sources
+
+    async def weigh(
+        self, artifacts: Sequence[str], commands: Sequence[str], *, is_last: bool = False
+    ) -> Evidence:
+        """Check the files and commands an agent names; run the gates if it has changed files.
+
+        Raises OrchestrationError, code `gate_failed`, while the agent may still be sent back,
+        unless it `is_last`.
+        """
+        found = await self._find(artifacts, commands)
+        return await self._judge(found, artifacts, may_refuse=not is_last)
+
+    async def again(self, result: AgentResult) -> AgentResult:
+        """Return an accepted result with what its children did to it that have ended since."""
+        found = await self._find(result.artifacts, ())
+        if found.edited <= found.log.claimed_at:
+            return result
+        now = await self._judge(found, result.artifacts, may_refuse=False)
+        levels = list(Level)
+        level = min(now.level, Level(result.evidence), key=levels.index)
+        if now.level is Level.VERIFIED:  # the gates have judged all that there is
+            level = Level(result.evidence) if result.evidence_gaps else now.level
+        gaps = tuple(dict.fromkeys((*result.evidence_gaps, *now.gaps)))
+        return replace(result, evidence=level.value, evidence_gaps=gaps)
+
+    async def _find(self, artifacts: Sequence[str], commands: Sequence[str]) -> _Found:
+        log = await self._command_log(commands)
+        rows = await self._rows()
+        edited = log.last_edit(rows)
+        has_changed = edited > NEVER or bool(rows) or await self._from.in_worktree(self._record)
+        is_watched = rows is not None
+        return _Found(log=log, edited=edited, has_changed=has_changed, is_watched=is_watched)
+
+    async def _judge(
+        self, found: _Found, artifacts: Sequence[str], *, may_refuse: bool
+    ) -> Evidence:
+        log = found.log
+        file_gaps = await self._file_gaps(artifacts)
+        unproven = log.unproven()
+        gaps = [*file_gaps, *unproven]
+        is_believed = bool(artifacts) and not (file_gaps or found.is_watched)
+        has_changed = found.has_changed or is_believed
+        verdicts = await self._gates(found.edited) if has_changed else []
+        await self._tell(verdicts)
+        required = [verdict for verdict in verdicts if verdict.is_required]
+        failed = [verdict for verdict in required if verdict.problem is not None]
+        if may_refuse:
+            self._refuse([verdict for verdict in failed if not verdict.is_broken])
+        is_verified = bool(required) and not failed
+        is_checked = is_verified or log.has_checked_since(found.edited)
+        if has_changed and not (is_checked or unproven or failed):
+            gaps.append(UNCHECKED)
+        level = Level.CHECKED if is_checked and not (gaps or failed) else Level.CLAIMED
+        if level is Level.CHECKED and is_verified:
+            level = Level.VERIFIED
+        gaps += [f"gate {verdict.name} {verdict.problem}" for verdict in failed]
+        redact = self._from.journal.redact
+        gaps, others = redact(gaps), redact(log.others())
+        return Evidence(level=level, gaps=tuple(gaps), by=tuple(others))
+
+    async def _gates(self, edited: int) -> list[GateVerdict]:
+        agent, of = self._record.descriptor, self._from
+        where = of.workspace(agent.cwd)
+        known = edited if edited > NEVER else None
+        return await of.gates.run(agent.duties, where, now=of.newest, edited=known)
+
+    async def _rows(self) -> Sequence[ChangeRow] | None:
+        """Return what was found of the agents' changes; None where nobody watches them."""
+        of, cwd = self._from, self._record.descriptor.cwd
+        if of.witness is None or of.workspace(cwd) != of.main:
+            return None  # of a worktree nothing is found before it is merged
+        return await of.witness().changes(self._record)
+
+    async def _file_gaps(self, names: Sequence[str]) -> list[str]:
+        if not names:
+            return []
+        from prsm_files.artifacts import find_artifacts, find_unchanged, touched_since
+
+        agent, began = self._record.descriptor, self._record.notes.began_at
+        folder, since = agent.cwd, agent.created_at if began is None else began
+        found, gaps = await asyncio.to_thread(find_artifacts, folder, names)
+        seen = await self._seen(found)
+        gaps += [
+            f"{one.name!r} {_whose(seen[one.path])}"
+            for one in found
+            if one.path in seen and seen[one.path].others
+        ]
+        before = {path: one.before for path, one in seen.items() if one.before is not None}
+        touched, more = touched_since([one for one in found if one.path not in seen], since)
+        gaps += more
+        has_git = bool(touched) and await asyncio.to_thread(is_in_repository, folder)
+        if has_git:
+            paths = [artifact.path for artifact in touched]
+            clock = self._from.clock
+            before |= await blobs_before(self._from.launcher, clock, folder, paths, since)
+        gaps += await asyncio.to_thread(find_unchanged, folder, found, before)
+        return gaps
+
+    async def _seen(self, found: Sequence[Artifact]) -> Mapping[str, Seen]:
+        """Return what is known of files without asking a clock, or what was committed."""
+        witness = self._from.witness
+        if witness is None or not found:
+            return {}
+        return await witness().of(self._record, [one.path for one in found])
+
+    async def _command_log(self, commands: Sequence[str]) -> CommandLog:
+        """Read the calls of the agent and all below it in the ledger, which is up to date.
+
+        The open call has brought it there for the agent; others may do more meanwhile. What came
+        before the agent's present life is not read: it would grow with each task of a child.
+        """
+        from prsm_files.session.evidence.command_log import CommandLog
+
+        log = CommandLog(self._from.journal.redact(list(commands)), self._from.commands)
+        born = await self._from.conversations.born(self._record.agent_id)
+        for record, who in self._from.roster.family(self._record):
+            async for event in self._from.conversations.events(record.agent_id, born):
+                log.read(event, who, record.descriptor.cwd)
+        return log
+
+    async def _tell(self, verdicts: Sequence[GateVerdict]) -> None:
+        record, journal = self._record, self._from.journal
+        for verdict in verdicts:
+            if not verdict.is_new:
+                continue
+            if verdict.problem is not None:
+                text = f"gate {verdict.name} {verdict.problem} for {record.descriptor.name}"
+                journal.note("notice", record.agent_id, level="warning", text=text)
+            await journal.fact(
+                "gate_finished",
+                record.agent_id,
+                gate=verdict.name,
+                folder=verdict.folder,
+                whole=verdict.is_whole,
+                required=verdict.is_required,
+                problem=verdict.problem,
+            )
+
+    def _refuse(self, failed: Sequence[GateVerdict]) -> None:
+        refusals = self._record.notes.refusals
+        if not failed or refusals >= self._from.refusals:
+            return
+        self._record.note(refusals=refusals + 1)
+        raise OrchestrationError(
+            "\n".join(_told(verdict) for verdict in failed),
+            hint="mend it, then call task_complete again",
+            code="gate_failed",
+        )
+
+
+def _whose(seen: Seen) -> str:
+    names = ", ".join(one for one in seen.others if one)
+    if not names:
+        return "was changed, but by no call of the agent that is known of"
+    return f"was changed by {names}, and not by the agent"
+
+
+def _told(verdict: GateVerdict) -> str:
+    told = f"gate {verdict.name} {verdict.problem}"
+    return f"{told}; it prints:\n{quote(verdict.output)}" if verdict.output else told
+
+
+async def blobs_before(
+    launcher: ProcessLauncher, clock: Clock, folder: str, paths: Sequence[str], since: float
+) -> dict[str, Blob]:
+    """Return what was committed before `since` (Unix seconds), by path relative to `folder`.
+
+    Where git is missing, says no or takes too long, nothing is known. A commit of the very second
+    may be the agent's own and counts as such.
+    """
+    from prsm_files.artifacts import Blob  # once files are named
+
+    result = await run_captured(
+        launcher,
+        ("bash", "--noprofile", "--norc", "-c", _SCRIPT, "git", str(int(since) - 1), *paths),
+        name="git",
+        cwd=folder,
+        timeout_s=SECONDS,
+        clock=clock,
+        output_limit=OUTPUT_LIMIT,
+    )
+    entries = (_ENTRY.fullmatch(entry) for entry in result.stdout.split("\0"))
+    return {
+        entry[4]: Blob(id=entry[2], size=int(entry[3]), is_executable=entry[1] == "100755")
+        for entry in entries
+        if entry is not None
+    }

@@ -1,0 +1,230 @@
+"""What was in files before an agent began, and who has changed them since, by what was found.
+
+It asks no clock and needs no commit. Nothing is looked at when an agent is spawned: what was there
+then is what its first change of a file tells of the time before; where it has made none, what the
+last earlier change left, or else the snapshot that was taken before it began. Where an engine died
+before that was taken, it is the folder as it was before the first call that may write.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+
+from prsm_core import StoreError
+from prsm_core.files import ConversationStore, text_path
+from prsm_files.artifacts import Blob
+from prsm_files.changes.forgetting import base_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from prsm_core import Store
+    from prsm_core.files import AgentRecord, ChangeRow, Roster
+    from prsm_files.session.keeper import FilesKeeper
+    from prsm_files.session.late import LateWatch
+    from prsm_files.shadow.worktree import Shadow
+
+_UNJUDGED = "what agents claim about files in {} is judged by git and the clock alone"
+_UNKNOWN = frozenset({"unknown_position", "no_state"})
+_PROGRAM = "100755"
+_LINK = "120000"
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """What is known of a file.
+
+    Attributes:
+        before: What it was before the agent began; None: it was not there, or was not kept.
+        others: Who has changed it since, where the agent, and all below it, have not; "" stands for
+            no call that is known of.
+    """
+
+    before: Blob | None = None
+    others: tuple[str, ...] = ()
+
+
+class _Content(NamedTuple):
+    """A content of a file, in the repository that it is of."""
+
+    root: str
+    mode: str
+    blob: str
+
+
+class Witness:
+    """Knows the files of the workspace by what was found in them.
+
+    Args:
+        watch: Finds what calls have changed.
+        keeper: Runs what blocks.
+        store: Tells changes, snapshots, and when an agent began.
+        roster: Knows the agents.
+        session: Whose changes they are.
+        workspace: The folder that is watched.
+    """
+
+    def __init__(
+        self,
+        watch: LateWatch,
+        keeper: FilesKeeper,
+        store: Store,
+        roster: Roster,
+        *,
+        session: str,
+        workspace: str,
+    ) -> None:
+        self._watch = watch
+        self._keeper = keeper
+        self._store = store
+        self._roster = roster
+        self._session = session
+        self._conversations = ConversationStore(store, session)
+        self._workspace = Path(workspace)
+
+    async def changes(self, record: AgentRecord) -> Sequence[ChangeRow]:
+        """Return the changes that an agent, or one below it, may have made since it began."""
+        rows = await self._watch.rows()
+        family = {one.agent_id for one, _ in self._roster.family(record)}
+        own = [row for row in rows if _may_be_of(row, family)]
+        if not own:
+            return ()
+        since = await self._found_since(await self._conversations.born(record.agent_id))
+        return [row for row in own if row.change.id in since]
+
+    async def of(self, record: AgentRecord, paths: Sequence[str]) -> Mapping[str, Seen]:
+        """Return what is known of files, by their path below the agent's folder.
+
+        Those of which nothing is known, such as what git ignores, are left out.
+        """
+        born = await self._conversations.born(record.agent_id)
+        rows = await self._watch.get().rows()
+        since = await self._found_since(born)
+        tree = await self._tree_before(born)
+        family = {one.agent_id for one, _ in self._roster.family(record)}
+        cwd = record.descriptor.cwd
+
+        def look(shadow: Shadow) -> Mapping[str, Seen]:
+            return self._look(shadow, cwd, paths, rows, since, family, tree)
+
+        return await self._keeper.attempt(self._workspace, look, _UNJUDGED) or {}
+
+    async def _found_since(self, born: int) -> set[str]:
+        events = self._store.events(self._session, after=born)
+        found = {e.data.get("change") async for e in events if e.type == "file_changed"}
+        return {one for one in found if one is not None}
+
+    async def _tree_before(self, born: int) -> str | None:
+        """Return the tree of the last snapshot that was taken before an event."""
+        try:
+            _, position = await self._store.find_commit(self._session, born)
+            state = await self._store.state(self._session)
+        except StoreError as error:
+            if error.code not in _UNKNOWN:
+                raise
+            return None
+        trees = [one.tree for one in state.snapshots if one.last_commit < position]
+        return trees[-1] if trees else None
+
+    def _look(
+        self,
+        shadow: Shadow,
+        cwd: str,
+        paths: Sequence[str],
+        rows: Sequence[ChangeRow],
+        since: Collection[str],
+        family: Collection[str],
+        tree: str | None,
+    ) -> Mapping[str, Seen]:
+        top, folder = os.path.realpath(shadow.folder), os.path.realpath(cwd)
+        places = {
+            path: os.path.relpath(place, top)
+            for path in paths
+            if (place := f"{folder}/{path}").startswith(f"{top}/")
+        }
+        names = self._roster.names()
+        seen: dict[str, Seen] = {}
+        contents: dict[str, _Content] = {}
+        unknown: dict[str, str] = {}
+        for path, place in places.items():
+            history = _history(rows, top, place)
+            later = [row for row in history if row.change.id in since]
+            own = [row for row in later if _may_be_of(row, family)]
+            if later and not own:
+                seen[path] = Seen(others=_others(later, names))
+            elif own or history:
+                seen[path] = Seen()
+                content = _before(own[0]) if own else _after(history[-1])
+                contents |= {} if content is None else {path: content}
+            else:
+                unknown[place] = path
+        with shadow.at_work():
+            if unknown:
+                held = _in_tree(shadow, tree or base_of(self._session), list(unknown))
+                contents |= {unknown[place]: one for place, one in held.items()}
+            return seen | _blobs(shadow, contents)
+
+
+def _history(rows: Iterable[ChangeRow], top: str, place: str) -> list[ChangeRow]:
+    return [
+        row
+        for row in rows
+        if text_path(row.change.path) == place and text_path(row.change.folder) == top
+    ]
+
+
+def _may_be_of(row: ChangeRow, family: Collection[str]) -> bool:
+    return any(author.agent in family for author in row.change.authors)
+
+
+def _others(rows: Iterable[ChangeRow], names: Mapping[str, str]) -> tuple[str, ...]:
+    agents = [author.agent for row in rows for author in row.change.authors]
+    return tuple(dict.fromkeys(names.get(agent, agent) for agent in agents)) or ("",)
+
+
+def _before(row: ChangeRow) -> _Content | None:
+    return _content(row, row.change.old_mode, row.change.before)
+
+
+def _after(row: ChangeRow) -> _Content | None:
+    return _content(row, row.change.new_mode, row.change.after)
+
+
+def _content(row: ChangeRow, mode: str | None, blob: str | None) -> _Content | None:
+    is_file = mode is not None and mode != _LINK and bool(blob)
+    return _Content(text_path(row.change.root), mode or "", blob or "") if is_file else None
+
+
+def _in_tree(shadow: Shadow, tree: str, places: Sequence[str]) -> dict[str, _Content]:
+    """Return what a tree holds at paths; nothing of one that is gone."""
+    said = shadow.root("").shadow.ask("ls-tree", "-r", "-z", tree, "--", *places).out
+    found = {}
+    for line in said.split(b"\0"):
+        head, _, name = line.partition(b"\t")
+        if name and (place := os.fsdecode(name)) in places:
+            mode, _, blob = head.decode("ascii").split()
+            if mode != _LINK:
+                found[place] = _Content("", mode, blob)
+    return found
+
+
+def _blobs(shadow: Shadow, contents: Mapping[str, _Content]) -> dict[str, Seen]:
+    """Return contents with their sizes; one that is gone is as if nothing had been there."""
+    sizes: dict[tuple[str, str], int | None] = {}
+    for top in {one.root for one in contents.values()}:
+        if shadow.has_root(top):
+            asked = [one.blob for one in contents.values() if one.root == top]
+            sizes |= {(top, blob): n for blob, n in shadow.root(top).sizes(asked).items()}
+    found = {}
+    for path, one in contents.items():
+        size = sizes.get((one.root, one.blob))
+        known = (
+            None
+            if size is None
+            else Blob(id=one.blob, size=size, is_executable=one.mode == _PROGRAM)
+        )
+        found[path] = Seen(before=known)
+    return found

@@ -1,0 +1,112 @@
+"""Furnishes a worktree that was just made: files to copy, and a command that sets it up.
+
+A worktree lacks what git ignores: installed packages, a `.env`. The configuration names what is
+copied from the folder that it was made from, and what runs in it before its agent does.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from prsm_core import AgentSpawnError, PrsmError
+from prsm_core.files import run_shell
+from prsm_core.policies import is_within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_core import Clock
+    from prsm_core.files import CommandSandbox, ProcessLauncher, WorkspaceSettings
+
+OUTPUT_LIMIT = 4 * 2**10
+SHOWN_LINES = 10
+
+
+class Furnishing(Struct, frozen=True, kw_only=True):
+    """What worktrees are furnished with; `trusted` is whether the person trusts the workspace."""
+
+    settings: WorkspaceSettings
+    trusted: bool
+    launcher: ProcessLauncher
+    clock: Clock
+    env: Mapping[str, str]
+    sandbox: CommandSandbox
+
+    def copy(self, source: Path, target: Path) -> list[str]:
+        """Copy what the configuration names from one workspace to its like; return notes.
+
+        What is in the worktree already stays as it is. It blocks.
+        """
+        return list(_copy_all(self.settings.worktree_copy, source, target))
+
+    async def set_up(self, target: Path, variables: Mapping[str, str]) -> None:
+        """Run the set-up command in a worktree, with the variables of its agent.
+
+        Raises AgentSpawnError (code `no_worktree`) where it fails, or the workspace is not trusted:
+        it runs what the repository brings, and nobody is asked.
+        """
+        command = self.settings.worktree_setup
+        if command is None:
+            return
+        if not self.trusted:
+            raise _failed("the workspace is not trusted", hint="`prsm trust` trusts it")
+        seconds = self.settings.worktree_setup_seconds
+        try:
+            result = await run_shell(
+                self.launcher,
+                f"exec 2>&1\n{command}",
+                cwd=os.fspath(target),
+                timeout_s=seconds,
+                clock=self.clock,
+                env={**self.env, **variables},
+                output_limit=OUTPUT_LIMIT,
+                keep_end=True,
+                sandbox=self.sandbox,
+            )
+        except PrsmError as error:
+            raise _failed(f"it could not run: {error.message}") from error
+        if result.timed_out:
+            raise _failed(f"it did not end within {seconds:g} s")
+        if result.exit_code:
+            lines = result.stdout.rstrip().splitlines()[-SHOWN_LINES:]
+            raise _failed("\n".join((f"it ended with exit code {result.exit_code}", *lines)))
+
+
+def _failed(why: str, hint: str = "correct workspace.worktree_setup") -> AgentSpawnError:
+    return AgentSpawnError(
+        f"the set-up of the worktree failed: {why}",
+        hint=f"{hint}; or spawn it with worktree: false",
+        code="no_worktree",
+    )
+
+
+def _copy_all(names: Sequence[str], source: Path, target: Path) -> Iterator[str]:
+    for name in names:
+        old, new = source / name, target / name
+        if not _is_inside(old, source) or not _is_inside(new, target):
+            yield f"{name} is not copied: a link leads outside of the workspace"
+        elif not os.path.lexists(old):
+            yield f"{name} is not copied: it is not in {source}"
+        elif not os.path.lexists(new):
+            try:
+                _copy(old, new)
+            except OSError as error:
+                yield f"{name} is not copied whole: {error.strerror or error}"
+
+
+def _is_inside(path: Path, top: Path) -> bool:
+    """Return whether no link above a path leads out of a folder; the path itself may be one."""
+    return is_within(os.path.realpath(path.parent), os.path.realpath(top))
+
+
+def _copy(old: Path, new: Path) -> None:
+    new.parent.mkdir(parents=True, exist_ok=True)
+    if old.is_dir() and not old.is_symlink():
+        shutil.copytree(old, new, symlinks=True)
+    else:
+        shutil.copy2(old, new, follow_symlinks=False)

@@ -1,0 +1,110 @@
+"""Why a file is as it is: the change that a person asks about, and what its agent said before."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from prsm_core import ConfigError
+from prsm_core.engine.journal.views import TALK, conversation
+from prsm_core.files import REJECTED, path_text, text_path
+from prsm_files.rationale import find_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_core import Event, Store
+    from prsm_core.files import ChangeRow
+    from prsm_files.changes.tracing import Origin
+    from prsm_files.rationale import Reason
+
+_LOOK = "`prsm changes list --all` shows what was changed"
+
+
+def of_path(rows: Sequence[ChangeRow], folder: str, path: str) -> Sequence[ChangeRow]:
+    """Return the changes of a path that stand, newest first; where none stands, all there were.
+
+    The path is absolute, or from `folder`, or else as a change has it. Raises ConfigError, code
+    `unchanged_path`, where there is none.
+    """
+    wanted = _place(os.path.join(folder, path))  # noqa: PTH118 - a name that need not be UTF-8
+    found = [row for row in rows if _place_of(row) == wanted]
+    found = found or [row for row in rows if row.change.path in {path, path_text(path)}]
+    if not found:
+        raise ConfigError(
+            f"no change of {path!r} was found in this session", hint=_LOOK, code="unchanged_path"
+        )
+    standing = [row for row in found if row.state != REJECTED]
+    return (standing or found)[::-1]
+
+
+def of_line(rows: Sequence[ChangeRow], origin: Origin, line: int) -> ChangeRow:
+    """Return the change that a line is from; of none: raises ConfigError, `unchanged_line`."""
+    path = rows[0].change.path
+    if origin.change is None:
+        what = (
+            "is as it was before this session"
+            if origin.is_older
+            else "is of no change of this session: a person, or another program, has made it"
+        )
+        raise ConfigError(f"line {line} of {path} {what}", hint=_LOOK, code="unchanged_line")
+    return next(row for row in rows if row.change.id == origin.change)
+
+
+def _place_of(row: ChangeRow) -> str:
+    change = row.change
+    return os.path.join(text_path(change.folder), text_path(change.path))  # noqa: PTH118
+
+
+def _place(path: str) -> str:
+    """Return a path without links above it, and without `..`; the last name may be a link."""
+    parent, name = os.path.split(os.path.normpath(path))
+    return os.path.join(os.path.realpath(parent), name)  # noqa: PTH118
+
+
+class Reasons:
+    """Reads why changes of a session were made; each agent's events once."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self._store = store
+        self._session = session
+        self._events: dict[str, list[Event]] = {}
+
+    async def of(self, row: ChangeRow) -> Reason | None:
+        """Return why a change was made, by what its agent said before the call."""
+        author = row.change.author
+        if author is None or not author.call:
+            return None
+        agent = author.agent
+        if agent not in self._events:
+            told = self._store.events(self._session, agent=agent)
+            self._events[agent] = [event async for event in told if event.type in TALK]
+        events = [event for event in self._events[agent] if event.ts <= row.at]
+        return find_reason(conversation(events, numbered=True), author.call)
+
+
+def told_reason(
+    row: ChangeRow, names: Mapping[str, str], reason: Reason | None
+) -> Mapping[str, Any]:
+    """Return why a file was changed as JSON values, as `AppHandle.rationale` tells it."""
+    change, author = row.change, row.change.author
+    return {
+        "change": change.id,
+        "path": change.path,
+        "agent": None if author is None else author.agent,
+        "name": None if author is None else names.get(author.agent),
+        "call": None if author is None else author.call or None,
+        "turn": None if author is None else author.turn,
+        "how": change.how,
+        "state": row.state,
+        "at": row.at,
+        "reason": reason_values(reason),
+    }
+
+
+def reason_values(reason: Reason | None) -> Mapping[str, Any] | None:
+    """Return a reason as JSON values."""
+    if reason is None:
+        return None
+    said = {"text": reason.text, "kind": reason.kind}
+    return {**said, "score": reason.score, "seq": reason.seq}

@@ -1,0 +1,269 @@
+"""Takes back what a person has said: which prompt that is, and where the conversation goes then.
+
+The files go back to the snapshot before the prompt, and the conversation by a fork of the session
+at the commit before it: the fork is the newest session, and so the one that is gone on with. Where
+nothing was said before, the session is set aside. The restore comes first and owes that (see
+`going_back`): what cuts it off leaves both undone, or has the next command do both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from prsm_core import ConfigError, MessageType
+from prsm_core.files import REJECTED, path_text
+from prsm_files.changes.forgetting import name_of
+from prsm_files.changes.sparing import Known, Step
+from prsm_files.session.deciding import is_of_agents, told_decision, wanted
+from prsm_files.session.going_back import Left, fork_owed, set_aside_owed
+from prsm_files.shadow.acts import nothing_to_undo
+from prsm_files.shadow.records import joined
+from prsm_files.shadow.written import KNOWN, TRACKERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from prsm_core import SessionSnapshot, SessionState, Store
+    from prsm_core.files import Decision, Ids
+    from prsm_files.changes.acting import Acted
+    from prsm_files.shadow.acts import Act, Wrote
+    from prsm_files.shadow.journal import Owed
+    from prsm_files.shadow.records import Plan, Restored
+    from prsm_files.shadow.worktree import Shadow
+
+PROMPTS = frozenset({"run", "prompt"})  # kinds of snapshots: before a task, before a prompt
+MOST_DIGITS = 3  # of the number of a prompt; what is longer is the beginning of an id
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """A prompt of a person that is to be taken back, with all that came after it.
+
+    Attributes:
+        session: That it was said in.
+        snapshot: The files before it.
+        number: 1 for the newest prompt of which the files are kept, 2 for the one before it …
+        later: How many prompts came after it, and go with it.
+        position: Of the newest commit of that session.
+        owner: Whose commit the conversation goes back to, which may be an origin of the session;
+            None: nothing was said before.
+    """
+
+    session: str
+    snapshot: SessionSnapshot
+    number: int
+    later: int
+    position: int
+    owner: str | None
+
+    @property
+    def pinned(self) -> str:
+        """What finds just this prompt again, whatever is said meanwhile."""
+        return f"{self.snapshot.snapshot_id}@{self.snapshot.last_commit}"
+
+    def owed(self, ids: Ids, *, with_files: bool = True) -> Owed:
+        """Return what becomes of the conversation: a restore of the files owes it.
+
+        Without `with_files` nothing is restored, and it is what is to be done at once.
+        """
+        left = Left(self.session, self.position)
+        if self.owner is None:
+            return set_aside_owed(left, ids)
+        before, fork = self.snapshot.last_commit, ids.ulid()
+        return fork_owed(self.owner, before, fork, left, with_files=with_files)
+
+
+async def find_prompt(store: Store, session: str, wanted: str | None = None) -> Prompt:
+    """Return the prompt that is meant: a number, the id of the snapshot before it; else the newest.
+
+    Raises ConfigError where there is none (code `unknown_prompt`), or several are meant.
+    """
+    state = await store.state(session)
+    kept = [one for one in reversed(state.snapshots) if one.kind in PROMPTS]
+    if not kept:
+        raise nothing_kept(session)
+    snapshot = _chosen(kept, wanted)
+    owner, seq = await _before(store, state, snapshot.last_commit)
+    return Prompt(
+        session=session,
+        snapshot=snapshot,
+        number=kept.index(snapshot) + 1,
+        later=max(0, await _said(store, session, seq) - 1),
+        position=state.position,
+        owner=owner,
+    )
+
+
+async def known_since(store: Store, prompt: Prompt, shadow: Shadow) -> Known:
+    """Return who has changed files since a prompt, as far as its session found that.
+
+    While calls are not looked at, as after a crash, agents may have changed more.
+    """
+    before: set[str] = set()
+    if prompt.owner is not None:
+        then = await store.state(prompt.owner, prompt.snapshot.last_commit)
+        before = {row.change.id for row in then.changes}
+    steps: dict[str, list[Step]] = {}
+    for row in await store.changes(prompt.session):
+        if row.change.id not in before and row.state != REJECTED:
+            [change] = wanted([row])
+            step = Step(change.before, change.after, is_of_agents(row))
+            steps.setdefault(change.path, []).append(step)
+    is_whole = not (shadow.place / TRACKERS / name_of(prompt.session) / KNOWN).exists()
+    return Known(steps={path: tuple(all_) for path, all_ in steps.items()}, is_whole=is_whole)
+
+
+def nothing_kept(session: str) -> ConfigError:
+    """Return the error of a session without any prompt that can be taken back."""
+    return ConfigError(
+        f"of no prompt in session {session} the files before it are kept",
+        hint="none was said, it ended before it changed any, or `workspace.snapshots` is off; "
+        f"`prsm fork {session} --at EVENT` takes the conversation back alone",
+        code="unknown_prompt",
+    )
+
+
+def files_gone(prompt: Prompt) -> ConfigError:
+    """Return the error of a prompt whose snapshot was dropped, or deleted, since."""
+    name, session = prompt.snapshot.snapshot_id, prompt.session
+    return ConfigError(
+        f"the files before the prompt {prompt.snapshot.description!r} are kept no more: snapshot "
+        f"{name} was dropped, as workspace.keep_* says, or deleted",
+        hint=f"`prsm undo --prompt {name} --keep-files --session {session}` takes the conversation "
+        f"back alone, `prsm reject --all --session {session}` the changes that are pending",
+        code="unknown_snapshot",
+    )
+
+
+def _chosen(kept: Sequence[SessionSnapshot], wanted: str | None) -> SessionSnapshot:
+    """Return the snapshot that is meant of those before prompts, newest first."""
+    text = (wanted or "1").strip().lower()
+    if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS:
+        if not 0 < int(text) <= len(kept):
+            raise ConfigError(
+                f"there is no prompt {text}: those that can be taken back are 1 to {len(kept)}",
+                hint="1 is the newest one",
+                code="unknown_prompt",
+            )
+        return kept[int(text) - 1]
+    name, _, position = text.partition("@")
+    fits = [one for one in kept if name and one.snapshot_id.startswith(name)]
+    if position:
+        fits = [one for one in fits if str(one.last_commit) == position]
+    if not fits:
+        raise ConfigError(
+            f"{wanted!r} is no snapshot before a prompt of this session",
+            hint="`prsm snapshot list` shows those of kind run and prompt, with the session",
+            code="unknown_prompt",
+        )
+    if len({one.snapshot_id for one in fits}) > 1:
+        raise ConfigError(
+            f"several snapshots begin with {wanted!r}",
+            hint="give more of the id",
+            code="ambiguous_prompt",
+        )
+    return fits[0]
+
+
+async def _before(store: Store, state: SessionState, position: int) -> tuple[str | None, int]:
+    """Return whose commit comes before a prompt, if anybody lived then, and the newest event."""
+    if position <= 0:
+        return None, 0
+    shared = (one.session_id for one in state.origins if position <= one.position)
+    owner = next(shared, state.session_id)
+    before = await store.state(owner, position)
+    return (owner if before.agents else None), before.seq
+
+
+async def _said(store: Store, session: str, after: int) -> int:
+    """Return how many tasks and prompts a session has told of behind an event."""
+    count = 0
+    async for event in store.events(session, after=after):
+        is_prompt = event.type == "message_routed" and event.data["kind"] == MessageType.USER_PROMPT
+        count += event.type == "run_started" or is_prompt
+    return count
+
+
+def told(
+    prompt: Prompt | None, session: str | None, restored: Restored | None
+) -> Mapping[str, Any]:
+    """Return what was taken back as JSON values, as `AppHandle.undo` tells it."""
+    changes = () if restored is None else restored.plan.files()
+    return {
+        "session": session,
+        "origin": None if prompt is None else prompt.session,
+        "prompt": None if prompt is None else prompt.snapshot.description,
+        "later": 0 if prompt is None else prompt.later,
+        "restored": None if restored is None else restored.plan.snapshot.id,
+        "snapshot": None if restored is None else restored.safety.id,
+        "files": len(changes),
+        "changes": [{"path": path, "change": kind} for kind, path in changes],
+        "notes": [] if restored is None else list(_notes(restored)),
+        "differs": [] if restored is None else list(restored.differs),
+        "decided": [],
+        "act": None if restored is None else restored.safety.id,
+        "spared": [] if restored is None else list(map(path_text, restored.plan.spared)),
+        "stays": [] if restored is None else _told_stays(restored.plan.stays),
+    }
+
+
+def _told_stays(stays: Iterable[tuple[str, str]]) -> list[Mapping[str, str]]:
+    return [{"path": path_text(path), "why": why} for path, why in stays]
+
+
+def told_acted(acted: Acted, decided: Sequence[Decision]) -> Mapping[str, Any]:
+    """Return what the undo of an act did as JSON values, as `AppHandle.undo` tells it."""
+    wrote = acted.act.wrote
+    return {
+        **told(None, None, None),
+        "files": len(wrote),
+        "changes": [
+            {"path": path_text(joined(one.root, one.path)), "change": _kind(one)} for one in wrote
+        ],
+        "decided": [told_decision(one) for one in decided],
+        "act": acted.id,
+        "stays": _told_stays(acted.stays),
+    }
+
+
+def _kind(one: Wrote) -> str:
+    if one.before is None:
+        return "added"
+    return "deleted" if one.after is None else "modified"
+
+
+def find_act(shadow: Shadow, wanted: str | None) -> Act:
+    """Return the act that is meant, the last one if none is said. Raises ConfigError."""
+    act = shadow.acts.last() if wanted is None else shadow.acts.find(wanted)
+    if act is None and wanted is not None:
+        raise ConfigError(
+            f"there is no act {wanted!r} in this folder",
+            hint="`prsm undo --list` shows those there are",
+            code="unknown_act",
+        )
+    if act is None:
+        raise nothing_to_undo()
+    return act
+
+
+def told_plan(plan: Plan) -> Mapping[str, Any]:
+    """Return what a restore would change as JSON values, as `told` tells what one did."""
+    changes = plan.files()
+    return {
+        **told(None, None, None),
+        "restored": plan.snapshot.id,
+        "files": len(changes),
+        "changes": [{"path": path, "change": kind} for kind, path in changes],
+        "notes": [*plan.notes, *_unquiet(plan)],
+        "spared": list(map(path_text, plan.spared)),
+        "stays": _told_stays(plan.stays),
+    }
+
+
+def _unquiet(plan: Plan) -> Sequence[str]:
+    return [f"an agent wrote while that snapshot was taken: {one}" for one in plan.snapshot.unquiet]
+
+
+def _notes(restored: Restored) -> Sequence[str]:
+    return [*restored.plan.notes, *restored.notes, *_unquiet(restored.plan)]

@@ -1,0 +1,453 @@
+"""Worktrees of agents: given at the spawn, merged at the end, removed once all of it is merged.
+
+The folder of an agent tells whether it has one, and the ledger has that. What becomes of its
+changes is told in the step of its end, so it is told once. What git did before a crash is done: it
+is found in the record of the worktree, and told by whoever goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from prsm_core import AgentSpawnError, AgentState, PrsmError
+from prsm_core.engine.state import told_region
+from prsm_core.files import WritingCall, path_text, repo_identity
+from prsm_core.kit import first_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from prsm_core import AgentDescriptor, Clock, Store
+    from prsm_core.files import AgentRecord, Journal, QuietMoment, Roster
+    from prsm_core.kit import Background
+    from prsm_files.session.folders import Workspaces
+    from prsm_files.session.furnishing import Furnishing
+    from prsm_files.session.keeper import FilesKeeper
+    from prsm_files.shadow.whereabouts import Where
+    from prsm_files.shadow.worktree import Shadow
+    from prsm_files.worktrees.records import Outcome, Tree
+    from prsm_files.worktrees.worktrees import Made, Worktrees
+
+LEAVE_SECONDS = 5.0  # for the removal of worktrees, at the end of a run
+SHOWN = 20  # files that an event and a parent are told
+
+_PROMPT = (
+    "You work in a git worktree of your own, on the branch {branch}: a copy of your parent's files "
+    "as they are. What you change there is merged into your parent's files once you complete your "
+    "task. Do not merge, push or change branches yourself. Servers that you start listen on the "
+    "port of PRSM_PORT."
+)
+_REGION_PROMPT = (
+    "Only what you may write is merged: what you change elsewhere stays on the branch, and your "
+    "parent is told."
+)
+
+
+class TreeParts(Struct, frozen=True, kw_only=True):
+    """What worktrees are made and merged with; without keeper or place there are none."""
+
+    keeper: FilesKeeper | None
+    where: Where | None
+    workspaces: Workspaces
+    roster: Roster
+    quiet: QuietMoment
+    look_at: Callable[[Shadow, tuple[str, ...]], None]  # as the watch of changes does
+    journal: Journal
+    store: Store
+    clock: Clock
+    background: Background
+    furnishing: Furnishing
+    task_of: Callable[[str], asyncio.Task[None] | None]  # an agent's newest life
+
+
+class TreeKeeper:
+    """Owns which worktrees are being removed; all else is on the disk."""
+
+    def __init__(self, parts: TreeParts) -> None:
+        self._parts = parts
+        self._leaving: dict[str, asyncio.Task[None]] = {}  # by agent
+
+    async def give(self, record: AgentRecord) -> None:
+        """Make a worktree for an agent that is about to be born: it works there.
+
+        Raises AgentSpawnError (code `no_worktree`) where that cannot be.
+        """
+        tree = await self._make(record, None)
+        record.descriptor = _moved(record.descriptor, tree)
+        await self._furnish(record, tree.id)
+
+    async def drop(self, records: Sequence[AgentRecord]) -> None:
+        """Remove the worktrees of agents that were not born after all."""
+        gone = {record.agent_id for record in records if self._own(record) is not None}
+        for record in records if gone else ():
+            folder = self._folder_above(record)
+            await self._attempt(folder, lambda trees: trees.sweep(lambda one: one.agent in gone))
+
+    async def ensure(self, record: AgentRecord) -> None:
+        """Have the worktree of an agent that is to live again: as it was left, or made anew."""
+        task, tree_id = self._leaving.get(record.agent_id), self._own(record)
+        if task is not None:
+            await asyncio.wait({task})
+        if tree_id is None:
+            return
+        if not await asyncio.to_thread(Path(self._top(record)).exists):
+            await self._make(record, tree_id)
+            await self._furnish(record, tree_id)
+            return
+        folder = self._folder_above(record)
+        tree = await self._attempt(folder, lambda trees: trees.find(tree_id))
+        if tree is not None:
+            self._parts.workspaces.note_port(tree.folder, tree.port)
+
+    async def settle(self, record: AgentRecord, state: AgentState) -> Mapping[str, Any] | None:
+        """Merge what an agent that ends has changed, if it succeeded; return what is told of it.
+
+        None: it has no worktree. What goes wrong is told, and the agent ends all the same: its
+        worktree stays as it is.
+        """
+        tree_id = self._own(record)
+        if tree_id is None:
+            return None
+        is_wanted = state is AgentState.COMPLETED
+        call = self._call(record)
+        quiet = self._parts.quiet
+        quiet.asks(call)
+        try:
+            if not await quiet.enter(call):
+                is_wanted = False  # the engine closes
+            message = self._message(record)
+            loop = asyncio.get_running_loop()
+
+            def work(trees: Worktrees) -> Outcome:
+                merge = _Merge(self._parts, call, trees.shadow, loop)
+                return trees.settle(tree_id, message, is_wanted=is_wanted, writing=merge.writing)
+
+            outcome = await self._use(self._folder_above(record), work)
+        except (PrsmError, OSError) as error:
+            return {**self._where_told(record), "result": "kept", "why": _said(error)}
+        finally:
+            quiet.ended(call)
+        return {**self._where_told(record), **_told(outcome)}
+
+    async def has_changed(self, record: AgentRecord) -> bool:
+        """Return whether an agent has changed its worktree; also where nobody can tell."""
+        tree_id = self._own(record)
+        if tree_id is None:
+            return False
+        folder = self._folder_above(record)
+        found = await self._attempt(folder, lambda trees: trees.has_changed(tree_id))
+        return found is not False
+
+    def leave(self, record: AgentRecord, told: Mapping[str, Any]) -> None:
+        """Remove the worktree of an agent that has ended, once its life has let go of all."""
+        tree_id = self._own(record)
+        if tree_id is None or told["result"] not in {"merged", "nothing"}:
+            return
+        work = self._remove(record, tree_id)
+        name = f"the worktree of {record.descriptor.name}"
+        self._leaving[record.agent_id] = self._parts.background.start(work, name=name)
+
+    async def _remove(self, record: AgentRecord, tree_id: str) -> None:
+        try:
+            life = self._parts.task_of(record.agent_id)
+            if life is not None and life is not asyncio.current_task():
+                await asyncio.wait({life})
+            await self._attempt(self._folder_above(record), lambda trees: trees.finish(tree_id))
+        finally:
+            self._leaving.pop(record.agent_id, None)
+
+    async def settled(self) -> None:
+        """Wait until what is merged is removed, for a while; the next start removes the rest."""
+        tasks = set(self._leaving.values())
+        if tasks:
+            seconds = self._parts.background.parting.most(LEAVE_SECONDS)
+            await first_of(self._parts.clock, seconds, lambda: asyncio.wait(tasks))
+
+    async def recover(self, folder: Path) -> list[str]:
+        """End what a process that has died has left in the repository of a folder.
+
+        Returns what is told of it. What is whole belongs to its session.
+        """
+        where, session = self._parts.where, self._parts.journal.session_id
+        if where is None or self._parts.keeper is None:
+            return []
+        key = repo_identity(folder).key
+        from prsm_files.worktrees.records import read_all
+
+        ended = {
+            row.descriptor.agent_id: row.descriptor.state.is_terminal
+            for row in await self._parts.store.agents(session)
+        }
+        notes: list[str] = []
+        all_ = await asyncio.to_thread(lambda: list(read_all(where, key)))
+        for parent in dict.fromkeys(tree.parent for tree in all_):
+            is_over = [
+                tree.id
+                for tree in all_
+                if tree.parent == parent and tree.session == session and ended.get(tree.agent)
+            ]
+            if await asyncio.to_thread(Path(parent).is_dir):
+                notes += await self._attempt(Path(parent), _Recovery(session, ended, is_over)) or ()
+        return notes
+
+    def _own(self, record: AgentRecord) -> str | None:
+        return self._parts.workspaces.own(record, self._parts.roster)
+
+    def _top(self, record: AgentRecord) -> str:
+        return self._parts.workspaces.top(record.descriptor.cwd) or record.descriptor.cwd
+
+    def _folder_above(self, record: AgentRecord) -> Path:
+        """Return the folder that an agent's worktree is made from: that of its parent."""
+        parent = self._parts.roster.parent_of(record)
+        return Path((record if parent is None else parent).descriptor.cwd)
+
+    async def _make(self, record: AgentRecord, again: str | None) -> Tree:
+        from prsm_files.worktrees.worktrees import Whose  # once one is wanted
+
+        agent = record.descriptor
+        whose = Whose(agent.session_id, agent.agent_id, agent.name)
+
+        def work(trees: Worktrees) -> Made:
+            top = str(trees.shadow.folder) if again is None else self._top(record)
+            return trees.make(whose, again, region=_below(agent.grant.region, top))
+
+        try:
+            made: Made = await self._use(self._folder_above(record), work)
+        except (PrsmError, OSError) as error:
+            hint = getattr(error, "hint", None)
+            raise AgentSpawnError(
+                error.message if isinstance(error, PrsmError) else str(error),
+                hint="; or ".join(filter(None, (hint, "spawn it with worktree: false"))),
+                code="no_worktree",
+            ) from error
+        for note in made.notes:
+            text = f"{tree_name(made.tree)}: {note}"
+            self._parts.journal.note("notice", agent.parent_id, level="warning", text=text)
+        self._parts.workspaces.note_port(made.tree.folder, made.tree.port)
+        return made.tree
+
+    async def _furnish(self, record: AgentRecord, tree_id: str) -> None:
+        """Have in a new worktree what its agent needs there, or remove it.
+
+        Raises AgentSpawnError (code `no_worktree`) where the set-up fails.
+        """
+        try:
+            await self._fill(record)
+        except BaseException:
+            await self._attempt(self._folder_above(record), lambda trees: trees.discard(tree_id))
+            raise
+
+    async def _fill(self, record: AgentRecord) -> None:
+        agent, workspaces = record.descriptor, self._parts.workspaces
+        await asyncio.to_thread(Path(agent.cwd).mkdir, parents=True, exist_ok=True)
+        source = Path(workspaces.of(str(self._folder_above(record))))
+        target = Path(workspaces.of(agent.cwd))
+        furnishing = self._parts.furnishing
+        for note in await asyncio.to_thread(furnishing.copy, source, target):
+            text = f"the worktree of {agent.name}: {note}"
+            self._parts.journal.note("notice", agent.parent_id, level="warning", text=text)
+        await furnishing.set_up(target, workspaces.variables(agent.cwd))
+
+    async def _use(self, folder: Path, work: Callable[[Worktrees], Any]) -> Any:
+        keeper, where = self._parts.keeper, self._parts.where
+        if keeper is None or where is None:
+            raise AgentSpawnError(
+                "nobody looks after the files here, so there are no worktrees",
+                hint="spawn it with worktree: false",
+                code="no_worktree",
+            )
+        return await keeper.use(folder, lambda shadow: work(_worktrees(shadow, where)))
+
+    async def _attempt(self, folder: Path, work: Callable[[Worktrees], Any]) -> Any:
+        keeper, where = self._parts.keeper, self._parts.where
+        if keeper is None or where is None:
+            return None
+        lost = "a worktree that was made from {} is not removed, or finished"
+        return await keeper.attempt(folder, lambda shadow: work(_worktrees(shadow, where)), lost)
+
+    def _call(self, record: AgentRecord) -> WritingCall:
+        """Return the merge as a call of its agent, of whose files nothing is known yet."""
+        return WritingCall(
+            agent=record.agent_id,
+            name=record.descriptor.name,
+            call=f"merge-{record.incarnation}",
+            tool="merge",
+            command=None,
+            paths=(),
+            cwd=str(self._folder_above(record)),
+            since=self._parts.clock.now(),
+            owned=(),
+        )
+
+    def _message(self, record: AgentRecord) -> str:
+        """Return what a commit of an agent's changes says."""
+        agent = record.descriptor
+        lines = agent.prompt.strip().splitlines()
+        head = f"{agent.name}: {lines[0].strip() if lines else 'its task'}"
+        trailers = f"PRSM-Agent: {agent.name}\nPRSM-Session: {agent.session_id}"
+        said: str = self._parts.journal.redact(f"{head}\n\n{trailers}")
+        return said
+
+    def _where_told(self, record: AgentRecord) -> dict[str, Any]:
+        return {"worktree": self._top(record)}
+
+
+def _below(region: Sequence[str] | None, top: str) -> tuple[str, ...] | None:
+    """Return a region as it is from the top of a working tree."""
+    return None if region is None else tuple(os.path.relpath(path, top) for path in region)
+
+
+def _moved(agent: AgentDescriptor, tree: Tree) -> AgentDescriptor:
+    """Return an agent with its folders in a worktree, where they are in its parent's tree."""
+
+    def there(path: str) -> str:
+        below = os.path.relpath(os.path.realpath(path), tree.parent)
+        return os.path.normpath(os.path.join(tree.folder, below))  # noqa: PTH118
+
+    region, prompt = agent.grant.region, agent.system_prompt
+    told = _PROMPT.format(branch=tree.branch)
+    moved = None
+    if region is not None:
+        moved = tuple(map(there, region))
+        prompt = prompt.replace(f"below {told_region(region)}.", f"below {told_region(moved)}.")
+        told = f"{told} {_REGION_PROMPT}"
+    return replace(
+        agent,
+        cwd=there(agent.cwd),
+        grant=replace(agent.grant, region=moved),
+        system_prompt=f"{prompt}\n\n{told}",
+    )
+
+
+class _Merge:
+    """A merge, as a call of its agent: known from just before its first file until after its last.
+
+    It runs in a thread, and the calls of a folder are known in the loop.
+    """
+
+    def __init__(
+        self,
+        parts: TreeParts,
+        call: WritingCall,
+        shadow: Shadow,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._quiet, self._look_at = parts.quiet, parts.look_at
+        self._call, self._shadow, self._loop = call, shadow, loop
+
+    @contextmanager
+    def writing(self, files: Sequence[str]) -> Iterator[None]:
+        """Have these files, from the top of the folder, be the call's own for the block."""
+        all_ = tuple(f"{self._shadow.folder}/{file}" for file in files)
+        self._tell(lambda: self._quiet.owns(self._call, all_))
+        self._look_at(self._shadow, all_)
+        try:
+            yield
+        finally:
+            self._look_at(self._shadow, all_)
+            self._tell(lambda: self._quiet.ended(self._call))
+
+    def _tell(self, what: Callable[[], None]) -> None:
+        async def tell() -> None:
+            what()
+
+        asyncio.run_coroutine_threadsafe(tell(), self._loop).result()
+
+
+class _Recovery:
+    """What is done in a folder at the start of an engine; it blocks."""
+
+    def __init__(self, session: str, ended: Mapping[str, bool], is_over: Sequence[str]) -> None:
+        self._session, self._ended, self._is_over = session, ended, is_over
+
+    def __call__(self, trees: Worktrees) -> list[str]:
+        notes = trees.sweep(
+            lambda one: one.session == self._session and one.agent not in self._ended
+        )
+        for tree_id in self._is_over:
+            if trees.find(tree_id) is not None:
+                trees.finish(tree_id)
+        return notes
+
+
+def tree_name(tree: Tree) -> str:
+    """Return what a worktree is called where people are told of it."""
+    return f"the worktree of {tree.name}"
+
+
+def _worktrees(shadow: Shadow, where: Where) -> Worktrees:
+    from prsm_files.worktrees.worktrees import Worktrees  # once there is one
+
+    return Worktrees(shadow, where)
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as JSON values, with some of its files."""
+    from prsm_files.worktrees.records import told_file  # once there is one
+
+    return {
+        "result": outcome.result,
+        "branch": outcome.branch,
+        "commit": outcome.commit,
+        "act": outcome.act,
+        "files": [path_text(path) for path in outcome.files[:SHOWN]],
+        "count": len(outcome.files),
+        "note": _note(outcome),
+        "conflicts": list(map(told_file, outcome.conflicts[:SHOWN])),
+        "left_out": list(map(told_file, outcome.left_out[:SHOWN])),
+        "outside": list(map(told_file, outcome.outside[:SHOWN])),
+        "outside_count": len(outcome.outside),
+    }
+
+
+def _note(outcome: Outcome) -> str:
+    """Return what a parent is told beside its child's result."""
+    files = ", ".join(path_text(path) for path in outcome.files[:SHOWN])
+    files += f" and {len(outcome.files) - SHOWN} more" if len(outcome.files) > SHOWN else ""
+    if outcome.result == "nothing":
+        return "It changed no files."
+    if outcome.result == "merged":
+        return f"Its changes are merged into your files: {files}."
+    if outcome.result == "partial":
+        return _note_of_part(outcome)
+    if outcome.result == "kept":
+        return (
+            f"What it changed ({files}) is not in your files: it is in its worktree, and on the "
+            f"branch {outcome.branch}."
+        )
+    lines = [f"- {path_text(one.path)}: {one.why}" for one in outcome.conflicts[:SHOWN]]
+    head = (
+        f"Nothing of what it changed ({files}) is in your files, for it does not merge with them. "
+        f"It is on the branch {outcome.branch}, and in its worktree:"
+    )
+    cure = f"See it by: git diff HEAD {outcome.branch}. Take over what you want of it by hand."
+    return "\n".join((head, *lines, cure))
+
+
+def _note_of_part(outcome: Outcome) -> str:
+    outside = {one.path for one in outcome.outside}
+    inside = [path_text(path) for path in outcome.files if path not in outside]
+    merged = ", ".join(inside[:SHOWN]) or "nothing"
+    merged += f" and {len(inside) - SHOWN} more" if len(inside) > SHOWN else ""
+    lines = [f"- {path_text(one.path)}: {one.why}" for one in outcome.outside[:SHOWN]]
+    if len(outcome.outside) > SHOWN:
+        lines.append(f"- and {len(outcome.outside) - SHOWN} more")
+    head = (
+        f"Of its changes those in its region are merged into your files: {merged}. These are not: "
+        f"they are on the branch {outcome.branch}, and in its worktree:"
+    )
+    cure = f"See them by: git diff HEAD {outcome.branch}. Take over what you want of it by hand."
+    return "\n".join((head, *lines, cure))
+
+
+def _said(error: PrsmError | OSError) -> str:
+    if isinstance(error, PrsmError):
+        return f"{error.message}; {error.hint}" if error.hint else error.message
+    return str(error)

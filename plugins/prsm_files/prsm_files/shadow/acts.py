@@ -1,0 +1,240 @@
+"""What PRSM itself did to the files of a folder, and what takes each act back.
+
+An act is a rejection, a merge, a restore, or the undo of one of these. A restore writes whatever
+differs from a snapshot: its safety snapshot takes it back, and its id is the act's. Any other act
+wrote files one by one: it keeps what each was before, and after. An undo is an act in its turn, so
+undo and redo are one thing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from prsm_core import ConfigError
+from prsm_files.shadow.files import put, read_note, sync
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+REJECT, MERGE, RESTORE, UNDO = "reject", "merge", "restore", "undo"
+KEPT = 200  # acts of a folder
+REFS = "refs/acts"  # what keeps the contents of one, in the git directory of each root
+_NAME = re.compile(r"(\d{8})-([0-9a-f]{1,32})\.json")
+
+
+class Held(Struct, frozen=True, gc=False):
+    """A file or a link, as an act found it or left it; None stands for neither."""
+
+    mode: str  # as git has it
+    blob: str
+    bits: int | None = None  # its permissions; None: as git tells them, or it is a link
+
+
+class Wrote(Struct, frozen=True, gc=False, kw_only=True):
+    """A file that an act wrote.
+
+    Attributes:
+        root: The repository that it is in, from the top of the folder.
+        path: From the top of that.
+        before: What was there.
+        after: What is there since.
+        ids: The changes that are decided by that.
+        folders: The folders above a file that went, which may go with it, and their permissions.
+    """
+
+    root: str
+    path: str
+    before: Held | None
+    after: Held | None
+    ids: tuple[str, ...] = ()
+    folders: tuple[tuple[str, int], ...] = ()
+
+
+class Verdict(Struct, frozen=True, gc=False):
+    """What an act decided about a change of a session: it was `old`, and is `new`."""
+
+    session: str
+    change: str
+    path: str
+    old: str
+    new: str
+    why: str = ""
+
+
+class Act(Struct, frozen=True, kw_only=True):
+    """One act.
+
+    Attributes:
+        id: Names it for people; that of a restore is the id of its safety snapshot.
+        kind: reject, merge, restore or undo.
+        at: When it was done, in Unix seconds.
+        number: Counts the acts of a folder up: which is newer, no clock decides.
+        seen: The number of the newest snapshot that came before it.
+        session: Whose it is, if it is of one.
+        what: What it was, in a line.
+        undoes: The act that it took back.
+        wrote: The files that it wrote one by one.
+        verdicts: What it decided.
+        owed: Sessions whose ledger is to say so, and does not yet.
+        target: The snapshot that a restore went to.
+        then: What a restore did besides; see `journal`.
+    """
+
+    id: str
+    kind: str
+    at: float
+    number: int = 0
+    seen: int = 0
+    session: str | None = None
+    what: str = ""
+    undoes: str | None = None
+    wrote: tuple[Wrote, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    owed: tuple[str, ...] = ()
+    target: str | None = None
+    then: dict[str, Any] | None = None
+
+    @property
+    def is_restore(self) -> bool:
+        """Whether it wrote what differs from a snapshot, and is taken back by another one."""
+        return self.target is not None
+
+    @property
+    def safety(self) -> str:
+        """The snapshot that takes a restore back."""
+        return self.id
+
+
+class ActLog:
+    """Keeps the acts of a folder, one file each. Writing needs the folder's lock."""
+
+    def __init__(self, place: Path) -> None:
+        self._folder = place / "acts"
+
+    def all(self) -> Sequence[Act]:
+        """Return all acts, oldest first. Raises ConfigError for one that is damaged."""
+        return [act for file in self._files() if (act := _read(file)) is not None]
+
+    def last(self) -> Act | None:
+        """Return the newest act. Raises ConfigError where it is damaged."""
+        files = self._files()
+        return _read(files[-1]) if files else None
+
+    def find(self, wanted: str) -> Act | None:
+        """Return the act of an id, or of the beginning of one; None: there is none.
+
+        Raises ConfigError for the beginning of several, and for one that is damaged.
+        """
+        text = wanted.strip().lower()
+        names = {file.name[9:-5]: file for file in self._files()}
+        fits = [text] if text in names else [id_ for id_ in names if text and id_.startswith(text)]
+        if len(fits) > 1:
+            raise ConfigError(
+                f"several acts begin with {wanted!r}: {', '.join(sorted(fits)[:5])}",
+                hint="give more of the id",
+                code="ambiguous_act",
+            )
+        return _read(names[fits[0]]) if fits else None
+
+    def add(self, act: Act) -> Act:
+        """Keep an act, durably, once however often it is added. Raises OSError."""
+        files = self._files()
+        known = next((file for file in files if file.name[9:-5] == act.id), None)
+        if known is not None:
+            return _read(known) or act
+        act = replace(act, number=1 + (int(files[-1].name[:8]) if files else 0))
+        if not self._folder.exists():
+            self._folder.mkdir(mode=0o700)
+            sync(self._folder.parent)
+        self._put(act)
+        return act
+
+    def settle(self, act_id: str, session: str) -> None:
+        """Note that a session's ledger says what an act decided. Raises OSError."""
+        act = self.find(act_id)
+        if act is not None and session in act.owed:
+            self._put(replace(act, owed=tuple(one for one in act.owed if one != session)))
+
+    def owing(self, session: str | None = None) -> Act | None:
+        """Return the oldest act that a session's ledger, or anybody's, does not say yet."""
+        acts = (one for one in self.all() if one.owed)
+        return next((one for one in acts if session is None or session in one.owed), None)
+
+    def drop(self, acts: Iterable[Act]) -> None:
+        """Forget acts; what they keep is their owner's to forget. Raises OSError."""
+        for act in acts:
+            self._file(act).unlink(missing_ok=True)
+
+    def _put(self, act: Act) -> None:
+        put(self._file(act), json.dumps(msgspec.to_builtins(act)).encode("ascii"), is_durable=True)
+
+    def _file(self, act: Act) -> Path:
+        return self._folder / f"{act.number:08}-{act.id}.json"
+
+    def _files(self) -> Sequence[Path]:
+        if not self._folder.is_dir():
+            return ()
+        return sorted(file for file in self._folder.iterdir() if _NAME.fullmatch(file.name))
+
+
+def nothing_to_undo() -> ConfigError:
+    """Return the error of a folder to which nothing was done."""
+    return ConfigError(
+        "nothing was restored, rejected or merged in this folder, so there is nothing to undo",
+        hint="`prsm undo --turn` takes back what agents changed last, `prsm undo --prompt` "
+        "all of a prompt; `prsm snapshot list` shows what can be restored",
+        code="nothing_to_undo",
+    )
+
+
+def as_of(acts: Sequence[Act], snapshot: int) -> tuple[Verdict, ...]:
+    """Return what is decided otherwise than it was when the snapshot of a number was taken.
+
+    Whoever goes back to that snapshot has the files as they were then, and so the decisions.
+    """
+    then: dict[tuple[str, str], str] = {}
+    now: dict[tuple[str, str], Verdict] = {}
+    for act in acts:
+        for one in act.verdicts:
+            key = one.session, one.change
+            if act.seen < snapshot:
+                then[key] = one.new
+            else:
+                then.setdefault(key, one.old)
+            now[key] = one
+    return tuple(
+        Verdict(one.session, one.change, one.path, one.new, then[key])
+        for key, one in now.items()
+        if then[key] != one.new
+    )
+
+
+def owed_by(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
+    """Return the sessions whose ledgers are to say what was decided."""
+    return tuple(dict.fromkeys(one.session for one in verdicts))
+
+
+def read_act(given: Mapping[str, Any]) -> Act:
+    """Return the act of JSON values. Raises msgspec.ValidationError."""
+    return msgspec.convert(given, Act)
+
+
+def _read(file: Path) -> Act | None:
+    given = read_note(file)
+    if given is None:
+        return None
+    try:
+        return read_act(given)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"what {file.name} says of an act cannot be read: {file}",
+            hint="delete that file: the act cannot be taken back any more",
+            code="damaged_note",
+        ) from error

@@ -1,0 +1,332 @@
+"""Takes a snapshot in that was written as a folder, by anybody: nothing in it is believed.
+
+Files come to be by git alone, in an index of its own, from the commit that the folder names; which
+refuses names that lead elsewhere. What came to be must have the id that the folder says. The index
+of a person is made anew, and never taken as it was written. Nothing is followed out of the folder,
+and nothing is read that is larger than what is taken in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import zlib
+from base64 import b85decode
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from prsm_core import ConfigError
+from prsm_files.shadow.git import GitFailedError
+from prsm_files.shadow.modes import Modes
+from prsm_files.shadow.records import RootState, Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from prsm_files.shadow.git import GitDir
+    from prsm_files.shadow.records import Snapshot
+    from prsm_files.shadow.root import Root
+    from prsm_files.shadow.worktree import Shadow
+
+VERSION = 1
+META, PATCH, STAGED = "meta.json", "working_tree.patch", "staged.patch"
+UNTRACKED, REPOSITORIES = "untracked", "repositories"
+LINK, PROGRAM, FILE = "120000", "100755", "100644"
+
+META_BYTES = 16 * 2**20
+PATCH_BYTES = 64 * 2**20
+
+_ID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_BINARY = re.compile(rb"^(literal|delta) (\d+)\n[A-Za-z](\S+)$", re.MULTILINE)
+_UNMERGED = ".prsm-unmerged/"  # what a tree of a staging area with conflicts has them in
+_HINT = "have it written anew, by `prsm snapshot export`"
+_TEXT = 2000  # characters of a description
+
+
+class Most(Struct, frozen=True, kw_only=True):
+    """What is taken in of a folder at most."""
+
+    file_bytes: int = 100 * 2**20  # of one file
+    all_bytes: int = 2**30  # of all files together
+    files: int = 50_000
+
+
+MOST = Most()
+
+
+def import_folder(
+    shadow: Shadow, folder: Path, *, with_links: bool = False, most: Most = MOST
+) -> Snapshot:
+    """Keep the snapshot that was written as a folder, and return it; it blocks.
+
+    Links that lead out of the folder are refused, unless `with_links`. Raises ConfigError (code
+    `bad_snapshot`) for what is no snapshot, or not for this folder; then nothing is kept.
+    """
+    meta = _meta(folder)
+    with shadow.at_work():
+        roots = []
+        for number, given in enumerate(meta["roots"]):
+            place = folder / REPOSITORIES / str(number) if number else folder
+            roots.append(_root(shadow, given, place, most, with_links=with_links))
+        return shadow.keep(
+            roots,
+            description=meta["description"],
+            notes=(f"it was written by {meta['id']} as a folder",),
+        )
+
+
+def _bad(what: str, hint: str = _HINT) -> ConfigError:
+    return ConfigError(f"this is no snapshot to take in: {what}", hint=hint, code="bad_snapshot")
+
+
+def _meta(folder: Path) -> Mapping[str, Any]:
+    """Return what the folder says of itself. Raises ConfigError."""
+    try:
+        given = json.loads(_read(folder / META, META_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise _bad(f"{META} is no JSON") from error
+    if not isinstance(given, dict) or given.get("format") != "prsm-snapshot":
+        raise _bad(f"{META} is of something else")
+    if given.get("version") != VERSION:
+        raise _bad(f"it has version {given.get('version')!r}, and not {VERSION}", "upgrade prsm")
+    roots, text = given.get("roots"), given.get("description")
+    if not isinstance(roots, list) or not 0 < len(roots) <= 100:
+        raise _bad(f"{META} says of no files")
+    if not isinstance(text, str) or not isinstance(given.get("id"), str):
+        raise _bad(f"{META} does not say what it is")
+    for number, one in enumerate(roots):
+        _check_root(one, number)
+    shown = given["id"] if re.fullmatch(r"[0-9a-f]{1,32}", given["id"]) else "another snapshot"
+    return {"roots": roots, "description": text[:_TEXT], "id": shown}
+
+
+def _check_root(given: Any, number: int) -> None:
+    if not isinstance(given, dict) or not isinstance(given.get("path"), str):
+        raise _bad(f"{META} says of a repository that has no path")
+    path = given["path"]
+    parts = path.split("/")
+    if bool(path) is (number == 0) or "\0" in path:
+        raise _bad(f"the path {path!r} is not one of a repository in the folder")
+    if number and (path.startswith("/") or {"", ".", "..", ".git"} & {p.lower() for p in parts}):
+        raise _bad(f"the path {path!r} leads out of the folder")
+    for name, is_needed in (("tree", True), ("head", False), ("staged", False)):
+        value = given.get(name)
+        if not ((value is None and not is_needed) or _is_id(value)):
+            raise _bad(f"{name} of {path or 'the folder'} is no id")
+    for name in ("branch", "under_way"):
+        if not isinstance(given.get(name), str | None):
+            raise _bad(f"{name} of {path or 'the folder'} is no text")
+    if given.get("modes") is not None and not _are_modes(given["modes"]):
+        raise _bad("its permissions are none of files")
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def _are_modes(given: Any) -> bool:
+    if not isinstance(given, list) or len(given) != 3 or not isinstance(given[2], dict):
+        return False
+    numbers = [*given[:2], *given[2].values()]
+    return all(type(one) is int and 0 <= one <= 0o777 for one in numbers)
+
+
+def _root(
+    shadow: Shadow, given: Mapping[str, Any], place: Path, most: Most, *, with_links: bool
+) -> RootState:
+    path, head = given["path"], given.get("head")
+    if path and not os.path.lexists(shadow.folder / path / ".git"):
+        raise _bad(f"there is no repository {path} in this folder", f"make {path} one, first")
+    root = shadow.root(path)
+    try:
+        tree, staged = rebuilt(root, place, head, most)
+    except GitFailedError as error:
+        raise _bad(f"git takes it not: {error.said.splitlines()[0]}") from error
+    if (tree, staged) != (given["tree"], given.get("staged")):
+        raise _bad("its files are not those that it was made of: it is damaged, or was changed")
+    base = base_of(root, head)
+    if not with_links:
+        for one in (tree, staged or base):
+            _check_links(root, base, one)
+    modes = given.get("modes")
+    known = None if modes is None else Modes(tuple(modes[:2]), modes[2]).to_bytes()
+    return RootState(
+        path=path,
+        tree=tree,
+        modes=None if known is None else _stored(root.shadow, known),
+        head=head,
+        branch=given.get("branch"),
+        under_way=given.get("under_way"),
+        staging=None if staged is None else _staging(root, staged),
+    )
+
+
+def base_of(root: Root, head: str | None) -> str:
+    """Return the tree of a commit, or an empty one. Raises ConfigError where it is not there."""
+    if head is None:
+        return root.shadow.word("mktree", stdin=b"")
+    found = root.shadow.ask("rev-parse", "--quiet", "--verify", f"{head}^{{tree}}")
+    if found.code:
+        raise _bad(
+            f"{root.folder} has no commit {head[:12]}, from which its files are made",
+            "fetch that commit, then try again",
+        )
+    return found.out.decode("ascii").strip()
+
+
+def rebuilt(root: Root, place: Path, head: str | None, most: Most = MOST) -> tuple[str, str | None]:
+    """Return the trees that a folder's patches and files make, of the files and of what is staged.
+
+    Raises GitFailedError and ConfigError.
+    """
+    git, base = root.shadow, base_of(root, head)
+    index = git.path / "import.index"
+    with ExitStack() as stack:
+        stack.callback(index.unlink, missing_ok=True)
+        tree = _applied(git, base, place / PATCH, index, most)
+        lines = [_line(git, *one) for one in _untracked(place / UNTRACKED, most)]
+        if lines:
+            git.run("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
+            tree = git.word("write-tree", "--missing-ok", index=index)
+        staged = None
+        if os.path.lexists(place / STAGED):
+            staged = _applied(git, base, place / STAGED, index, most)
+    return tree, staged
+
+
+def _applied(git: GitDir, base: str, file: Path, index: Path, most: Most) -> str:
+    patch = _read(file, PATCH_BYTES)
+    size = sum(_declared(*one) for one in _BINARY.findall(patch))
+    if size > most.all_bytes:
+        raise _bad(f"{file.name} unpacks to {size // 2**20} MiB")
+    index.unlink(missing_ok=True)
+    git.run("read-tree", base, index=index)
+    if patch:
+        git.run("apply", "--cached", "--binary", "--whitespace=nowarn", stdin=patch, index=index)
+    return git.word("write-tree", "--missing-ok", index=index)
+
+
+def _declared(kind: bytes, size: bytes, line: bytes) -> int:
+    """Return how many bytes a binary part of a patch makes; a delta says so in its beginning."""
+    if kind == b"literal":
+        return int(size)
+    try:
+        data = zlib.decompressobj().decompress(b85decode(line), 40)
+    except (ValueError, zlib.error) as error:
+        raise _bad("a part of its patch is damaged") from error
+    _, rest = _number(data)
+    return _number(rest)[0]
+
+
+def _number(data: bytes) -> tuple[int, bytes]:
+    value = 0
+    for place, byte in enumerate(data):
+        value |= (byte & 0x7F) << (7 * place)
+        if not byte & 0x80:
+            return value, data[place + 1 :]
+    raise _bad("a part of its patch is damaged")
+
+
+def _untracked(top: Path, most: Most) -> Iterator[tuple[str, str, bytes]]:
+    """Yield path, mode and content of each file of a folder; no link is followed."""
+    if not stat.S_ISDIR(_status(top).st_mode):
+        raise _bad(f"{top.name} is no folder")
+    count = size = 0
+    for folder, folders, files in os.walk(top):
+        links = [one for one in folders if os.path.islink(os.path.join(folder, one))]  # noqa: PTH114, PTH118
+        for name in sorted([*files, *links]):
+            full = os.path.join(folder, name)  # noqa: PTH118
+            path = os.path.relpath(full, top)
+            if ".git" in path.lower().split("/"):
+                raise _bad(f"{path!r} would be a part of a repository")
+            mode, data = _file(full, most)
+            count, size = count + 1, size + len(data)
+            if count > most.files or size > most.all_bytes:
+                raise _bad(
+                    f"it has more than {most.files} files, or {most.all_bytes // 2**20} MiB",
+                    "leave out what is not needed, and take another snapshot",
+                )
+            yield path, mode, data
+
+
+def _file(path: str, most: Most) -> tuple[str, bytes]:
+    found = os.lstat(path)
+    if stat.S_ISLNK(found.st_mode):
+        return LINK, os.fsencode(os.readlink(path))  # noqa: PTH115 - as it is written
+    mode = PROGRAM if found.st_mode & stat.S_IXUSR else FILE
+    return mode, _read(path, most.file_bytes)
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.lstat()
+    except OSError as error:
+        raise _bad(f"{path.name} is missing") from error
+
+
+def _read(path: str | Path, limit: int) -> bytes:
+    """Return what a file holds; of a link, a pipe or a large one nothing is read."""
+    name = os.path.basename(path)  # noqa: PTH119 - of a name that need not be UTF-8
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise _bad(f"{name} is missing") from error
+    except OSError as error:
+        raise _bad(f"{name!r} cannot be read: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise _bad(f"{name!r} is no file")
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise _bad(f"{name!r} is larger than {limit // 2**20} MiB")
+    return data
+
+
+def _stored(git: GitDir, data: bytes) -> str:
+    return git.word("hash-object", "-w", "--stdin", "--no-filters", stdin=data)
+
+
+def _line(git: GitDir, path: str, mode: str, data: bytes) -> bytes:
+    return f"{mode} {_stored(git, data)}\t".encode("ascii") + os.fsencode(path) + b"\0"
+
+
+def _check_links(root: Root, base: str, tree: str) -> None:
+    """Raise ConfigError for a new link that leads out of the folder."""
+    for one in root.compare(base, tree):
+        if one.new and one.new_mode == LINK:
+            leads_to = os.fsdecode(root.shadow.run("cat-file", "blob", one.new))
+            parent = os.path.dirname(one.path)  # noqa: PTH120 - of names that need not be UTF-8
+            place = os.path.normpath(os.path.join(parent, leads_to))  # noqa: PTH118
+            if place.startswith(("/", "../")) or place == "..":
+                raise _bad(
+                    f"the link {one.path!r} leads out of the folder, to {leads_to!r}",
+                    "if you want it all the same: prsm snapshot import --links",
+                )
+
+
+def _staging(root: Root, staged: str) -> Staging:
+    """Return a person's index that holds what is staged, conflicts too, made anew."""
+    git = root.shadow
+    index = git.path / "import.index"
+    lines = []
+    for line in git.run("ls-tree", "-r", "-z", "--full-tree", staged).split(b"\0"):
+        head, tab, path = line.partition(b"\t")
+        if tab:
+            mode, _, blob = head.split(b" ")
+            stage, name = b"0", path
+            if path.startswith(_UNMERGED.encode()):
+                stage, name = path[len(_UNMERGED) :].split(b"/", 1)
+            lines.append(mode + b" " + blob + b" " + stage + b"\t" + name + b"\0")
+    try:
+        index.unlink(missing_ok=True)
+        git.run("read-tree", "--empty", index=index)
+        git.run("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
+        return Staging(_stored(git, index.read_bytes()), staged, 0)
+    finally:
+        index.unlink(missing_ok=True)

@@ -1,0 +1,125 @@
+"""Snapshots as git keeps them: a commit for each root, and a ref, which moves last, for each.
+
+The commit of the folder itself says all of the snapshot, as JSON; without it there is none.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from prsm_core import ConfigError
+from prsm_files.shadow.git import GitFailedError
+from prsm_files.shadow.records import read_snapshot, to_json
+from prsm_files.shadow.staging import forget_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prsm_files.shadow.git import GitDir
+    from prsm_files.shadow.records import RootState, Snapshot
+    from prsm_files.shadow.root import Root
+
+REFS = "refs/prsm/"
+_BROKEN = re.compile(rb"ignoring (?:broken|dangling) \S+ " + REFS.encode() + rb"(\S+)")
+_ID = re.compile(r"[0-9a-f]{1,32}")
+_PROBED = 64 << 10  # bytes; an object that git writes to try is smaller
+
+
+def keep(root: Root, state: RootState, snapshot: Snapshot) -> None:
+    """Keep one root of a snapshot. Raises GitFailedError."""
+    git = root.shadow
+    lines = [f"040000 tree {state.tree}\tfiles"]
+    if state.modes is not None:
+        lines.append(f"100644 blob {state.modes}\tmodes")
+    if state.staging is not None:
+        lines.append(f"100644 blob {state.staging.blob}\tindex")
+        lines.append(f"040000 tree {state.staging.tree}\tstaged")
+    tree = git.word("mktree", "--missing", stdin="".join(f"{x}\n" for x in lines).encode("ascii"))
+    commit = git.word("commit-tree", tree, stdin=to_json(snapshot) + b"\n")
+    git.run("update-ref", f"{REFS}{snapshot.id}", commit)
+
+
+def kept(root: Root, notes: list[str]) -> list[Snapshot]:
+    """Return the snapshots of a folder, newest first; note those that are damaged.
+
+    Raises GitFailedError.
+    """
+    args = ("for-each-ref", "--format=%(refname:lstrip=2) %(contents)%00", REFS)
+    output = root.shadow.ask(*args)
+    if output.code:
+        raise GitFailedError(args, output)
+    found, damaged = [], _BROKEN.findall(output.err)
+    for one in output.out.split(b"\0"):
+        name, _, said = one.strip().partition(b" ")
+        try:
+            found += [read_snapshot(said)] if name else []
+        except (ValueError, LookupError, TypeError, AttributeError):  # what a disk made of it
+            damaged.append(name)
+    for name in damaged:
+        note = f"snapshot {name.decode('utf-8', 'replace')} is damaged, and is left out"
+        notes += [] if note in notes else [note]
+    return sorted(found, key=lambda one: (one.number, one.created_at), reverse=True)
+
+
+def find(snapshots: Sequence[Snapshot], wanted: str) -> Snapshot:
+    """Return the snapshot with an id, or with one that begins so.
+
+    Raises ConfigError where there is none, or more than one.
+    """
+    text = wanted.strip().lower()
+    fits = [one for one in snapshots if _ID.fullmatch(text) and one.id.startswith(text)]
+    if len(fits) == 1:
+        return fits[0]
+    hint = "`prsm snapshot list` shows those there are"
+    if not fits:
+        raise ConfigError(
+            f"there is no snapshot {wanted!r} of this folder", hint=hint, code="unknown_snapshot"
+        )
+    names = ", ".join(one.id for one in fits[:5])
+    raise ConfigError(
+        f"several snapshots begin with {wanted!r}: {names}",
+        hint="give more of the id",
+        code="ambiguous_snapshot",
+    )
+
+
+def drop(git: GitDir, snapshot_id: str) -> None:
+    """Forget a root's part of a snapshot; its content goes with `prune`."""
+    git.run("update-ref", "-d", f"{REFS}{snapshot_id}")
+
+
+def prune(git: GitDir) -> str:
+    """Remove what no snapshot needs any more; return why nothing was removed, if so.
+
+    Where something is lost that a snapshot had borrowed, git does not see what else it needs.
+    """
+    forget_copy(git)
+    output = git.ask("prune", "--expire=now")
+    return GitFailedError(("prune",), output).said if output.code else ""
+
+
+def is_sound(main: Callable[[], Root]) -> bool:
+    """Return whether what is kept of a folder can be read, and more can be."""
+    try:
+        root = main()
+        kept(root, [])
+        root.shadow.run("hash-object", "-w", "--stdin", alone=True)
+    except (GitFailedError, ValueError):
+        return False
+    return True
+
+
+def takes_more(place: Path) -> bool:
+    """Return whether the disk takes a folder and a file more; else nothing is proved of a shadow.
+
+    Git says what it lacks in the language of the person.
+    """
+    try:
+        with TemporaryDirectory(dir=place, prefix="probe-") as folder:
+            Path(folder, "probe").write_bytes(bytes(_PROBED))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,172 @@
+"""Permissions that git does not keep: of files that have others than most have.
+
+Git tells a file that may be executed from one that may not. What else there is, such as a secret
+that only its owner may read, is kept beside the tree: for each path of which it is not usual.
+
+git looks at a file again if its times differ by a second. What was changed in the second in which
+it was looked at is young, and looked at here once more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from prsm_files.shadow.files import put
+from prsm_files.shadow.nested import RealFolders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+_USUAL = (0o644, 0o755)
+_YOUNG_SECONDS = 2.0
+
+
+class Modes:
+    """The permissions of a root's files: those that are usual, and by path those that are not."""
+
+    def __init__(
+        self, usual: tuple[int, int] = _USUAL, others: Mapping[str, int] | None = None
+    ) -> None:
+        self._usual = usual  # of files, and of those that may be executed
+        self._others = dict(others or {})
+
+    @classmethod
+    def look(cls, folder: Path, paths: Iterable[str]) -> Modes:
+        """Look at all files of a root."""
+        there = FileModes(folder)
+        found = {path: mode for path in paths if (mode := there.of(path)) is not None}
+        plain = Counter(mode for mode in found.values() if not mode & stat.S_IXUSR)
+        programs = Counter(mode for mode in found.values() if mode & stat.S_IXUSR)
+        usual = (_most(plain, _USUAL[0]), _most(programs, _USUAL[1]))
+        return cls(usual, {path: mode for path, mode in found.items() if mode not in usual})
+
+    @classmethod
+    def read(cls, data: bytes) -> Modes:
+        """Return what `to_bytes` wrote."""
+        plain, programs, others = json.loads(data)
+        return cls((plain, programs), others)
+
+    def to_bytes(self) -> bytes:
+        """Return them as JSON."""
+        return json.dumps([*self._usual, dict(sorted(self._others.items()))]).encode("ascii")
+
+    def note(self, path: str, mode: int | None) -> bool:
+        """Keep the permissions of a file, None for what is none; return whether that is new."""
+        before = self._others.get(path)
+        if mode is None or mode in self._usual:
+            self._others.pop(path, None)
+            return before is not None
+        self._others[path] = mode
+        return before != mode
+
+    def of(self, path: str, *, is_program: bool) -> int:
+        """Return the permissions of a file."""
+        return self._others.get(path, self._usual[is_program])
+
+    def differing(self, other: Modes) -> set[str]:
+        """Return the paths that are unusual in one and not alike in both."""
+        mine, theirs = self._others, other._others
+        return {path for path in mine.keys() | theirs.keys() if mine.get(path) != theirs.get(path)}
+
+
+class FileModes:
+    """The permissions that a root's files have; what a link leads to is none of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._real = RealFolders(folder)
+
+    def of(self, path: str) -> int | None:
+        """Return the permissions of a file, None for anything else."""
+        return mode_of(f"{self._folder}/{path}") if self._real.holds(path) else None
+
+
+class ModesKeeper:
+    """Owns what is known of the permissions of a root's files, from one capture to the next."""
+
+    def __init__(self, place: Path, folder: Path) -> None:
+        self.file = place / "modes.json"
+        self._young = place / "young.json"
+        self._folder = folder
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing is known yet, or it cannot be read, so that all files are looked at."""
+        try:
+            Modes.read(self.file.read_bytes())
+            self._known_young()
+        except (FileNotFoundError, ValueError):
+            return True
+        return False
+
+    def known(self) -> Modes:
+        """Return what is known of the files that there are, or were when one was looked at last."""
+        try:
+            return Modes.read(self.file.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return Modes()
+
+    def forget(self) -> None:
+        """Know nothing."""
+        self.file.unlink(missing_ok=True)
+        self._young.unlink(missing_ok=True)
+
+    def look(self, paths: Sequence[str]) -> None:
+        """Look at all files, whatever is known of them."""
+        self._write(Modes.look(self._folder, paths), paths)
+
+    def note(self, changed: Sequence[str]) -> None:
+        """Look at the files that have changed, and those that may have without being noticed."""
+        young = self._known_young()
+        if not changed and not young:
+            return
+        modes = Modes.read(self.file.read_bytes())
+        paths = list(dict.fromkeys((*changed, *young)))
+        there = FileModes(self._folder)
+        is_new = [modes.note(path, there.of(path)) for path in paths]
+        self._write(modes if any(is_new) else None, paths)
+
+    def adopt(self, modes: Modes, written: Sequence[str]) -> None:
+        """Know the permissions that a restore has given to the files it has written."""
+        young = [] if self.is_new else self._known_young()
+        self._write(modes, list(dict.fromkeys((*written, *young))))
+
+    def _known_young(self) -> list[str]:
+        try:
+            young: list[str] = json.loads(self._young.read_bytes())
+        except FileNotFoundError:
+            return []
+        return young
+
+    def _write(self, modes: Modes | None, looked_at: Sequence[str]) -> None:
+        if modes is not None:
+            put(self.file, modes.to_bytes())
+        limit = time.time() - _YOUNG_SECONDS
+        young = [path for path in looked_at if _changed_at(f"{self._folder}/{path}") > limit]
+        put(self._young, json.dumps(young).encode("ascii"))
+
+
+def _changed_at(path: str) -> float:
+    try:
+        return os.lstat(path).st_ctime
+    except OSError:
+        return 0.0
+
+
+def mode_of(path: str) -> int | None:
+    """Return the permissions of a file, None for anything else."""
+    try:
+        found = os.lstat(path).st_mode
+    except OSError:
+        return None
+    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
+
+
+def _most(counted: Counter[int], usual: int) -> int:
+    return counted.most_common(1)[0][0] if counted else usual

@@ -1,0 +1,140 @@
+"""What the repository of a root says of itself, which is only read: HEAD, what is under way."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from prsm_core import ConfigError
+from prsm_core.files import find_git_dir
+from prsm_core.kit.regular import read_regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prsm_files.shadow.git import GitDir
+
+# A file of the git directory that is there as long as something is under way.
+_UNDER_WAY = {
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "BISECT_LOG": "bisect",
+}
+_ID = re.compile(r"[0-9a-f]{40,64}")
+
+
+class Repository(Struct, frozen=True):
+    """The git directory of a root, and the one that it shares with other worktrees."""
+
+    git_dir: Path
+    common_dir: Path
+
+    @property
+    def index(self) -> Path:
+        """The person's index."""
+        return self.git_dir / "index"
+
+    @property
+    def objects(self) -> Path:
+        """Where its content lies."""
+        return self.common_dir / "objects"
+
+    @property
+    def index_lock(self) -> Path:
+        """What is there while a program writes the person's index."""
+        return self.git_dir / "index.lock"
+
+    @property
+    def under_way(self) -> str | None:
+        """What of git is under way: a merge, rebase, cherry-pick, revert or bisect."""
+        found = (kind for name, kind in _UNDER_WAY.items() if (self.git_dir / name).exists())
+        return next(found, None)
+
+
+class Head(Struct, frozen=True):
+    """Where HEAD is; both are None before the first commit of a detached one, which is never."""
+
+    commit: str | None
+    branch: str | None
+
+
+def find_repository(root: Path) -> Repository | None:
+    """Return the repository of which `root` is the top, None where it is of none."""
+    found = find_git_dir(root)
+    return None if found is None else Repository(*found)
+
+
+def is_own(repository: Repository, root: Path, top: Path) -> bool:
+    """Return whether a repository is that of `root`, in the folder `top`, and no other folder's.
+
+    A file `.git` leads wherever it says. What lies outside is the root's own where git notes so, as
+    of a worktree, or where git keeps submodules of the repository of `top`.
+    """
+    if root == top or repository.git_dir.is_relative_to(top):
+        return True
+    above = find_repository(top)
+    if above is not None and repository.git_dir.is_relative_to(above.common_dir):
+        return "modules" in repository.git_dir.relative_to(above.common_dir).parts
+    try:
+        noted = os.fsdecode(read_regular(repository.git_dir / "gitdir")).rstrip("\n")
+    except OSError:
+        return False
+    return os.path.realpath(noted) == str(root / ".git")
+
+
+def require_files(root: Path, common_dir: Path) -> None:
+    """Raise ConfigError for a bare repository: it has no files."""
+    if root == common_dir and (root / "objects").is_dir() and (root / "HEAD").is_file():
+        raise ConfigError(
+            f"{root} is a bare repository: it has no files to take a snapshot of",
+            hint="go to a clone or a worktree of it",
+        )
+
+
+def read_head(repository: Repository, git: GitDir) -> Head:
+    """Return where HEAD is; git is asked only where its files do not say."""
+    try:
+        text = read_regular(repository.git_dir / "HEAD").decode("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if _ID.fullmatch(text):
+        return Head(text, None)
+    ref = text.removeprefix("ref: ")
+    if ref.startswith("refs/heads/") and ".." not in ref and ref != "refs/heads/.invalid":
+        commit = _read_ref(repository.common_dir, ref)
+        if commit is not None:
+            return Head(commit, ref.removeprefix("refs/heads/"))
+    return _ask_head(git)
+
+
+def _read_ref(common_dir: Path, ref: str) -> str | None:
+    """Return the commit of a ref, from its file or else from that of all; None: git knows more."""
+    try:
+        commit = read_regular(common_dir / ref).decode("ascii").strip()
+    except FileNotFoundError:
+        try:
+            packed = read_regular(common_dir / "packed-refs")
+        except OSError:
+            return None
+        found = re.search(
+            rb"^([0-9a-f]{40,64}) " + re.escape(os.fsencode(ref)) + rb"$", packed, re.M
+        )
+        return None if found is None else found[1].decode("ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return commit if _ID.fullmatch(commit) else None
+
+
+def _ask_head(git: GitDir) -> Head:
+    commit = git.ask("rev-parse", "--quiet", "--verify", "HEAD^{commit}").out
+    branch = git.ask("symbolic-ref", "--quiet", "--short", "HEAD").out
+    return Head(
+        commit.decode("ascii").strip() or None,
+        branch.decode("utf-8", "surrogateescape").strip() or None,
+    )

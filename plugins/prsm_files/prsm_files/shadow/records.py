@@ -1,0 +1,196 @@
+"""A snapshot, what differs from it, what it left out: values, and their JSON.
+
+Paths are text as `os.fsdecode` gives it: what is no UTF-8 is kept, and can be told apart.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_files.shadow.acts import Held
+
+MANUAL, SAFETY, RESCUE = "manual", "safety", "rescue"
+RUN, PROMPT = "run", "prompt"
+AUTOMATIC = frozenset({RUN, PROMPT})  # of the engine, before what a person says
+PASSING = frozenset({SAFETY, RESCUE})  # of restores: they go by themselves
+MOST_SKIPPED = 1000  # that a snapshot names
+
+
+class About(NamedTuple):
+    """What a snapshot is taken for."""
+
+    kind: str = MANUAL
+    description: str = ""
+    session: str | None = None
+    position: int | None = None
+    agent: str | None = None
+
+
+class Skipped(Struct, frozen=True, gc=False):
+    """A file that a snapshot does not hold."""
+
+    path: str  # from the top of the folder
+    reason: str
+    size: int = 0  # bytes
+
+
+class Staging(Struct, frozen=True, gc=False):
+    """A person's index, as it was."""
+
+    blob: str  # of its bytes
+    tree: str  # what keeps that which it names
+    mtime_ns: int  # by which git tells what it must look at again
+
+
+class RootState(Struct, frozen=True, gc=False, kw_only=True):
+    """One root at a moment; `path` is from the top of the folder, "" for the folder itself."""
+
+    path: str
+    tree: str
+    modes: str | None = None  # a blob
+    head: str | None = None  # None: no commit yet, or no repository
+    branch: str | None = None  # None: detached, or no repository
+    under_way: str | None = None  # a merge, rebase, bisect …
+    staging: Staging | None = None
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """All files of a folder that git would not ignore, with the staging area, at a moment."""
+
+    id: str
+    created_at: float  # Unix seconds
+    number: int = 0  # counts those of the folder up: which is newer, no clock decides
+    # manual, run and prompt (before what a person says), safety (before a restore), rescue (after
+    # one that was cut off)
+    kind: str = MANUAL
+    description: str = ""
+    session: str | None = None
+    position: int | None = None  # of the newest commit of that session in the ledger
+    agent: str | None = None
+    folder: str = ""
+    roots: tuple[RootState, ...] = ()  # the folder itself first
+    unquiet: tuple[str, ...] = ()  # agents, and what they ran that may have written meanwhile
+    skipped: tuple[Skipped, ...] = ()
+    skipped_count: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bytes_skipped(self) -> int:
+        """How much of the files is not in it, of those that it names."""
+        return sum(one.size for one in self.skipped)
+
+    @property
+    def main(self) -> RootState:
+        """The folder itself."""
+        return self.roots[0]
+
+    def root(self, path: str) -> RootState | None:
+        """Return the state of a root, None where there was none."""
+        return next((root for root in self.roots if root.path == path), None)
+
+
+class Change(Struct, frozen=True, gc=False, kw_only=True):
+    """How a path differs between two trees; an id or mode of "" means that it is not there."""
+
+    path: str  # from the top of its root
+    old_mode: str
+    old: str
+    new_mode: str
+    new: str
+
+    @property
+    def kind(self) -> str:
+        """What the change does to the path: added, deleted, or modified."""
+        if not self.old:
+            return "added"
+        return "modified" if self.new else "deleted"
+
+
+class RootPlan(Struct, frozen=True, kw_only=True):
+    """What a restore would change in one root."""
+
+    path: str
+    changes: tuple[Change, ...]
+    permissions: tuple[str, ...] = ()  # paths of which no more than these would change
+
+
+class Sparing(NamedTuple):
+    """What of a root a restore leaves as it is, though the snapshot has it otherwise.
+
+    Attributes:
+        files: What files are to be instead, by their paths from the top of the root.
+        modes: Files that keep their permissions.
+        stays: Files that stay all the same, from the top of the folder, and why.
+    """
+
+    files: Mapping[str, Held | None] = {}
+    modes: tuple[str, ...] = ()
+    stays: tuple[tuple[str, str], ...] = ()
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What a restore would change.
+
+    `spared` are files that stay as they are, or in part, since they are known to be the person's;
+    `stays` those that stay with agents' work in them, and why.
+    """
+
+    snapshot: Snapshot
+    roots: tuple[RootPlan, ...]
+    notes: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
+    stays: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file would change."""
+        return not any(root.changes or root.permissions for root in self.roots)
+
+    def files(self) -> Sequence[tuple[str, str]]:
+        """Return what happens to each file, and its path from the top of the folder."""
+        found = []
+        for root in self.roots:
+            found += [(one.kind, joined(root.path, one.path)) for one in root.changes]
+            found += [("mode", joined(root.path, path)) for path in root.permissions]
+        return found
+
+
+class Restored(Struct, frozen=True, kw_only=True):
+    """What a restore did; `safety` is the snapshot that takes it back."""
+
+    plan: Plan
+    safety: Snapshot
+    notes: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()  # paths that another program changed meanwhile
+
+
+def joined(root: str, path: str) -> str:
+    """Return a path from the top of the folder."""
+    return f"{root}/{path}" if root else path
+
+
+def to_json(value: Struct) -> bytes:
+    """Return a record as one line of ASCII."""
+    return json.dumps(msgspec.to_builtins(value)).encode("ascii")
+
+
+def read_snapshot(data: bytes) -> Snapshot:
+    """Return the snapshot of a line of JSON. Raises ValueError."""
+    given: Any = json.loads(data)
+    roots = tuple(_root(one) for one in given.pop("roots"))
+    skipped = tuple(Skipped(**one) for one in given.pop("skipped"))
+    notes = tuple(given.pop("notes"))
+    unquiet = tuple(given.pop("unquiet", ()))
+    return Snapshot(**given, roots=roots, skipped=skipped, notes=notes, unquiet=unquiet)
+
+
+def _root(given: dict[str, Any]) -> RootState:
+    staging = given.pop("staging")
+    return RootState(**given, staging=None if staging is None else Staging(**staging))

@@ -1,0 +1,515 @@
+"""One root's git directory: it captures the root's files, compares, and checks trees out.
+
+Its index is kept for ever: what was captured once stays so, whatever is ignored later. What has
+changed is always stored here, though the repository may have it as well: that may throw it away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from prsm_core import ConfigError
+from prsm_core.kit.regular import read_regular
+from prsm_files.shadow.files import is_reachable, put, put_if_new, status
+from prsm_files.shadow.git import (
+    ContentGoneError,
+    GitDir,
+    GitFailedError,
+    excludes_file,
+    listed,
+    names,
+)
+from prsm_files.shadow.modes import FileModes, Modes, ModesKeeper
+from prsm_files.shadow.nested import RealFolders, roots_among, submodules
+from prsm_files.shadow.place import find_repository, is_own, read_head
+from prsm_files.shadow.records import Change, RootState, Skipped, Staging
+from prsm_files.shadow.seeding import seed
+from prsm_files.shadow.staging import StagingKeeper
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prsm_files.shadow.acts import Held
+    from prsm_files.shadow.git import Git
+    from prsm_files.shadow.place import Repository
+    from prsm_files.shadow.records import Sparing
+
+# Nothing of what a person may configure; what is stored are the bytes that are in the files.
+_CONFIG = """\
+[core]
+\tautocrlf = false
+\tsafecrlf = false
+\tattributesFile = /dev/null
+\tignoreCase = false
+\tsymlinks = true
+\tfileMode = true
+\tprotectNTFS = false
+\tprotectHFS = false
+\tuntrackedCache = false
+\tsplitIndex = false
+\tsparseCheckout = false
+\tlooseCompression = 1
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
+_ATTRIBUTES = "* -text -ident -filter -working-tree-encoding\n"
+_OBJECTS = "objects"  # beside the git directory: where the repository's content lies
+_TRIES = 3  # of files that change while they are read
+# git cuts off what it says of a path that is too long for the system.
+_NOT_OPENED = re.compile(rb"warning: could not open directory '([^\n]*?)(?:/?': ([^\n]*)|\n)")
+_COMMIT = re.compile(rb"[0-9a-f]{40,64}")
+_TOO_LONG = "its path is too long"
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What a snapshot holds at most."""
+
+    file_bytes: int = 100 * 2**20  # of one file that is new or changed
+    # Of a folder that is no repository: it may be somebody's home, or a whole disk.
+    folder_files: int = 50_000
+    folder_bytes: int = 2**30
+
+
+class Captured(NamedTuple):
+    """One root as it is now."""
+
+    state: RootState
+    nested: list[str]  # tops of other roots, from the top of this one
+    skipped: list[Skipped]
+    notes: list[str]
+
+
+class _Look(NamedTuple):
+    """What has to be stored anew, or no more, of a root."""
+
+    stored: dict[str, tuple[int, ...]]  # how each file is
+    dropped: list[str]
+    skipped: list[Skipped]
+    tops: list[str]  # of repositories
+
+
+def stored_at(git: Git, place: Path) -> GitDir:
+    """Return the git directory of a root, for what needs none of its files: they may be gone."""
+    return GitDir(git, place / "git", place, objects=_known_objects(place), is_ours=True)
+
+
+def _known_objects(place: Path) -> Sequence[Path]:
+    """Return where a root's repository has its content, if that is there still."""
+    try:
+        known = Path(os.fsdecode((place / _OBJECTS).read_bytes()))
+    except (FileNotFoundError, ValueError):
+        return ()
+    return (known,) if known.is_dir() else ()
+
+
+class Root:
+    """The shadow of one root; `place` is a folder of its own, `path` where the root lies."""
+
+    def __init__(
+        self,
+        git: Git,
+        place: Path,
+        folder: Path,
+        path: str,
+        *,
+        limits: Limits,
+        environ: Mapping[str, str],
+        hidden: Sequence[str] = (),
+    ) -> None:
+        self.folder = folder
+        self.path = path
+        self.place = place
+        self._git = git
+        self._limits = limits
+        self.environ = environ
+        self.hidden = tuple(f"{one}/" for one in hidden)
+        self.repository = find_repository(folder)
+        # That of a submodule is there still where its folder was removed, or never made again.
+        objects = _known_objects(place)
+        git_dir = None
+        if self.repository is not None:
+            git_dir = self.repository.git_dir
+            objects = (self.repository.objects,)
+            self.person = GitDir(git, git_dir, folder)
+        excludes = excludes_file(git, git_dir, folder, environ)
+        settings = [f"core.excludesFile={excludes or os.devnull}"]
+        self.shadow = GitDir(
+            git, place / "git", folder, objects=objects, settings=settings, is_ours=True
+        )
+        self._modes = ModesKeeper(place, folder)
+        self._forced = place / "forced.json"
+        self._borrowed = place / "borrowed"
+        self._compared: dict[tuple[str, str], list[Change]] = {}  # what trees differ in stays so
+
+    def own_git(
+        self, env: Mapping[str, str], settings: Sequence[str] = (), *, writes_here: bool = False
+    ) -> GitDir:
+        """Return git on the repository of the root, in an environment that its caller answers for.
+
+        With `writes_here` what it stores lies in the shadow. Raises ConfigError for no repository.
+        """
+        if self.repository is None:
+            raise ConfigError(f"{self.folder} is no repository any more", code="no_repository")
+        objects: Sequence[Path] = ()
+        if writes_here:
+            env = {**env, "GIT_OBJECT_DIRECTORY": str(self.shadow.path / "objects")}
+            objects = [self.repository.objects]
+        git_dir = self.repository.git_dir
+        return GitDir(self._git, git_dir, self.folder, objects=objects, settings=settings, env=env)
+
+    def prepare(self) -> None:
+        """Make the git directory, if it is not there."""
+        self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (self.shadow.path / "HEAD").exists():
+            self._make()
+        self._copy_exclude()
+        if self.repository is not None:
+            put_if_new(self.place / _OBJECTS, os.fsencode(self.repository.objects))
+            if not self._is_borrowed_there():
+                (self.shadow.path / "index").unlink(missing_ok=True)
+            if not (self.shadow.path / "index").exists():
+                self._seed(self.repository)
+
+    def _seed(self, repository: Repository) -> None:
+        commit = seed(self.shadow, self.person, repository)
+        put(self._borrowed, (commit or "").encode("ascii"))
+
+    def _is_borrowed_there(self) -> bool:
+        """Return whether the repository still has what the index took from it.
+
+        It was all in one commit. Where that was thrown away, so may have been files that are as
+        they were, and that the index would call stored.
+        """
+        commit = self.borrowed_from
+        if not commit:
+            return not self._noted()
+        return not self.shadow.ask("cat-file", "-e", commit).code
+
+    @property
+    def borrowed_from(self) -> str:
+        """The commit that the first index took its files from; empty if there was none."""
+        noted = self._noted()
+        return noted.decode("ascii") if _COMMIT.fullmatch(noted) else ""
+
+    def _noted(self) -> bytes:
+        return self._borrowed.read_bytes() if self._borrowed.exists() else b""
+
+    def _make(self) -> None:
+        new = self.place / "git.new"
+        shutil.rmtree(new, ignore_errors=True)
+        self._modes.forget()
+        form = "sha1"
+        if self.repository is not None:
+            form = self.person.word("rev-parse", "--show-object-format")
+        made = GitDir(self._git, new, self.folder)
+        made.run("init", "--quiet", "--template=", f"--object-format={form}")
+        (new / "info").mkdir(exist_ok=True)
+        (new / "info" / "attributes").write_text(_ATTRIBUTES, "ascii")
+        with (new / "config").open("a", encoding="ascii") as file:
+            file.write(_CONFIG)
+        shutil.rmtree(self.shadow.path, ignore_errors=True)
+        new.rename(self.shadow.path)
+
+    def _copy_exclude(self) -> None:
+        own = self.shadow.path / "info" / "exclude"
+        data = b""
+        if self.repository is not None:
+            exclude = self.repository.common_dir / "info" / "exclude"
+            data = read_regular(exclude) if exclude.is_file() else b""
+        put_if_new(own, data)
+
+    def capture(self, force: Sequence[str] = ()) -> Captured:
+        """Store the root as it is now; of paths in `force` also what git would ignore.
+
+        Raises GitFailedError, and ConfigError where there is more of it than is stored.
+        """
+        self._forget_forced(force)
+        look, unsure = self._stored_look(force)
+        for _ in range(_TRIES - 1):
+            if not unsure:
+                break
+            look, unsure = self._stored_look(force)
+        self._keep_modes(look)
+        tops = list(look.tops)
+        if self.repository is not None:
+            tops += submodules(self.folder, self.person)
+        notes = [f"{path} changed while it was read" for path in unsure]
+        return Captured(
+            state=self._state(self.shadow.word("write-tree"), notes),
+            nested=roots_among(self.folder, tops),
+            skipped=look.skipped,
+            notes=notes,
+        )
+
+    def _forget_forced(self, force: Sequence[str]) -> None:
+        """Let what was stored for a restore alone be ignored again, and note what is new of it."""
+        known = self._known_forced()
+        if known:
+            gone = listed(known)
+            self.shadow.run("update-index", "-z", "--force-remove", "--stdin", stdin=gone)
+        if not set(force) <= set(known):
+            put(self._forced, json.dumps(sorted({*known, *force})).encode("ascii"))
+
+    def _known_forced(self) -> list[str]:
+        """Return what was stored for a restore alone; where that cannot be read it stays stored."""
+        try:
+            known: list[str] = json.loads(self._forced.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return []
+        return known
+
+    def _stored_look(self, force: Sequence[str]) -> tuple[_Look, list[str]]:
+        """Store what differs; return it, and what of it was changed meanwhile."""
+        for last in (False, False, True):
+            look = self._look(force)
+            try:
+                self._store(look)
+            except GitFailedError:  # a file has gone, or got another kind, since it was looked at
+                if last:
+                    raise
+                continue
+            return look, [p for p, stamp in look.stored.items() if _stamp(self._at(p)) != stamp]
+        raise AssertionError("the last try returns or raises")
+
+    def _changed(self) -> tuple[list[str], list[str], list[Skipped]]:
+        """Return what differs from the index, what is not in it, and folders that are closed."""
+        quiet = ("--name-only", "-z", "--ignore-submodules=all", "--no-ext-diff")
+        changed = list(names(self.shadow.run("diff-files", *quiet)))
+        output = self.shadow.ask("ls-files", "--others", "--exclude-standard", "-z")
+        if output.code:
+            raise GitFailedError(("ls-files",), output)
+        others = [one for one in names(output.out) if not one.startswith(self.hidden)]
+        closed = [
+            Skipped(
+                os.fsdecode(path),
+                f"the folder cannot be opened: {os.fsdecode(why) if why else _TOO_LONG}",
+            )
+            for path, why in _NOT_OPENED.findall(output.err)
+        ]
+        return changed, others, closed
+
+    def _look(self, force: Sequence[str]) -> _Look:
+        changed, others, closed = self._changed()
+        look = _Look({}, [], closed, [path for path in others if path.endswith("/")])
+        real = RealFolders(self.folder)
+        for path in dict.fromkeys((*changed, *others, *force)):
+            if path.endswith("/"):
+                continue
+            stamp = _stamp(self._at(path)) if real.holds(path) else None
+            reason = None if stamp is None else self._why_not(path, stamp)
+            if not is_reachable(self._at(path)):
+                reason = _TOO_LONG
+            if reason is not None:
+                size = stamp[1] if stamp is not None else 0
+                look.skipped.append(Skipped(path, reason, size))
+            if stamp is None or stat.S_ISDIR(stamp[0]) or reason is not None:
+                look.dropped.append(path)
+            else:
+                look.stored[path] = stamp
+        self._check_amount(look)
+        return look
+
+    def _why_not(self, path: str, stamp: tuple[int, ...]) -> str | None:
+        """Return why a path is not stored, None where it is."""
+        kind, size = stamp[0], stamp[1]
+        if stat.S_ISLNK(kind) or stat.S_ISDIR(kind):
+            return None
+        if not stat.S_ISREG(kind):
+            return "it is a pipe, a socket or a device"
+        if size > self._limits.file_bytes:
+            return f"it is larger than {self._limits.file_bytes // 2**20} MiB"
+        return None if os.access(self._at(path), os.R_OK) else "it cannot be read"
+
+    def _check_amount(self, look: _Look) -> None:
+        if self.repository is not None:
+            return
+        size = sum(stamp[1] for stamp in look.stored.values())
+        most = self._limits
+        if len(look.stored) > most.folder_files or size > most.folder_bytes:
+            raise ConfigError(
+                f"{self.folder} is no git repository, and holds {len(look.stored)} files of "
+                f"{size // 2**20} MiB; stored are {most.folder_files} files of "
+                f"{most.folder_bytes // 2**20} MiB at most",
+                hint="`git init` makes it a repository, with a .gitignore for what is not to be "
+                "stored; or go to a smaller folder",
+            )
+
+    def _store(self, look: _Look) -> None:
+        if look.dropped:
+            gone = listed(look.dropped)
+            self.shadow.run("update-index", "-z", "--force-remove", "--stdin", stdin=gone)
+        if look.stored:
+            new = listed(list(look.stored))
+            options = ("-z", "--add", "--remove", "--replace", "--stdin")
+            self.shadow.run("update-index", *options, stdin=new, alone=True)
+
+    def _keep_modes(self, look: _Look) -> None:
+        if self._modes.is_new:
+            self._modes.look(list(names(self.shadow.run("ls-files", "-z"))))
+        else:
+            self._modes.note([*look.dropped, *look.stored])
+
+    def _state(self, tree: str, notes: list[str]) -> RootState:
+        file = str(self._modes.file)
+        modes = self.shadow.word("hash-object", "-w", "--no-filters", "--", file)
+        if self.repository is None:
+            return RootState(path=self.path, tree=tree, modes=modes)
+        head = read_head(self.repository, self.person)
+        return RootState(
+            path=self.path,
+            tree=tree,
+            modes=modes,
+            head=head.commit,
+            branch=head.branch,
+            under_way=self.repository.under_way,
+            staging=self._copied_staging(self.repository, notes),
+        )
+
+    def _copied_staging(self, repository: Repository, notes: list[str]) -> Staging | None:
+        """Return the person's index; None, and a note, where git cannot read it: files matter more.
+
+        Raises GitFailedError and OSError where it can.
+        """
+        try:
+            return self.staging.copy()
+        except (GitFailedError, OSError) as error:
+            if repository.index.is_file() and not self.person.ask("ls-files").code:
+                raise
+            why = error.said if isinstance(error, GitFailedError) else error.strerror or str(error)
+            where = self.path or "the folder"
+            notes.append(f"the staging area of {where} cannot be read, and is not in it: {why}")
+            return None
+
+    @property
+    def top(self) -> Path:
+        """The top of the folder that the root lies in."""
+        return self.folder.parents[self.path.count("/")] if self.path else self.folder
+
+    @property
+    def has_repository_inside(self) -> bool:
+        """Whether its repository lies in it, in the folder of another: who removes it, takes both.
+
+        That of the folder's own top is what people know that they have.
+        """
+        where = self.repository
+        return bool(self.path) and where is not None and where.objects.is_relative_to(self.folder)
+
+    @property
+    def has_foreign_repository(self) -> bool:
+        """Whether its repository may be another folder's, so that nothing in it is to change."""
+        return self.repository is not None and not is_own(self.repository, self.folder, self.top)
+
+    @property
+    def staging(self) -> StagingKeeper:
+        """The person's index; of a root that is a repository."""
+        if self.repository is None:
+            raise ConfigError(f"{self.folder} is no repository any more")
+        return StagingKeeper(self.shadow, self.person, self.repository)
+
+    def modes(self, state: RootState) -> Modes:
+        """Return the permissions of a state."""
+        if state.modes is None:
+            return Modes()
+        return Modes.read(self.shadow.run("cat-file", "blob", state.modes))
+
+    def mode_known(self, path: str, *, is_program: bool) -> int:
+        """Return the permissions that a file has, or had before it went: those last captured."""
+        return self._modes.known().of(path, is_program=is_program)
+
+    def adopt_modes(self, modes: Modes, written: Sequence[str]) -> None:
+        """Know the permissions that a restore has given."""
+        self._modes.adopt(modes, written)
+
+    def altered(self, state: RootState, sparing: Sparing, name: str) -> RootState:
+        """Return a state with files and permissions that stay as they are."""
+        tree, modes = state.tree, state.modes
+        if sparing.files:
+            index = self.place / f"{name}.index"
+            try:
+                self.shadow.run("read-tree", tree, index=index)
+                lines = b"".join(_index_line(*one, tree) for one in sparing.files.items())
+                options = ("-z", "--replace", "--index-info")
+                self.shadow.run("update-index", *options, stdin=lines, index=index)
+                tree = self.shadow.word("write-tree", index=index)
+            finally:
+                index.unlink(missing_ok=True)
+        kept = (*(path for path, held in sparing.files.items() if held), *sparing.modes)
+        if kept:
+            there, all_ = FileModes(self.folder), self.modes(state)
+            for path in kept:
+                all_.note(path, there.of(path))
+            modes = self.shadow.word("hash-object", "-w", "--stdin", stdin=all_.to_bytes())
+        return replace(state, tree=tree, modes=modes)
+
+    def compare(self, old: str, new: str) -> list[Change]:
+        """Return how one tree differs from another. Raises ContentGoneError."""
+        if old == new:
+            return []
+        if (old, new) in self._compared:
+            return self._compared[old, new]
+        output = self.shadow.ask("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new)
+        if output.code:
+            raise ContentGoneError(f"a part of the snapshot of {self.folder}")
+        fields = output.out.split(b"\0")[:-1]
+        found = [_change(*pair) for pair in zip(fields[::2], fields[1::2], strict=True)]
+        self._compared[old, new] = found
+        return found
+
+    def sizes(self, blobs: Sequence[str]) -> dict[str, int | None]:
+        """Return the bytes of blobs; None: it is gone."""
+        asked = "".join(f"{blob}\n" for blob in blobs).encode("ascii")
+        told = self.shadow.run("cat-file", "--buffer", "--batch-check=%(objectsize)", stdin=asked)
+        found = (int(line) if line.isdigit() else None for line in told.split(b"\n"))
+        return dict(zip(blobs, found, strict=False))
+
+    def stored_bytes(self) -> int:
+        """Return how much of the disk this git directory takes, about."""
+        told = dict(
+            line.split(b": ", 1) for line in self.shadow.run("count-objects", "-v").splitlines()
+        )
+        return 1024 * (int(told[b"size"]) + int(told[b"size-pack"]))
+
+    def check_out(self, now: str, target: str) -> None:
+        """Let the files that differ be those of the target; the index is that of `now`.
+
+        Raises GitFailedError, and then some files may be those of the target.
+        """
+        self.shadow.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, target)
+
+    def _at(self, path: str) -> str:
+        return f"{self.folder}/{path}"
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    """Return kind and permissions, size, and times of a file; None where it is not there."""
+    found = status(path)
+    if found is None:
+        return None
+    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _index_line(path: str, held: Held | None, like: str) -> bytes:
+    head = f"0 {'0' * len(like)}" if held is None else f"{held.mode} {held.blob} 0"
+    return head.encode("ascii") + b"\t" + os.fsencode(path) + b"\0"
+
+
+def _change(head: bytes, path: bytes) -> Change:
+    old_mode, new_mode, old, new, _ = head.decode("ascii").lstrip(":").split(" ")
+    return Change(
+        path=os.fsdecode(path),
+        old_mode=old_mode if old.strip("0") else "",
+        old=old if old.strip("0") else "",
+        new_mode=new_mode if new.strip("0") else "",
+        new=new if new.strip("0") else "",
+    )

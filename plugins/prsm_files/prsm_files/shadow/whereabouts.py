@@ -1,0 +1,94 @@
+"""Where the shadows of folders lie, and worktrees of agents; git is not run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from prsm_core.files import STRAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from prsm_core.files import RepoIdentity
+
+LOCK_SECONDS = 30.0  # for another process
+INTENT = "intent.json"  # there from before a restore writes its first file until after its last
+OWED = "owed.json"  # there while what a restore was a part of is not done
+ACT = "act.json"  # there from before an act writes its first file until it is in the list of acts
+SHADOWS = "shadows"  # the folder of all shadows, in that of the state
+PRUNE = "prune"  # there while content is to be removed that no snapshot needs any more
+
+
+class Where(Struct, frozen=True):
+    """The folders of all worktrees.
+
+    Attributes:
+        state: PRSM's folder of state, which agents do not see: what is known of each lies there.
+        trees: The folder of the worktrees themselves, which agents work in; resolved.
+    """
+
+    state: Path
+    trees: Path
+
+    def repository(self, key: str) -> Path:
+        """Return the folder of what is known of a repository's worktrees, by its `key`."""
+        return self.state / "worktrees" / key
+
+    def repository_keys(self) -> list[str]:
+        """Return the repositories that have, or had, worktrees."""
+        return [folder.name for folder in sorted(self.repository("").glob("*/"))]
+
+    def place(self, key: str, tree_id: str) -> Path:
+        """Return the folder of what is known of one worktree."""
+        return self.repository(key) / tree_id
+
+    def find(self, folder: str) -> tuple[str, str] | None:
+        """Return repository and id of the worktree that a folder is in; None: it is in none."""
+        try:
+            parts = Path(os.path.normpath(folder)).relative_to(self.trees).parts
+        except ValueError:
+            return None
+        return (parts[0], parts[1]) if len(parts) > 1 else None
+
+    def top(self, folder: str) -> str | None:
+        """Return the top of the worktree that a folder is in; None: it is in none."""
+        found = self.find(folder)
+        return None if found is None else str(self.trees.joinpath(*found))
+
+
+def place_of(identity: RepoIdentity, state: Path) -> Path:
+    """Return the folder of a working tree's shadow."""
+    name = hashlib.sha256(os.fsencode(identity.root)).hexdigest()[:12]
+    return state / SHADOWS / identity.key / name
+
+
+def stray_notes(place: Path, root: str) -> tuple[Path, str]:
+    """Return the folder of the notes on new files that lie in a person's folder, and a note's name.
+
+    `place` is a shadow's folder, `root` the name of a root's folder in it, or a pattern.
+    """
+    return place.parents[2] / STRAYS, f"{place.parent.name}.{place.name}.{root}"
+
+
+def forget(state: Path, snapshots: Collection[str], *, wait_seconds: float = LOCK_SECONDS) -> int:
+    """Forget snapshots of any folder; return how many there were. Raises ConfigError, OSError.
+
+    git is not needed: their names go. The next who works on such a folder removes their content.
+    """
+    from prsm_files.shadow.lock import folder_lock  # few processes forget any
+
+    gone = set()
+    for place in sorted(state.glob("shadows/*/*")):
+        names = [ref for one in snapshots for ref in place.glob(f"roots/*/git/refs/prsm/{one}")]
+        if names:
+            with folder_lock(place, wait_seconds):
+                (place / PRUNE).touch(mode=0o600)
+                for ref in names:
+                    ref.unlink(missing_ok=True)
+                    gone.add(ref.name)
+    return len(gone)

@@ -1,0 +1,595 @@
+"""The snapshots of one folder, and the way back to each: one process at a time, crash or not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+from msgspec.structs import replace
+
+from prsm_core import ConfigError, PrsmError
+from prsm_core.files import repo_identity
+from prsm_files.shadow import hindrances, keeping, securing
+from prsm_files.shadow.acts import (
+    RESTORE,
+    UNDO,
+    Act,
+    ActLog,
+    as_of,
+    nothing_to_undo,
+    owed_by,
+)
+from prsm_files.shadow.files import is_inside
+from prsm_files.shadow.git import GitFailedError
+from prsm_files.shadow.journal import Intent, Journal
+from prsm_files.shadow.lock import folder_lock
+from prsm_files.shadow.nested import MOST, RealFolders, roots_among, roots_below
+from prsm_files.shadow.place import require_files
+from prsm_files.shadow.records import (
+    AUTOMATIC,
+    MOST_SKIPPED,
+    RESCUE,
+    SAFETY,
+    About,
+    Plan,
+    Restored,
+    RootPlan,
+    RootState,
+    Skipped,
+    Snapshot,
+    Sparing,
+    joined,
+)
+from prsm_files.shadow.retention import newest_like, too_many
+from prsm_files.shadow.root import Limits, Root, stored_at
+from prsm_files.shadow.whereabouts import PRUNE, place_of
+from prsm_files.shadow.writing import (
+    count_strange,
+    plan_all,
+    plan_root,
+    write_all,
+)
+from prsm_files.shadow.written import note_restored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from prsm_files.shadow.git import Git
+    from prsm_files.shadow.journal import Owed
+    from prsm_files.shadow.retention import Retention
+
+__all__ = ["About", "Shadow"]
+
+T = TypeVar("T")
+# Returns what of a root stays, by what a restore would change there.
+Spare: TypeAlias = "Callable[[Root, RootPlan], Sparing]"
+
+_OF_INDEX = re.compile(r"\bindex file\b|\bindex (?:uses|entry)|bad signature|bad index")
+WAIT_SECONDS = 30.0  # for another process
+KEPT_SAFETY = 20  # snapshots before restores; older ones are dropped, but for that of the last one
+
+
+class _Spared(NamedTuple):
+    """A snapshot with what stays, the files that do, and those that do for another reason."""
+
+    target: Snapshot
+    files: tuple[str, ...] = ()
+    stays: tuple[tuple[str, str], ...] = ()
+
+
+class Shadow:
+    """Takes snapshots of the working tree around a folder; every method blocks.
+
+    What lies in `state` is its own, one folder for each working tree. Where another process is at
+    work on the same one, methods wait for it for a moment, then raise ConfigError.
+
+    Args:
+        git: Runs git.
+        folder: A folder of the working tree, or one that is in no repository.
+        state: PRSM's folder of state; if it lies in the working tree it is left out.
+        environ: Where the person's settings of git are named.
+        now: Returns the Unix time.
+        new_id: Returns random hex digits.
+        limits: What a snapshot holds at most.
+        own: More folders of PRSM's that are left out.
+        wait_seconds: How long another process may keep the lock.
+    """
+
+    def __init__(
+        self,
+        git: Git,
+        folder: Path,
+        state: Path,
+        *,
+        environ: Mapping[str, str],
+        now: Callable[[], float],
+        new_id: Callable[[], str],
+        limits: Limits | None = None,
+        own: Sequence[Path] = (),
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> None:
+        identity = repo_identity(folder)
+        require_files(identity.root, identity.common_dir)
+        self.folder = identity.root
+        self.place = place_of(identity, state)
+        self.notes: list[str] = []  # what was done besides, for a person
+        self._wait_seconds = wait_seconds
+        self._git = git
+        self._environ = environ
+        self._now = now
+        self._new_id = new_id
+        self._limits = limits or Limits()
+        self._own = [one.resolve() for one in (state, *own)]
+        self.journal = Journal(self.place)
+        self.acts = ActLog(self.place)
+        self._roots: dict[str, Root] = {}  # that are ready
+
+    def take(
+        self,
+        about: About = About(),  # noqa: B008 - a constant
+        *,
+        unquiet: Callable[[], tuple[str, ...]] = tuple,
+        may_be_known: bool = False,
+    ) -> Snapshot:
+        """Take a snapshot. Raises PrsmError, and then there is none.
+
+        What `unquiet` returns once all is stored are those who may have written meanwhile. Where
+        all is as in the newest snapshot, that one is returned if it `may_be_known`.
+        """
+        with self._open():
+            return self._mended(
+                lambda: self._take(about, unquiet=unquiet, may_be_known=may_be_known)
+            )
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return all snapshots of the folder, newest first."""
+        if not self._main_place.exists():
+            return []
+        with self._open():
+            return self._mended(self._kept)
+
+    def find(self, wanted: str) -> Snapshot:
+        """Return the snapshot of an id, or of the beginning of one. Raises ConfigError."""
+        return keeping.find(self.snapshots(), wanted)
+
+    def plan(self, wanted: str, spare: Spare | None = None) -> Plan:
+        """Return what a restore would change now; nothing is changed. Raises PrsmError."""
+        with self._open():
+            target = self._find(wanted)
+            now = self._mended(lambda: self._capture(target))
+            spared = self._spared(target, now, spare)
+            plan = plan_all(self._root, spared.target, now)
+            return replace(plan, snapshot=target, spared=spared.files, stays=spared.stays)
+
+    def restore(
+        self,
+        wanted: str,
+        *,
+        with_staging: bool = True,
+        then: Owed | None = None,
+        spare: Spare | None = None,
+    ) -> Restored:
+        """Let the files, and the staging area if HEAD is the same, be as in a snapshot.
+
+        What `spare` tells of each root stays. A snapshot of what there was is taken first. Raises
+        PrsmError, and then the files are as they were, or the next call of any method finishes what
+        was begun. From the moment at which the files are there `then` is `owed`, also if this
+        process dies.
+        """
+        with self._open():
+            target = self._find(wanted)
+            return self._restore(target, with_staging=with_staging, then=then, spare=spare)
+
+    def undo(self, then: Owed | None = None, *, of: Act | None = None) -> Restored:
+        """Take back a restore, the last one unless another is meant; twice takes back the first.
+
+        Raises ConfigError where none was done, and for an act that was none.
+        """
+        act = of or self.acts.last()
+        if act is None or not act.is_restore:
+            raise nothing_to_undo()
+        return self.restore(act.safety, then=then)
+
+    def delete(self, wanted: str) -> Snapshot:
+        """Forget a snapshot, and remove what no other one needs. Raises ConfigError."""
+        with self._open():
+            snapshot = self._find(wanted)
+            self._drop(snapshot)
+            self._prune()
+            return snapshot
+
+    def retire(self, rule: Retention, spared: Collection[str] = ()) -> int:
+        """Drop old snapshots that were taken before prompts; return how many went.
+
+        Those that are `spared` stay, and what the last restore, or one under way, needs.
+        """
+        with self._open():
+            needed = {*spared, *self._needed()}
+            mine = [one for one in self._kept() if one.kind in AUTOMATIC and one.id not in needed]
+            goes = too_many(mine, rule, self._now(), self._root("").stored_bytes)
+            for one in goes:
+                self._drop(one)
+            if goes:
+                self._prune()
+            return len(goes)
+
+    def _prune(self) -> None:
+        for place in sorted((self.place / "roots").iterdir()):
+            said = keeping.prune(stored_at(self._git, place))
+            if said:
+                self.notes.append(f"what no snapshot needs any more is not removed: {said}")
+
+    def secure(self) -> int:
+        """Take in what snapshots borrow from commits that nothing leads to any more.
+
+        Returns how many objects. There is little to do, and mostly nothing: one look at history.
+        """
+        if not self._main_place.exists():
+            return 0
+        with self._open():
+            kept = self._mended(self._kept)
+            return securing.secure(kept, self._root, self.has_root)
+
+    def pack(self) -> None:
+        """Take in what all snapshots need, so that no `git gc` of the person can harm them."""
+        with self._open():
+            securing.pack(self._kept(), self._root, self.has_root)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a restore was begun, and is not over; another process may be at it."""
+        return self.journal.intent() is not None
+
+    def recover(self) -> None:
+        """Finish or take back a restore that was cut off; every other method does so first."""
+        with self._open():
+            return
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Keep others out, for those who keep more than snapshots here; a restore is over then."""
+        with folder_lock(self.place, self._wait_seconds):
+            if self.journal.intent() is not None:
+                self._roots.clear()
+                self._recover()
+            yield
+
+    def has_root(self, path: str) -> bool:
+        """Return whether a root has a folder still, which is in this one: no link leads to it."""
+        if not path:
+            return self.folder.is_dir()
+        return is_inside(path) and RealFolders(self.folder).has(path)
+
+    def root(self, path: str) -> Root:
+        """Return the shadow of a root that there is; for those who are `at_work`."""
+        return self._root(path)
+
+    def keep(
+        self, roots: Sequence[RootState], *, description: str, notes: tuple[str, ...]
+    ) -> Snapshot:
+        """Keep a snapshot of what is stored already, for those who are `at_work`."""
+        kept = Snapshot(
+            id=self._new_id(), created_at=self._now(), folder=str(self.folder), roots=tuple(roots)
+        )
+        return self._keep(replace(kept, description=description, notes=notes))
+
+    def now(self) -> Snapshot:
+        """Store the folder as it is now, for those who are `at_work`. Raises PrsmError."""
+        return self._mended(self._capture)
+
+    @property
+    def _main_place(self) -> Path:
+        return self.place / "roots" / "main"
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Keep others out; end what a dead process has left."""
+        if not self.folder.is_dir():
+            raise ConfigError(
+                f"there is no folder {self.folder} any more", hint="go to another one"
+            )
+        with folder_lock(self.place, self._wait_seconds):
+            self._roots.clear()
+            if self.journal.intent() is not None:
+                self._recover()
+            if (self.place / PRUNE).exists():
+                self._prune()
+                (self.place / PRUNE).unlink()
+            yield
+
+    def _find(self, wanted: str) -> Snapshot:
+        is_any = self._main_place.exists()
+        found = self._mended(self._kept) if is_any else []
+        return keeping.find(found, wanted)
+
+    def _kept(self) -> list[Snapshot]:
+        return keeping.kept(self._root(""), self.notes)
+
+    def _root(self, path: str) -> Root:
+        """Return the shadow of a root, ready to be used; one for as long as the lock is held.
+
+        Raises HinderedError where a link leads there: it is not of this folder.
+        """
+        hindrances.check_root(self.has_root(path), path or str(self.folder))
+        if path in self._roots:
+            return self._roots[path]
+        folder = self.folder / path
+        root = Root(
+            self._git,
+            self._place_of(path),
+            folder,
+            path,
+            limits=self._limits,
+            environ=self._environ,
+            hidden=[str(o.relative_to(folder)) for o in self._own if o.is_relative_to(folder)],
+        )
+        root.prepare()
+        self._roots[path] = root
+        return root
+
+    def _place_of(self, path: str) -> Path:
+        key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16] if path else "main"
+        return self.place / "roots" / key
+
+    def _mended(self, work: Callable[[], T]) -> T:
+        """Do what needs a sound shadow: one that is damaged is set aside and begun anew."""
+        try:
+            return work()
+        except GitFailedError as error:
+            first = error
+        if _OF_INDEX.search(first.said):  # it is made anew from the files
+            for index in (self.place / "roots").glob("*/git/index"):
+                index.unlink()
+            self._roots.clear()
+            try:
+                return work()
+            except GitFailedError as error:
+                first = error
+        if keeping.is_sound(lambda: self._root("")) or not keeping.takes_more(self.place):
+            raise first
+        aside = self.place.with_name(f"{self.place.name}.broken-{self._new_id()}")
+        (self.place / "roots").rename(aside)
+        self._roots.clear()
+        self.journal.abandon()
+        self.notes.append(
+            f"what was kept of this folder is damaged ({first.said}): it was set aside as {aside}, "
+            "with the snapshots in it, and begun anew"
+        )
+        return work()
+
+    def _take(
+        self,
+        about: About,
+        target: Snapshot | None = None,
+        *,
+        unquiet: Callable[[], tuple[str, ...]] = tuple,
+        may_be_known: bool = False,
+    ) -> Snapshot:
+        """Keep the folder as it is now; what a restore of `target` would overwrite included."""
+        taken = self._capture(target, about)
+        taken = replace(taken, unquiet=unquiet())
+        known = newest_like(self._kept(), taken) if may_be_known else None
+        return known or self._keep(taken)
+
+    def new_act(self, kind: str, session: str | None, what: str = "") -> Act:
+        """Return an act that is about to be done, for those who are `at_work`."""
+        seen = self._newest_number() if self._main_place.exists() else 0
+        id_ = self._new_id()
+        return Act(id=id_, kind=kind, at=self._now(), seen=seen, session=session, what=what)
+
+    def _newest_number(self) -> int:
+        """Return the number of the newest snapshot, also of one that was deleted since an act."""
+        last = self.acts.last()
+        numbers = (one.number for one in self._mended(self._kept))
+        return max(0 if last is None else last.seen, *numbers, 0)
+
+    def _needed(self) -> set[str]:
+        """Return the snapshots that the last restore is taken back by, and was to."""
+        acts = (act for act in reversed(self.acts.all()) if act.target is not None)
+        last = next(acts, None)
+        return set() if last is None or last.target is None else {last.safety, last.target}
+
+    def _keep(self, snapshot: Snapshot) -> Snapshot:
+        number = 1 + self._newest_number()
+        snapshot = replace(snapshot, number=number)
+        for state in reversed(snapshot.roots):  # the folder itself last: then there is a snapshot
+            keeping.keep(self._root(state.path), state, snapshot)
+        return snapshot
+
+    def _capture(self, target: Snapshot | None = None, about: About | None = None) -> Snapshot:
+        """Store the folder as it is now, but keep no snapshot of it."""
+        states: list[RootState] = []
+        skipped: list[Skipped] = []
+        notes: list[str] = []
+        paths = [""]
+        while paths:
+            path = paths.pop(0)
+            state, nested, left_out, told = self._capture_root(path, target)
+            states.append(state)
+            skipped += [Skipped(joined(path, s.path), s.reason, s.size) for s in left_out]
+            notes += told
+            paths += [joined(path, one) for one in nested]
+            if len(states) + len(paths) > MOST:
+                skipped += [Skipped(one, f"more than {MOST} repositories") for one in paths[1:]]
+                paths = []
+        about = about or About()
+        return Snapshot(
+            id=self._new_id(),
+            created_at=self._now(),
+            **about._asdict(),
+            folder=str(self.folder),
+            roots=tuple(states),
+            skipped=tuple(skipped[:MOST_SKIPPED]),
+            skipped_count=len(skipped),
+            notes=tuple(notes),
+        )
+
+    def _capture_root(
+        self, path: str, target: Snapshot | None
+    ) -> tuple[RootState, list[str], list[Skipped], list[str]]:
+        root = self._root(path)
+        captured = root.capture()
+        wanted = None if target is None else target.root(path)
+        if target is not None and wanted is not None:
+            changes = root.compare(captured.state.tree, wanted.tree)
+            tops = roots_below(target, path)
+            forced = hindrances.in_the_way(root, changes, tops)
+            if forced:
+                captured = root.capture(forced)
+                hindrances.check_stored(forced, [one.path for one in captured.skipped])
+            nested = sorted({*captured.nested, *roots_among(root.folder, tops)})  # if ignored now
+            captured = captured._replace(nested=nested)
+        return captured.state, captured.nested, captured.skipped, captured.notes
+
+    def _restore(
+        self,
+        target: Snapshot,
+        *,
+        with_staging: bool,
+        then: Owed | None = None,
+        spare: Spare | None = None,
+    ) -> Restored:
+        self.journal.require_nothing_owed()
+        for state in target.roots:
+            if self.has_root(state.path):
+                hindrances.check_index(self._root(state.path))
+        about = About(kind=SAFETY, description=f"before {target.id} was restored")
+        safety = self._mended(lambda: self._take(about, target))
+        wanted = self._find(target.id)  # it may have been set aside
+        spared = self._spared(wanted, safety, spare)
+        target = wanted if spared.target == wanted else self._keep(spared.target)
+        hindrances.check_plan(self._root, plan_all(self._root, target, safety))
+        number = wanted.number
+        intent = Intent(target.id, safety.id, self._now(), with_staging, then, number)
+        self.journal.begin(intent)
+        try:
+            restored = self._write(target, safety, with_staging=with_staging)
+        except (PrsmError, OSError) as error:
+            raise self._taken_back(safety, error) from error
+        self._finish(target, safety, intent)
+        self._drop_old()
+        plan = replace(restored.plan, snapshot=wanted, spared=spared.files, stays=spared.stays)
+        return replace(restored, plan=plan)
+
+    def _spared(self, target: Snapshot, now: Snapshot, spare: Spare | None) -> _Spared:
+        """Return a snapshot with what stays as it is now, which is not kept yet."""
+        if spare is None:
+            return _Spared(target)
+        roots: list[RootState] = []
+        files: list[str] = []
+        stays: list[tuple[str, str]] = []
+        for state in target.roots:
+            before = now.root(state.path)
+            if before is not None:
+                root = self._root(state.path)
+                said = spare(root, plan_root(root, before, state))
+                files += [joined(state.path, path) for path in (*said.files, *said.modes)]
+                stays += said.stays
+                state = root.altered(state, said, self._new_id())
+            roots.append(state)
+        if tuple(roots) == target.roots:
+            return _Spared(target, (), tuple(stays))
+        what = f"{target.id}, but for what stays as it is"
+        made = replace(target, id=self._new_id(), kind=SAFETY, description=what, roots=tuple(roots))
+        made = replace(made, created_at=self._now())
+        left = {path for path, _ in stays}
+        spared = tuple(path for path in dict.fromkeys(files) if path not in left)
+        return _Spared(made, spared, tuple(stays))
+
+    def _finish(self, target: Snapshot, safety: Snapshot, intent: Intent) -> None:
+        name = f"restore {safety.id} {intent.begun_at}"
+        note_restored(self.place, self._root, name, safety, target)  # first: a crash does it again
+        number = target.number if intent.number is None else intent.number
+        verdicts = as_of(self.acts.all(), number)
+        undone = self.acts.find(target.id) if target.kind == SAFETY else None
+        act = Act(
+            id=safety.id,
+            kind=RESTORE if undone is None else UNDO,
+            at=self._now(),
+            seen=safety.number,
+            what=target.description,
+            undoes=None if undone is None else undone.id,
+            verdicts=verdicts,
+            owed=owed_by(verdicts),
+            target=target.id,
+            then=None if intent.then is None else dict(intent.then),
+        )
+        self.acts.add(act)
+        self.journal.finish(intent.then)
+
+    def _write(self, target: Snapshot, now: Snapshot, *, with_staging: bool) -> Restored:
+        return write_all(self.folder, self._root, target, now, with_staging=with_staging)
+
+    def _taken_back(self, safety: Snapshot, error: Exception) -> PrsmError:
+        """Undo what a failed restore has done; return the error that tells of both."""
+        what = error.message if isinstance(error, PrsmError) else f"{error.strerror or error}"  # type: ignore[attr-defined]
+        try:
+            self._write(safety, self._capture(safety), with_staging=True)
+        except (PrsmError, OSError) as second:
+            return ConfigError(
+                f"the restore failed ({what}), and could not be taken back ({second})",
+                hint="mend the cause, such as a full disk or a read-only folder; the next command "
+                "of prsm in this folder then finishes it",
+            )
+        self.journal.abandon()
+        return ConfigError(
+            f"the restore failed, and all files are as they were: {what}",
+            hint="mend the cause, such as a full disk or a read-only folder, and try again",
+        )
+
+    def _recover(self) -> None:
+        """Finish a restore that was cut off; where that fails, take it back."""
+        intent = self.journal.intent()
+        if intent is None:
+            return
+        try:
+            target, safety = self._find(intent.target), self._find(intent.safety)
+        except ConfigError:
+            self.journal.abandon()
+            self.notes.append(
+                f"a restore of {intent.target} was cut off, and cannot be finished: its snapshots "
+                "are gone; look at the files with `git status`"
+            )
+            return
+        rescue = ""
+        for last in (False, False, True):
+            now = self._mended(lambda: self._capture(target))
+            rescue = rescue or self._rescued(now, target, safety)
+            try:
+                self._write(target, now, with_staging=intent.with_staging)
+            except GitFailedError as error:  # a file was written since, by what still ends
+                if last:
+                    raise self._taken_back(safety, error) from error
+            except (PrsmError, OSError) as error:
+                raise self._taken_back(safety, error) from error
+            else:
+                break
+        self._finish(target, safety, intent)
+        self.notes.append(f"a restore of {target.id} that was cut off is finished{rescue}")
+
+    def _rescued(self, now: Snapshot, target: Snapshot, safety: Snapshot) -> str:
+        """Keep a snapshot of what a cut-off restore has left, if it is neither old nor new."""
+        strange = count_strange(self._root, now, (safety, target))
+        if not strange:
+            return ""
+        what = f"what a cut-off restore of {target.id} had left"
+        kept = self._keep(replace(now, kind=RESCUE, description=what))
+        return f"; {strange} files were neither old nor new, and are kept in {kept.id}"
+
+    def _drop(self, snapshot: Snapshot) -> None:
+        for state in snapshot.roots:  # the folder itself first: then there is none
+            place = self._place_of(state.path)
+            if place.is_dir():
+                keeping.drop(stored_at(self._git, place), snapshot.id)
+
+    def _drop_old(self) -> None:
+        """Drop snapshots before restores that are many restores ago."""
+        spared = self._needed()
+        mine = [one for one in self._kept() if one.kind == SAFETY]
+        for one in mine[KEPT_SAFETY:]:
+            if one.id not in spared:
+                self._drop(one)

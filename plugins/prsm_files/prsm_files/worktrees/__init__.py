@@ -1,0 +1,12 @@
+"""Worktrees of agents: a branch and a folder for each that writes, merged where it came from.
+
+Nothing here knows agents' lives or the ledger; every method blocks, and uses git by the port of
+`prsm_files.shadow`. What was in no commit is in none afterwards either: it is copied into the
+worktree, and what its agent changed beside it is told from it.
+
+records      what is known of one: a file that is replaced whole, so that it is whole at any time
+worktrees    the worktrees made from one folder: make, settle, finish, sweep
+making       the branch, and the folder with its files
+results      what an agent has changed in its worktree
+removing     a worktree, its branch, and what was kept for it
+"""

@@ -1,0 +1,206 @@
+"""Makes a worktree: a branch at HEAD, and a folder with the files as they are now, byte by byte.
+
+What is in no commit comes along: changes of tracked files, and files that git does not know. What
+git ignores does not. No program that anybody's configuration names runs: files are not checked out
+by the person's repository, whose filters would, but by the shadow, which has the bytes.
+
+A submodule has its files as well, as they are in the folder and without a network. It is no
+repository there: its commits are made where it is one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+
+from prsm_core import ConfigError
+from prsm_files.shadow.git import names
+from prsm_files.shadow.modes import mode_of
+from prsm_files.shadow.nested import roots_below, submodules
+from prsm_files.shadow.place import read_head
+from prsm_files.shadow.records import joined
+from prsm_files.worktrees.records import read_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from prsm_files.shadow.git import GitDir
+    from prsm_files.shadow.place import Repository
+    from prsm_files.shadow.records import RootState, Snapshot
+    from prsm_files.shadow.root import Root
+    from prsm_files.shadow.whereabouts import Where
+    from prsm_files.worktrees.records import Part, Tree
+
+    RootOf = Callable[[str], Root]
+
+_UNFINISHED = frozenset({"merge", "rebase", "cherry-pick", "revert"})
+SHOWN = 5  # names in an error
+# Below those that Linux gives to connections.
+PORTS = range(20_000, 30_000)
+
+
+class Beside(Struct, frozen=True):
+    """A worktree, as `RootLook` looks at one: what is read there is stored in the shadow."""
+
+    folder: Path
+    shadow: GitDir
+    path: str = ""
+    hidden: tuple[str, ...] = ()
+
+
+def beside(root: Root, tree: Tree, part: Part) -> Beside:
+    """Return a part of a worktree with the shadow of the root that it was made from."""
+    folder = Path(tree.folder, part.path)
+    return Beside(folder, root.shadow.on(folder), hidden=tree.below(part))
+
+
+class Beginning(NamedTuple):
+    """What a worktree begins with."""
+
+    commit: str
+    states: tuple[RootState, ...]  # the main root first
+    notes: tuple[str, ...]  # what is not in it
+
+
+def check(root_of: RootOf, now: Snapshot) -> Beginning:
+    """Return what a worktree of a folder begins with. Raises ConfigError where none can be made.
+
+    `now` is the folder as it was stored just before.
+    """
+    root = root_of("")
+    repository = _repository(root)
+    if strangers := list(_strangers(root_of, now)):
+        inside = ", ".join(strangers[:SHOWN])
+        raise _refused(
+            f"there are repositories in it ({inside}), which a worktree would lack",
+            "have agents take turns in this folder, or give each a region of its own",
+        )
+    if repository.under_way in _UNFINISHED:
+        raise _refused(
+            f"a {repository.under_way} is under way", f"finish it, or git {_abort(repository)}"
+        )
+    commit = read_head(repository, root.person).commit
+    if commit is None:
+        raise _refused("there is no commit yet", "make a first one: git commit --allow-empty")
+    notes = tuple(f"{one.path} is not in it: {one.reason}" for one in now.skipped)
+    return Beginning(commit, now.roots, notes)
+
+
+def _strangers(root_of: RootOf, now: Snapshot) -> Iterator[str]:
+    """Yield the repositories inside that are no submodules of the one around them."""
+    for state in now.roots:
+        around = root_of(state.path)
+        known = set(submodules(around.folder, around.person)) if around.repository else set()
+        for path in roots_below(now, state.path):
+            if path not in known:
+                yield joined(state.path, path)
+
+
+def _repository(root: Root) -> Repository:
+    if root.repository is None:
+        raise _refused("it is in no git repository", "make it one: git init, then commit")
+    return root.repository
+
+
+def _abort(repository: Repository) -> str:
+    return f"{repository.under_way} --abort"
+
+
+def _refused(why: str, hint: str) -> ConfigError:
+    return ConfigError(f"no worktree can be made: {why}", hint=hint, code="no_worktree")
+
+
+def has_branch(root: Root, branch: str) -> bool:
+    """Return whether the person's repository has a branch of this name."""
+    ref = f"refs/heads/{branch}"
+    return not root.person.ask("show-ref", "--quiet", "--verify", ref).code
+
+
+def make(root_of: RootOf, tree: Tree, states: Sequence[RootState], place: Path) -> None:
+    """Make branch and folder; indexes in `place` tell how its files were. Raises GitFailedError.
+
+    The record of the worktree says that it is being made: who finds it so removes what is there.
+    """
+    root, folder = root_of(""), Path(tree.folder)
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    where = (str(folder), tree.commit)
+    root.person.run(
+        "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", tree.branch, *where
+    )
+    own_index(root, tree, tree.commit)
+    for part, state in zip(tree.parts, states, strict=True):
+        _fill(root_of(part.path), tree, part, state, index_of(place, tree, part))
+
+
+def free_port(where: Where, tree_id: str) -> int:
+    """Return a port that no worktree of this user has, and on which nobody listens now.
+
+    It follows from the worktree's id where it can, so one that is made again has the same.
+    """
+    taken = {tree.port for key in where.repository_keys() for tree in read_all(where, key)}
+    first = int.from_bytes(blake2b(os.fsencode(tree_id), digest_size=4).digest()) % len(PORTS)
+    for number in range(len(PORTS)):
+        port = PORTS[(first + number) % len(PORTS)]
+        if port not in taken and _is_free(port):
+            return port
+    raise _refused("no port is free for its servers", "end some of what listens on this machine")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def index_of(place: Path, tree: Tree, part: Part) -> Path:
+    """Return the index that tells how the files of a part were at first."""
+    number = tree.parts.index(part)
+    return place / (f"index-{number}" if number else "index")
+
+
+def _fill(root: Root, tree: Tree, part: Part, state: RootState, index: Path) -> None:
+    root.shadow.run("update-ref", f"{tree.ref}/origin", part.origin)
+    root.shadow.run("update-ref", f"{tree.ref}/base", part.base)
+    there = beside(root, tree, part)
+    there.folder.mkdir(parents=True, exist_ok=True)
+    there.shadow.run("read-tree", "--reset", "-u", part.origin, index=index)
+    modes = root.modes(state)
+    for path in names(there.shadow.run("ls-files", "-z", index=index)):
+        place = f"{there.folder}/{path}"
+        has = mode_of(place)
+        if has is None:  # a link has none
+            continue
+        if (mode := modes.of(path, is_program=bool(has & stat.S_IXUSR))) != has:
+            os.chmod(place, mode)  # noqa: PTH101 - a name that need not be UTF-8
+
+
+def own_index(root: Root, tree: Tree, commit: str) -> None:
+    """Let the staging area of a worktree be that of a commit: agents ask git what differs."""
+    place = admin(root, tree)
+    if place is not None:
+        there = root.person.on(Path(tree.folder))
+        there.run("read-tree", commit, index=place / "index")
+
+
+def admin(root: Root, tree: Tree) -> Path | None:
+    """Return where git keeps what is a worktree's own, in the person's repository, if it does.
+
+    It may be half made, or half removed: then it does not say any more whose it is.
+    """
+    all_ = _repository(root).common_dir / "worktrees"
+    wanted = f"{tree.folder}/.git"
+    for file in sorted(all_.glob("*/gitdir")):
+        if os.fsdecode(file.read_bytes()).rstrip("\n") == wanted:
+            return file.parent
+    own = all_ / tree.id
+    return own if own.is_dir() and not (own / "gitdir").exists() else None

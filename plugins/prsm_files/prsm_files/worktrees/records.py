@@ -1,0 +1,217 @@
+"""What is known of a worktree: one file, replaced whole, so that a crash leaves the old or the new.
+
+making    being made; whoever finds it so removes it: the one who made it has died
+ready     its agent works in it
+merging   its operations are being written into the folder that it came from
+backing   they are being taken back: somebody has changed one of the files meanwhile
+settled   merged, or not; the outcome says it
+leaving   being removed
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from prsm_core.files import path_text
+from prsm_files.changes.writing import Operation
+from prsm_files.shadow.acts import read_act
+from prsm_files.shadow.files import put, sync
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prsm_files.shadow.acts import Act
+    from prsm_files.shadow.whereabouts import Where
+
+RECORD = "record.json"
+
+MAKING, READY, MERGING, BACKING = "making", "ready", "merging", "backing"
+SETTLED, LEAVING = "settled", "leaving"
+
+MERGED, CONFLICT, NOTHING, KEPT = "merged", "conflict", "nothing", "kept"
+PARTIAL = "partial"
+
+
+class Left(Struct, frozen=True):
+    """A file that was left out of something, and why."""
+
+    path: str
+    why: str
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What became of an agent's changes at its end.
+
+    Attributes:
+        result: merged, partial (what is in the agent's region is merged, if anything is, and it
+            has changed something else), conflict (nothing was written), nothing (there were no
+            changes), or kept (the agent did not succeed, so that nothing was tried).
+        branch: The branch.
+        files: What the agent has changed, from the top of the worktree.
+        conflicts: What does not merge.
+        commit: The commit on its branch; None: the branch has none of its own.
+        left_out: Files that are not in that commit.
+        outside: What it has changed that is not in its region: this is merged never.
+        act: The merge, if it wrote anything: `prsm undo` takes it back.
+    """
+
+    result: str
+    branch: str
+    files: tuple[str, ...] = ()
+    conflicts: tuple[Left, ...] = ()
+    commit: str | None = None
+    left_out: tuple[Left, ...] = ()
+    outside: tuple[Left, ...] = ()
+    act: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is in the worktree alone."""
+        return self.result in {MERGED, NOTHING}
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """The files of one repository in a worktree: of the main one, or of a submodule.
+
+    Attributes:
+        path: Where they lie, from the top of the worktree; empty for the main repository.
+        origin: What they were at first, a tree of the shadow of that repository's folder.
+        base: What of them has been merged so far, likewise.
+        result: What the outcome is about, likewise.
+    """
+
+    path: str
+    origin: str
+    base: str
+    result: str = ""
+
+
+class Tree(Struct, frozen=True, kw_only=True):
+    """One worktree.
+
+    Attributes:
+        id: Names it, among those of its repository.
+        key: Of the repository.
+        session, agent, name: Whose it is.
+        branch: The whole name of its branch is refs/heads/ and this.
+        folder: Its top.
+        parent: The top of the working tree that it was made from, and is merged into.
+        commit: That the branch began at.
+        parts: Its files, by repository; the main one is the first.
+        state: See the module.
+        operations: What is being written, or taken back.
+        outcome: What became of its files; while they are being written what is to become.
+        region: What of it is merged, files and folders from its top; "." is all, None too.
+        act: The merge as `prsm undo` knows it, but for the files that it writes.
+        port: On which servers of its agent may listen; no other worktree has it.
+    """
+
+    id: str
+    key: str
+    session: str
+    agent: str
+    name: str
+    branch: str
+    folder: str
+    parent: str
+    commit: str
+    parts: tuple[Part, ...]
+    state: str = MAKING
+    operations: tuple[Operation, ...] = ()
+    outcome: Outcome | None = None
+    region: tuple[str, ...] | None = None
+    act: Act | None = None
+    port: int = 0
+
+    @property
+    def ref(self) -> str:
+        """What its trees are kept by, in the parent's shadow."""
+        return f"refs/worktrees/{self.id}"
+
+    @property
+    def main(self) -> Part:
+        """The files of the repository itself."""
+        return self.parts[0]
+
+    def below(self, part: Part) -> tuple[str, ...]:
+        """Return where the submodules in a part lie, from its top, each with a slash behind."""
+        top = f"{part.path}/" if part.path else ""
+        paths = (one.path for one in self.parts if one is not part)
+        return tuple(f"{path.removeprefix(top)}/" for path in paths if path.startswith(top))
+
+
+def read(where: Where, key: str, tree_id: str) -> Tree | None:
+    """Return what is known of a worktree; None where there is none. Raises OSError."""
+    try:
+        given: dict[str, Any] = json.loads((where.place(key, tree_id) / RECORD).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    operations = msgspec.convert(given.pop("operations"), tuple[Operation, ...])
+    outcome, region = given.pop("outcome"), given.pop("region", None)
+    act = given.pop("act", None)
+    return Tree(
+        **{**given, "parts": msgspec.convert(given["parts"], tuple[Part, ...])},
+        operations=operations,
+        outcome=outcome and _outcome(outcome),
+        region=None if region is None else tuple(region),
+        act=None if act is None else read_act(act),
+    )
+
+
+def read_all(where: Where, key: str) -> Iterator[Tree]:
+    """Yield what is known of a repository's worktrees, in the order of their ids."""
+    for file in sorted(where.repository(key).glob(f"*/{RECORD}")):
+        tree = read(where, key, file.parent.name)
+        if tree is not None:
+            yield tree
+
+
+def left_of(where: Where, key: str, session: str) -> Iterator[Tree]:
+    """Yield the worktrees of a session's ended agents whose work is merged nowhere."""
+    for tree in read_all(where, key):
+        is_over = tree.outcome is not None and tree.outcome.is_over
+        if tree.session == session and tree.state == SETTLED and not is_over:
+            yield tree
+
+
+def told_left(tree: Tree) -> Mapping[str, Any]:
+    """Return such a worktree as JSON values, as `AppHandle.worktrees` tells it."""
+    outcome = tree.outcome
+    conflicts = () if outcome is None else outcome.conflicts
+    outside = () if outcome is None else outcome.outside
+    return {
+        "agent": tree.agent,
+        "name": tree.name,
+        "branch": tree.branch,
+        "folder": path_text(tree.folder),
+        "parent": path_text(tree.parent),
+        "result": KEPT if outcome is None else outcome.result,
+        "files": [path_text(path) for path in (() if outcome is None else outcome.files)],
+        "conflicts": [told_file(one) for one in conflicts],
+        "outside": [told_file(one) for one in outside],
+    }
+
+
+def told_file(left: Left) -> Mapping[str, str]:
+    """Return a file that was left out of something as JSON values."""
+    return {"path": path_text(left.path), "why": left.why}
+
+
+def write(where: Where, tree: Tree) -> None:
+    """Know this of a worktree, durably. Raises OSError."""
+    place = where.place(tree.key, tree.id)
+    is_new = not place.exists()
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    put(place / RECORD, json.dumps(msgspec.to_builtins(tree)).encode("ascii"), is_durable=True)
+    if is_new:
+        sync(place.parent)
+
+
+def _outcome(given: dict[str, Any]) -> Outcome:
+    for name in ("conflicts", "left_out", "outside"):
+        given[name] = tuple(Left(**one) for one in given.get(name, ()))
+    return Outcome(**{**given, "files": tuple(given["files"])})

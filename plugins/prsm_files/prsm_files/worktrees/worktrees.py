@@ -1,0 +1,734 @@
+"""The worktrees that are made from one folder, by whoever has its shadow; every method blocks.
+
+One lock for each repository: whoever has it finds nothing half made, or half merged, that is being
+worked on. So what is found so was left by a process that has died, and is removed, or finished.
+
+Commits what an agent has changed on its branch, and nothing that was in no commit before.
+
+A branch is pushed one day. So what the person has in no commit must not be in one by accident: the
+agent's own changes are applied to the commit that the branch began at. Where they cannot be told
+from what the person has changed beside, or are of a file that is in no commit, they are left out
+of the commit, which is said; they are in the worktree still. Commits that the agent made by itself
+are taken off the branch for the same reason: their subjects are kept in the message.
+
+Merges what an agent has changed in its region into the folder its worktree was made from.
+
+All of that, or nothing. Each file is merged three ways: what it was in the worktree at first is the
+base, what it is in the folder now is one side, what the agent made of it the other. HEAD, the
+staging area and the stash of the person stay as they are. What does not merge keeps all the rest
+from being written, for half of an agent's work is none. What is to be written is on the disk before
+the first file changes.
+
+What of an agent's changes may reach the folder its worktree was made from: those in its region.
+
+Agents whose regions are disjoint can then be merged in any order: what is written for one of them
+is at paths at which nothing is ever written for another. A path is judged by its name alone, as the
+folder's file system compares names; so of a file that is moved across the border of a region one
+half is inside.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from prsm_core import ConfigError
+from prsm_core.files import repo_identity
+from prsm_core.kit.filenames import fold_of
+from prsm_files.changes.acting import forget, keep, wrote_of
+from prsm_files.changes.merging import find_side, merged_lines
+from prsm_files.changes.records import LINK, Entry
+from prsm_files.changes.writing import Operation, planned, write
+from prsm_files.shadow.acts import MERGE
+from prsm_files.shadow.git import GitFailedError, listed
+from prsm_files.shadow.hindrances import HinderedError
+from prsm_files.shadow.lock import folder_lock
+from prsm_files.shadow.records import joined
+from prsm_files.shadow.whereabouts import LOCK_SECONDS
+from prsm_files.worktrees import making, records, removing, results
+from prsm_files.worktrees.making import own_index
+from prsm_files.worktrees.records import (
+    BACKING,
+    CONFLICT,
+    KEPT,
+    LEAVING,
+    MAKING,
+    MERGED,
+    MERGING,
+    NOTHING,
+    PARTIAL,
+    READY,
+    SETTLED,
+    Left,
+    Outcome,
+    Part,
+    Tree,
+)
+from prsm_files.worktrees.results import fresh, put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from prsm_core.kit.filenames import Fold
+    from prsm_files.changes.merging import Side
+    from prsm_files.shadow.acts import Act
+    from prsm_files.shadow.root import Root
+    from prsm_files.shadow.whereabouts import Where
+    from prsm_files.shadow.worktree import Shadow
+    from prsm_files.worktrees.making import RootOf
+    from prsm_files.worktrees.results import Changed, Result
+
+_SESSION_LETTERS = 6  # of its id, in names
+
+
+@contextmanager
+def _silent(_: Sequence[str]) -> Iterator[None]:
+    yield
+
+
+def _with_files(act: Act, tree: Tree) -> Act:
+    """Return the act of a merge with the files that it writes."""
+    return replace(act, wrote=tuple(map(wrote_of, tree.operations)))
+
+
+class Whose(Struct, frozen=True):
+    """The agent that a worktree is for; `name` is its name in the session."""
+
+    session: str
+    agent: str
+    name: str
+
+    @property
+    def short(self) -> str:
+        """The session in few letters, fit for the name of a branch."""
+        letters = re.sub(r"[^a-z0-9]", "", self.session.lower())
+        return letters[-_SESSION_LETTERS:] or "session"
+
+
+class Made(NamedTuple):
+    """A worktree that was made, and what of the folder is not in it."""
+
+    tree: Tree
+    notes: tuple[str, ...] = ()
+
+
+class Worktrees:
+    """Makes, merges and removes the worktrees of a folder. Raises PrsmError, and OSError."""
+
+    def __init__(self, shadow: Shadow, where: Where) -> None:
+        self.shadow = self._shadow = shadow
+        self._where = where
+        self._key = repo_identity(shadow.folder).key
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        with (
+            folder_lock(self._where.repository(self._key), LOCK_SECONDS),
+            self._shadow.at_work(),
+        ):
+            yield
+
+    def make(
+        self, whose: Whose, again: str | None = None, *, region: Sequence[str] | None = None
+    ) -> Made:
+        """Make a worktree of the folder as it is now, on a branch at HEAD.
+
+        One that an agent had before, and that was merged, is made `again` under its id. Of what
+        is changed in it the `region` is merged, files and folders from its top; None is all.
+        Raises ConfigError (code `no_worktree`) where none can be made; nothing is left behind then.
+        """
+        with self._at_work():
+            begins = making.check(self._shadow.root, self._shadow.now())
+            root = self._shadow.root("")
+            tree_id, branch = self._free_names(root, whose, again)
+            tree = Tree(
+                id=tree_id,
+                key=self._key,
+                **{name: getattr(whose, name) for name in ("session", "agent", "name")},
+                branch=branch,
+                folder=str(self._where.trees / self._key / tree_id),
+                parent=str(self._shadow.folder),
+                commit=begins.commit,
+                parts=tuple(
+                    Part(path=state.path, origin=state.tree, base=state.tree)
+                    for state in begins.states
+                ),
+                region=None if region is None else tuple(region),
+                port=making.free_port(self._where, tree_id),
+            )
+            records.write(self._where, tree)
+            try:
+                making.make(self._shadow.root, tree, begins.states, self._place(tree))
+            except BaseException:
+                self._remove(tree)
+                raise
+            tree = replace(tree, state=READY)
+            records.write(self._where, tree)
+            return Made(tree, begins.notes)
+
+    def _free_names(self, root: Root, whose: Whose, again: str | None) -> tuple[str, str]:
+        """Return an id and a branch that nobody has."""
+        number = 1
+        while True:
+            end = whose.name if number == 1 else f"{whose.name}-{number}"
+            tree_id, branch = again or f"{whose.short}-{end}", f"prsm/{whose.short}/{end}"
+            folder = self._where.trees / self._key / tree_id
+            is_free = not (folder.exists() or self._where.place(self._key, tree_id).exists())
+            if again is not None and not is_free:
+                raise ConfigError(
+                    f"{folder} is there already, and is no worktree of this agent",
+                    hint="move it away",
+                    code="no_worktree",
+                )
+            if is_free and not making.has_branch(root, branch):
+                return tree_id, branch
+            number += 1
+
+    def find(self, tree_id: str) -> Tree | None:
+        """Return what is known of a worktree; None where it is removed. git is not needed."""
+        return records.read(self._where, self._key, tree_id)
+
+    def settle(
+        self,
+        tree_id: str,
+        message: str,
+        *,
+        is_wanted: bool = True,
+        writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
+    ) -> Outcome:
+        """Commit what the agent has changed on its branch, and merge it if it `is_wanted`.
+
+        Files of the folder are written `writing` them: in that context, which is told which.
+
+        What a process that has died had begun is finished first. What was merged already is told
+        again until `finish`, and merged no second time.
+        """
+        with self._at_work():
+            tree = self._known(tree_id)
+            if tree.state in {MERGING, BACKING}:
+                tree = self._carry_out(tree, writing)
+            result = results.look(self._shadow.root, tree, self._place(tree))
+            tree = self._settle(tree, result, message, is_wanted=is_wanted)
+            if tree.state == MERGING:
+                tree = self._carry_out(tree, writing)
+            if tree.outcome is None:
+                raise RuntimeError("a worktree is settled without an outcome")
+            return tree.outcome
+
+    def _settle(self, tree: Tree, result: Result, message: str, *, is_wanted: bool) -> Tree:
+        """Know what is to become of an agent's changes, and write nothing of it yet."""
+        new, whole = self._differing(tree, result)
+        index = making.index_of(self._place(tree), tree, tree.main)
+        made = commit(self._shadow.root(""), tree, whole, index, message)
+        parted = part(Projection.of(tree), result, new=new, whole=whole)
+        outcome = Outcome(
+            result=KEPT,
+            branch=tree.branch,
+            files=tuple(one.name for one in whole),
+            commit=made.commit,
+            left_out=made.left_out,
+            outside=parted.outside,
+            act=None if tree.outcome is None else tree.outcome.act,
+        )
+        done = PARTIAL if parted.outside else MERGED
+        ended = zip(tree.parts, result.trees, strict=True)
+        parts = tuple(replace(one, result=now) for one, now in ended)
+        tree = replace(tree, state=SETTLED, parts=parts)
+        if not (parted.changes or parted.strange):
+            is_idle = not (outcome.files or parted.outside)
+            if is_wanted or not parted.outside:
+                outcome = replace(outcome, result=NOTHING if is_idle else done)
+            return self._write(replace(tree, outcome=outcome))
+        if not is_wanted:
+            return self._write(replace(tree, outcome=outcome))
+        operations, conflicts = plan(self._shadow.root, parted.changes)
+        if conflicts or parted.strange:
+            all_ = (*conflicts, *parted.strange)
+            outcome = replace(outcome, result=CONFLICT, conflicts=all_)
+            return self._write(replace(tree, outcome=outcome))
+        outcome = replace(outcome, result=done)
+        tree = replace(tree, state=MERGING, operations=tuple(operations), outcome=outcome)
+        if operations:
+            act = self._shadow.new_act(MERGE, tree.session, what=tree.name)
+            if lost := keep(self._shadow, _with_files(act, tree)):
+                left = tuple(Left(one.path, why) for one, why in lost.items())
+                outcome = replace(outcome, result=CONFLICT, conflicts=left)
+                tree = replace(tree, state=SETTLED, operations=(), outcome=outcome)
+                return self._write(tree)
+            tree = replace(tree, act=act)
+        return self._write(tree)
+
+    def _differing(self, tree: Tree, result: Result) -> tuple[list[Changed], list[Changed]]:
+        """Return what differs from what was merged last, and from the beginning."""
+        new: list[Changed] = []
+        whole: list[Changed] = []
+        for one, now in zip(tree.parts, result.trees, strict=True):
+            if now == one.origin == one.base or not self._shadow.has_root(one.path):
+                continue
+            root = self._shadow.root(one.path)
+            root.shadow.run("update-ref", f"{tree.ref}/result", now)
+            new += results.differing(root, one.base, now)
+            whole += results.differing(root, one.origin, now)
+        return new, whole
+
+    def _write(self, tree: Tree) -> Tree:
+        records.write(self._where, tree)
+        return tree
+
+    def _carry_out(
+        self,
+        tree: Tree,
+        writing: Callable[[Sequence[str]], AbstractContextManager[None]] = _silent,
+    ) -> Tree:
+        """Write what was planned; if a file was changed, or cannot be written, take all back."""
+        with writing(list(map(name_of, tree.operations))):
+            return self._write_all(tree)
+
+    def _write_all(self, tree: Tree) -> Tree:
+        root_of = self._shadow.root
+        if tree.state == MERGING:
+            region = Projection.of(tree)
+            lost = carry_out(root_of, tree.id, tree.operations, top_of=region.top_of)
+            if not lost:
+                for one in tree.parts:
+                    if one.result != one.base:
+                        base = f"{tree.ref}/base"
+                        root_of(one.path).shadow.run("update-ref", base, one.result)
+                if tree.act is not None and tree.outcome is not None:
+                    self._shadow.acts.add(_with_files(tree.act, tree))
+                    tree = replace(tree, outcome=replace(tree.outcome, act=tree.act.id))
+                parts = tuple(replace(one, base=one.result) for one in tree.parts)
+                return self._over(replace(tree, parts=parts))
+            conflict = Outcome(result=CONFLICT, branch=tree.branch, conflicts=tuple(lost))
+            if (known := tree.outcome) is not None:
+                conflict = replace(known, result=CONFLICT, conflicts=tuple(lost))
+            if tree.act is not None:
+                forget(self._shadow, _with_files(tree.act, tree))
+            back = turned(tree.operations)
+            tree = replace(tree, state=BACKING, operations=back, outcome=conflict)
+            records.write(self._where, tree)
+        carry_out(root_of, tree.id, tree.operations, is_back=True)  # who wrote one keeps it
+        return self._over(tree)
+
+    def _over(self, tree: Tree) -> Tree:
+        return self._write(replace(tree, state=SETTLED, operations=(), act=None))
+
+    def has_changed(self, tree_id: str) -> bool:
+        """Return whether an agent has changed something since its worktree was made."""
+        with self._at_work():
+            return not self._is_untouched(self._known(tree_id))
+
+    def finish(self, tree_id: str) -> bool:
+        """Remove a worktree of which all is merged; whether it is gone.
+
+        One whose files are not those that were merged stays: somebody has written there since.
+        """
+        with self._at_work():
+            tree = self._known(tree_id)
+            if tree.state == LEAVING:
+                self._remove(tree)
+                return True
+            if tree.state != SETTLED or tree.outcome is None or not tree.outcome.is_over:
+                return False
+            now = results.look(self._shadow.root, tree, self._place(tree))
+            if now.trees != tuple(one.result for one in tree.parts) or now.strange:
+                return False
+            tree = replace(tree, state=LEAVING)
+            records.write(self._where, tree)
+            self._remove(tree)
+            return True
+
+    def discard(self, tree_id: str) -> None:
+        """Remove a worktree in which no agent has worked, whatever is in it."""
+        with self._at_work():
+            tree = replace(self._known(tree_id), state=LEAVING)
+            records.write(self._where, tree)
+            self._remove(tree)
+
+    def sweep(self, is_lost: Callable[[Tree], bool]) -> list[str]:
+        """Remove what was left half made, and finish what was left half merged; return what was.
+
+        Worktrees that nobody will ever work in, which `is_lost` tells, go if they are as they were
+        made. Others' folders of the repository are left to those who begin there.
+        """
+        notes = []
+        with self._at_work():
+            known = list(records.read_all(self._where, self._key))
+            for tree in known:
+                if not self._is_ours(tree, known):
+                    continue
+                if tree.state in {MERGING, BACKING}:
+                    done = self._carry_out(tree).outcome
+                    said = CONFLICT if done is None else done.result
+                    notes.append(f"a merge of {tree.branch} that was cut off is finished: {said}")
+                elif tree.state in {MAKING, LEAVING} or self._is_idle(tree, is_lost):
+                    self._remove(tree)
+                    if tree.state != LEAVING:
+                        notes.append(f"the worktree {tree.folder} was of no use, and is removed")
+        return notes
+
+    def _is_ours(self, tree: Tree, known: Sequence[Tree]) -> bool:
+        """Whether a worktree was made from this folder; or from one that is gone, or goes, too."""
+        if tree.parent == str(self._shadow.folder):
+            return True
+        going = {one.folder for one in known if one.state == LEAVING}
+        return tree.state == LEAVING and (tree.parent in going or not Path(tree.parent).is_dir())
+
+    def _is_idle(self, tree: Tree, is_lost: Callable[[Tree], bool]) -> bool:
+        return tree.state == READY and is_lost(tree) and self._is_untouched(tree)
+
+    def _is_untouched(self, tree: Tree) -> bool:
+        now = results.look(self._shadow.root, tree, self._place(tree))
+        return now.trees == tuple(one.origin for one in tree.parts) and not now.strange
+
+    def _known(self, tree_id: str) -> Tree:
+        tree = self.find(tree_id)
+        if tree is None or tree.state == MAKING:
+            raise ConfigError(
+                f"there is no worktree {tree_id} of {self._shadow.folder}",
+                hint="`git worktree list` shows those that git knows",
+                code="no_worktree",
+            )
+        return tree
+
+    def _remove(self, tree: Tree) -> None:
+        removing.remove(self._shadow.root, tree, self._place(tree))
+
+    def _place(self, tree: Tree) -> Path:
+        return self._where.place(tree.key, tree.id)
+
+
+_FEW = 200  # paths that are given to a command as words
+_UNSET = frozenset({b"unspecified", b"unset"})
+_SUBJECTS = 20  # of commits that the agent made
+
+UNCOMMITTED = "it is in no commit"
+AMONG_OTHERS = "its changes are among others that are in no commit"
+FILTERED = "a program converts it, which is not run here"
+IN_SUBMODULE = "it is in a submodule, which has commits of its own"
+
+
+class Committed(NamedTuple):
+    """What is on the branch: a commit, None if it is the one it began at; and what is not."""
+
+    commit: str | None
+    left_out: tuple[Left, ...]
+
+
+def commit(
+    root: Root, tree: Tree, changes: Sequence[Changed], index: Path, message: str
+) -> Committed:
+    """Let the branch be one commit of what the agent has changed. Raises GitFailedError."""
+    links = _submodules(root, tree.commit)
+    head = _in_commit(root, tree.commit, [one.path for one in changes])
+    filtered = _filtered(root, [one.path for one in changes])
+    wanted: dict[str, Entry | None] = {}
+    left_out = []
+    for one in changes:
+        if one.root or one.path.startswith(links):
+            left_out.append(Left(one.name, IN_SUBMODULE))
+            continue
+        if one.path in filtered:
+            left_out.append(Left(one.path, FILTERED))
+            continue
+        side = _own(root, tree, one, head.get(one.path))
+        if isinstance(side, Left):
+            left_out.append(side)
+        else:
+            wanted[one.path] = None if side is None else _in_repository(root, one.path, side)
+    made = _committed(root, tree, wanted, index, message)
+    _move(root, tree, made)
+    own_index(root, tree, made or tree.commit)
+    return Committed(made, tuple(left_out))
+
+
+def _own(root: Root, tree: Tree, change: Changed, head: Entry | None) -> Entry | Left | None:
+    """Return what a file of the commit is with the agent's change, in the shadow; None: nothing."""
+    if change.before is None or change.after is None:
+        is_persons = change.before is not None and head is None
+        return Left(change.path, UNCOMMITTED) if is_persons else change.after
+    if head is None:
+        return Left(change.path, UNCOMMITTED)
+    if (plain := _as_file(root, tree, change.path, head)) == change.before:
+        return change.after
+    if LINK in {plain.mode, change.before.mode, change.after.mode}:
+        return Left(change.path, AMONG_OTHERS)
+    has_own_mode = change.before.mode == change.after.mode
+    mode = plain.mode if has_own_mode else change.after.mode
+    side = merged_lines(root, plain, change.after, change.before, mode)
+    return Left(change.path, AMONG_OTHERS) if side.why else side.entry
+
+
+def _as_file(root: Root, tree: Tree, path: str, head: Entry) -> Entry:
+    """Return a committed file as it would be in a working tree, stored in the shadow."""
+    if head.mode == LINK:
+        data = root.person.run("cat-file", "blob", head.blob)
+    else:
+        data = root.person.run("cat-file", "--filters", f"{tree.commit}:{path}")
+    return Entry(head.mode, root.shadow.word("hash-object", "-w", "--stdin", stdin=data))
+
+
+def _in_repository(root: Root, path: str, entry: Entry) -> Entry:
+    """Return a file as the person's repository has it, stored there: with its ends of lines."""
+    data = root.shadow.run("cat-file", "blob", entry.blob)
+    how = ("--no-filters",) if entry.mode == LINK else ("--path", path)
+    return Entry(entry.mode, root.person.word("hash-object", "-w", "--stdin", *how, stdin=data))
+
+
+def _in_commit(root: Root, commit: str, paths: Sequence[str]) -> dict[str, Entry]:
+    if not paths:
+        return {}
+    few = tuple(paths) if len(paths) <= _FEW else ()
+    said = root.person.run("ls-tree", "-r", "-z", "--full-tree", commit, "--", *few)
+    wanted, found = set(paths), {}
+    for line in filter(None, said.split(b"\0")):
+        head, _, name = line.partition(b"\t")
+        mode, _, blob = head.decode("ascii").split(" ")
+        if (path := os.fsdecode(name)) in wanted:
+            found[path] = Entry(mode, blob)
+    return found
+
+
+def _submodules(root: Root, commit: str) -> tuple[str, ...]:
+    """Return the submodules of a commit, each with a slash behind."""
+    said = root.person.run("ls-tree", "-r", "-z", "--full-tree", commit)
+    rows = (row.partition(b"\t") for row in said.split(b"\0"))
+    return tuple(f"{os.fsdecode(name)}/" for head, _, name in rows if head.startswith(b"160000 "))
+
+
+def _filtered(root: Root, paths: Sequence[str]) -> set[str]:
+    """Return the paths for which attributes name a filter by now."""
+    if not paths:
+        return set()
+    said = root.person.run("check-attr", "-z", "--stdin", "filter", stdin=listed(paths))
+    fields = said.split(b"\0")[:-1]
+    triples = zip(fields[::3], fields[2::3], strict=True)
+    return {os.fsdecode(name) for name, value in triples if value not in _UNSET}
+
+
+def _committed(
+    root: Root, tree: Tree, wanted: dict[str, Entry | None], index: Path, message: str
+) -> str | None:
+    copy = fresh(index.with_name("commit.index"))
+    root.person.run("read-tree", tree.commit, index=copy)
+    put(root.person, wanted, copy)
+    made = root.person.word("write-tree", index=copy)
+    if made == root.person.word("rev-parse", "--verify", f"{tree.commit}^{{tree}}"):
+        return None
+    text = "\n\n".join(filter(None, (message.strip(), _subjects(root, tree))))
+    said = (text + "\n").encode("utf-8", "surrogateescape")
+    return root.person.word("commit-tree", made, "-p", tree.commit, stdin=said)
+
+
+def _subjects(root: Root, tree: Tree) -> str:
+    """Return what the agent said of commits of its own on the branch."""
+    args = ("log", f"-{_SUBJECTS}", "--format=%s", "--no-show-signature")
+    known = (tree.outcome.commit if tree.outcome is not None else None) or tree.commit
+    said = root.person.ask(*args, f"{known}..refs/heads/{tree.branch}")
+    lines = said.out.decode("utf-8", "replace").splitlines() if not said.code else []
+    return "\n".join(f"- {line}" for line in reversed(lines))
+
+
+def _move(root: Root, tree: Tree, made: str | None) -> None:
+    ref = f"refs/heads/{tree.branch}"
+    root.person.run("update-ref", "--no-deref", ref, made or tree.commit)
+
+
+MEANWHILE = "it was changed while the merge was written"
+
+
+def plan(root_of: RootOf, changes: Sequence[Changed]) -> tuple[list[Operation], list[Left]]:
+    """Return what a merge would write, and what does not merge. Raises OSError, GitFailedError.
+
+    What is deleted comes first: it makes room, where a file has become a folder, or a folder one.
+    """
+    operations, conflicts = [], []
+    going: defaultdict[str, set[str]] = defaultdict(set)
+    for one in sorted(changes, key=lambda one: one.after is not None):
+        root = root_of(one.root)
+        side = find_side(root, one.path, going[one.root])
+        new = _merged(root, side, one)
+        if isinstance(new, Left):
+            conflicts.append(new)
+        elif new.entry != side.entry:
+            operations.append(planned(root, one.path, side.entry, new.entry))
+            if new.entry is None:
+                going[one.root].add(one.path)
+    return operations, conflicts
+
+
+def _merged(root: Root, side: Side, change: Changed) -> Side | Left:
+    """Return what a path is to be, or why it does not merge."""
+    now, before, after = side.entry, change.before, change.after
+    if side.why:
+        return Left(change.name, side.why)
+    if now == after:  # as if it were merged already
+        return side
+    if now == before:
+        return side._replace(entry=after)
+    if now is None:
+        return Left(change.name, "it was deleted meanwhile")
+    if before is None:
+        return Left(change.name, "another file of this name was made meanwhile")
+    if after is None:
+        return Left(change.name, "the agent deleted it, and it was changed meanwhile")
+    if LINK in {now.mode, before.mode, after.mode}:
+        return Left(change.name, "it is, or was, a link, and was changed meanwhile")
+    mode = after.mode if now.mode == before.mode else now.mode
+    new = merged_lines(root, now, after, before, mode)
+    return Left(change.name, _why(new.why)) if new.why else new
+
+
+def _why(why: str) -> str:
+    same = "later edits touched the same lines"
+    return "the same lines were changed meanwhile" if why == same else why
+
+
+def _whole(_: str) -> str:
+    return ""
+
+
+def carry_out(
+    root_of: RootOf,
+    tree_id: str,
+    operations: Sequence[Operation],
+    *,
+    is_back: bool = False,
+    top_of: Callable[[str], str] = _whole,
+) -> list[Left]:
+    """Write what is not written yet; return what somebody has changed meanwhile.
+
+    Folders that are empty then go, up to that which `top_of` tells of a path: what is above it is
+    others', who may be about to write there.
+
+    Where a file cannot be written, as on a full disk, that is what is returned, and no more is
+    written. What goes back cannot stay: then it raises OSError, or GitFailedError.
+    """
+    lost = []
+    for number, one in enumerate(operations):
+        try:
+            keeps = _folder_above(top_of(name_of(one)), one.root)
+            is_done = write(root_of(one.root), one, f"{tree_id}-{number}", keeps=keeps)
+        except (OSError, GitFailedError, HinderedError) as error:
+            if is_back:
+                raise
+            return [Left(name_of(one), f"it cannot be written: {_said(error)}")]
+        if not is_done:
+            lost.append(Left(name_of(one), MEANWHILE))
+    return lost
+
+
+def name_of(one: Operation) -> str:
+    """Return the path of an operation from the top of the worktree."""
+    return joined(one.root, one.path)
+
+
+def _folder_above(path: str, root: str) -> str:
+    """Return the folder that a path is in, from the top of its root; that itself at most."""
+    above = os.path.dirname(path)  # noqa: PTH120 - a name, from the top
+    if not root:
+        return above
+    return above.removeprefix(f"{root}/") if above.startswith(f"{root}/") else ""
+
+
+def _said(error: OSError | GitFailedError | HinderedError) -> str:
+    if isinstance(error, OSError):
+        return str(error.strerror)
+    return error.said if isinstance(error, GitFailedError) else str(error)
+
+
+def turned(operations: Sequence[Operation]) -> tuple[Operation, ...]:
+    """Return what takes operations back, the last one first."""
+    return tuple(
+        Operation(
+            one.root,
+            one.path,
+            one.new,
+            one.old,
+            new_bits=None if one.old is None else one.old_bits,
+            folders=one.folders,
+        )
+        for one in reversed(operations)
+    )
+
+
+OUTSIDE = "it is outside of the agent's region"
+ALL = "."
+
+
+class Projection:
+    """Tells what is in a region; None is all there is.
+
+    Args:
+        region: Files and folders from the top.
+        fold: How the file system of the working tree that is merged into compares names.
+    """
+
+    def __init__(self, region: Iterable[str] | None, fold: Fold) -> None:
+        self._fold = fold
+        whole = region is None or ALL in region
+        self._region = None if whole or region is None else tuple(map(fold, region))
+
+    @classmethod
+    def of(cls, tree: Tree) -> Self:
+        """Return what is in the region of a worktree."""
+        return cls(tree.region, fold_of(tree.parent))
+
+    def holds(self, path: str) -> bool:
+        """Return whether a path, from the top, is in the region."""
+        return self._region is None or any(
+            _is_in(self._fold(path), folder) for folder in self._region
+        )
+
+    def top_of(self, path: str) -> str:
+        """Return the file or folder of the region that a path is in, as the path spells it."""
+        parts, own = path.split("/"), self._region or ()
+        tops = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return next((top for top in tops if self._fold(top) in own), "")
+
+    def touches(self, path: str) -> bool:
+        """Return whether a folder is in the region, or has some of it inside."""
+        name = self._fold(path)
+        return self.holds(path) or any(_is_in(own, name) for own in self._region or ())
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+class Parted(NamedTuple):
+    """What is to be merged, what cannot be, and what is not to be."""
+
+    changes: Sequence[Changed]
+    strange: Sequence[Left]
+    outside: tuple[Left, ...]
+
+
+def part(
+    projection: Projection,
+    result: Result,
+    *,
+    new: Sequence[Changed],
+    whole: Sequence[Changed],
+) -> Parted:
+    """Part what an agent has changed; `new` is what no merge has seen, `whole` all that it did.
+
+    What is outside is told as long as it is there: it is merged never.
+    """
+    outside = [Left(one.name, OUTSIDE) for one in whole if not projection.holds(one.name)]
+    strange = []
+    for one in result.strange:
+        if projection.touches(one.path):
+            strange.append(one)
+        else:
+            outside.append(Left(one.path, f"{OUTSIDE}, and {one.why}"))
+    inside = [one for one in new if projection.holds(one.name)]
+    return Parted(inside, strange, tuple(outside))

@@ -153,7 +153,7 @@ async def test_without_a_keeper_of_files_a_run_works_and_a_required_gate_stops_i
         async with opened(builtins=(), settings={"gates": {"tests": gate}}):
             pass
     assert refused.value.code == "gate_is_missing"
-    assert "off plugins.disabled" in str(refused.value.hint)
+    assert str(refused.value.hint).startswith("prsm install files")
 
 
 async def test_overrides_of_a_run_take_the_place_of_the_options(opened):

@@ -68,7 +68,7 @@ NOT_BEFORE_THE_FIRST_TURN = {
 }
 
 
-MOST_MODULES = 338
+MOST_MODULES = 313
 
 COUNT_DATACLASSES = """
 import importlib, json, sys

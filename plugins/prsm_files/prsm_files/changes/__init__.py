@@ -9,7 +9,6 @@ attribution  whose a change is, from the calls that could have made it
 splitting    what became of a text: what a call says it did, and the rest
 acting       an act carried out: what it overwrites is kept, and its intent is written, first
 rejecting    changes taken back, each alone, and acts
-sparing      the person's part of what a restore would take back
 merging      what a file would be without one change
 tracing      which change a line of a file is from
 writing      one file written whole

@@ -5,8 +5,7 @@ keeper   git, and the shadows of folders: one thread at a time, told and never s
 git_process, git_helper commands of git, by one process that is started once
 prompts  the snapshots before what persons say
 naming   how the ledger names a snapshot
-calls    those that may have made a change that is found next
-edits    what a call says it does to files, by its arguments
+calls    those that may have made a change that is found next, and what they say they do
 changes  what they changed: found, attributed, written and told
 late     … from the first call on that may write; and worktrees, once there is one
 reasons  why a file, or a line of it, is as it is

@@ -26,9 +26,8 @@ from prsm_files.changes.attribution import NOBODY, Hands, attribute, is_below
 from prsm_files.changes.diffing import patch
 from prsm_files.changes.tracing import find_origin
 from prsm_files.changes.tracker import Tracker
-from prsm_files.session.calls import OpenCalls, read_calls
+from prsm_files.session.calls import OpenCalls, edits_of, read_calls
 from prsm_files.session.deciding import wanted
-from prsm_files.session.edits import edits_of
 from prsm_files.session.verdicts import Verdicts
 
 if TYPE_CHECKING:

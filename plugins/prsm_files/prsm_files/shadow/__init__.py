@@ -4,13 +4,12 @@
 
 whereabouts where shadows lie, without running git
 opening    the shadow of a folder as PRSM itself keeps it
-worktree   take, plan, restore, undo, delete; one lock, one journal
+worktree   take, plan, restore, undo, delete, secure what is borrowed; one lock, one journal
 records    a snapshot, what differs, what was left out: values and their JSON
 git        the port by which git is run, and what it may know of the person's settings
 place      what the repository of a root says of itself: HEAD, branch, what is under way
 nested     submodules and repositories in a folder: roots of their own
-root       one root's git directory: captures, compares, checks out
-seeding    the index that a root begins with
+root       one root's git directory: captures, compares, checks out; the index it begins with
 staging    the person's index, copied and put back
 files      what is at a path
 modes      permissions that git does not keep
@@ -18,7 +17,6 @@ hindrances what would make a restore lose something, looked for before it begins
 writing    a restore's way through the roots, and the look at what it left
 retention  which snapshots before prompts go
 keeping    snapshots as commits and refs
-securing   what they borrow from history, taken in before git throws it away
 lock       one process at a time
 journal    a restore that is under way, and what it was a part of
 acts       what PRSM did to files, and what takes each act back

@@ -5,8 +5,7 @@ Nothing here knows agents' lives or the ledger; every method blocks, and uses gi
 worktree, and what its agent changed beside it is told from it.
 
 records      what is known of one: a file that is replaced whole, so that it is whole at any time
-worktrees    the worktrees made from one folder: make, settle, finish, sweep
+worktrees    those made from one folder: make, settle, finish, sweep; what agents changed in them
 making       the branch, and the folder with its files
-results      what an agent has changed in its worktree
 removing     a worktree, its branch, and what was kept for it
 """

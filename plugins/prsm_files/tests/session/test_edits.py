@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from prsm_files.changes.splitting import Cell, Edit, Replacement, split
-from prsm_files.session.edits import edits_of
+from prsm_files.session.calls import edits_of
 
 CODEX = """\
 *** Begin Patch

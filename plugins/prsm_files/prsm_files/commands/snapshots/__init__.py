@@ -5,5 +5,4 @@ showing    all of a folder, and one     restoring  the plan, the question, what 
 creating   one is taken, and named by a session
 folders    one is written as a folder, and taken in
 undoing    a prompt taken back, with files and conversation
-undone     a restore taken back, and where it was of both, both
 """

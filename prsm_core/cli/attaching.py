@@ -87,7 +87,7 @@ async def _drive(frontend: Frontend, workspace: str, prefix: str | None, *, stay
                 async with open_remote(state, session, via=via) as app:
                     if stays:
                         return await frontend.run(app)
-                    joined = JoinedApp(app, state, await app.view(), via=via)
+                    joined = JoinedApp(app, state, await app.view(), via=via)  # type: ignore[abstract]
                     return await frontend.run(joined)
         except KeyboardInterrupt:
             hurry_output(even_results=True)

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from prsm_core.domain.agents import PermissionMode
     from prsm_core.domain.events import Event
     from prsm_core.domain.permissions import Answer
     from prsm_core.interfaces.runs import RunOptions, RunResult
 
+    Method = Callable[..., Awaitable[Any]]
+
 __all__ = ["AppHandle", "RunHandle"]
+
+M = TypeVar("M", bound="Method")
+
+May = Literal["acts", "looks", "asks"]
+# The methods of AppHandle that another process may call with one answer each, and what it takes.
+METHODS: dict[str, tuple[Method, May]] = {}
+
+
+def acts(method: M) -> M:
+    """Mark what a person alone may do, and nobody once the session is being closed."""
+    METHODS[method.__name__] = method, "acts"
+    return method
+
+
+def looks(method: M) -> M:
+    """Mark what changes nothing and tells nothing that agents may not know."""
+    METHODS[method.__name__] = method, "looks"
+    return method
+
+
+def asks(method: M) -> M:
+    """Mark what a person alone may ask for, also while the session is being closed."""
+    METHODS[method.__name__] = method, "asks"
+    return method
 
 
 class RunHandle(Protocol):
@@ -58,6 +84,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def interrupt_run(self) -> bool:
         """End the open run as `interrupted`: its agents are killed, and the session stays open.
 
@@ -66,10 +93,12 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def set_mode(self, mode: PermissionMode) -> None:
         """Let the runs that begin from now on have this mode; agents that live keep theirs."""
         ...
 
+    @acts
     async def set_model(self, agent: str, model: str) -> str:
         """Let an agent go on with another model; return that, as `provider/model`.
 
@@ -87,6 +116,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def prompt_agent(
         self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
     ) -> str:
@@ -105,6 +135,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def kill(self, agent: str) -> Sequence[str]:
         """Kill an agent and its descendants; return the names of those that this ended.
 
@@ -112,10 +143,12 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def restart(self, agent: str, prompt: str) -> None:
         """Start an ended agent again with a new prompt."""
         ...
 
+    @acts
     async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
         """Answer a permission request with one of the options that it has.
 
@@ -125,6 +158,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
         """Answer a question; False when it was already answered.
 
@@ -135,6 +169,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @looks
     async def outcome(self, request: str) -> Mapping[str, Any] | None:
         """Return how the request whose id begins so has ended; None where that is not known.
 
@@ -142,6 +177,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @looks
     async def requests(self) -> Sequence[Mapping[str, Any]]:
         """Return the open permission requests and questions, oldest first.
 
@@ -150,6 +186,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def attend(self) -> None:
         """Note that a person is there to answer; say it again as long as that is so."""
         ...
@@ -170,6 +207,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def view(self) -> Mapping[str, Any]:
         """Return one picture of the session, as it was when event `seq` was its last.
 
@@ -193,10 +231,12 @@ class AppHandle(Protocol):
         """
         ...
 
+    @looks
     async def tree(self) -> Mapping[str, Any]:
         """Return the tree as `prsm tree --json` prints it."""
         ...
 
+    @asks
     async def history(
         self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
     ) -> Sequence[Mapping[str, Any]]:
@@ -213,6 +253,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def sessions(self) -> Sequence[Mapping[str, Any]]:
         """Return the sessions of this repository's ledger, newest first.
 
@@ -224,6 +265,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def providers(self) -> Sequence[Mapping[str, Any]]:
         """Look which providers can be used, which may take seconds.
 
@@ -231,6 +273,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def models(self) -> Sequence[Mapping[str, Any]]:
         """Return the models that are known, as `prsm models list --json` prints them.
 
@@ -238,10 +281,12 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def policy(self) -> Mapping[str, Any]:
         """Return `rules` (verdict, words, layer), `tools`, `grants` (agent_id, tool, command)."""
         ...
 
+    @asks
     async def budget(self) -> Mapping[str, Any]:
         """Return what the newest run has used, reserved and left: its `run`, and `spent` in words.
 
@@ -250,6 +295,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
         """Return what the last word of `text` may become, at most 50, in order.
 
@@ -259,6 +305,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def fork(self, at: int | None = None) -> str:
         """Begin another session as this one was at event `at`, the newest if None; return it.
 
@@ -268,6 +315,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return all changes of files that the session has found, oldest first.
 
@@ -286,6 +334,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def show_change(self, change: str) -> Mapping[str, Any]:
         """Return a change, decided or not, by its id or the beginning of one.
 
@@ -295,6 +344,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def accept(
         self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
     ) -> Sequence[Mapping[str, Any]]:
@@ -308,6 +358,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def reject(
         self,
         changes: Sequence[str] = (),
@@ -327,6 +378,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def undo(
         self,
         what: str = "prompt",
@@ -370,6 +422,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
         """Keep the files as they are, and return that as `snapshots` tells it.
 
@@ -378,6 +431,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
         """Let the files, and what is staged, be as in a snapshot; `undo` takes that back.
 
@@ -387,6 +441,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @acts
     async def commit_changes(
         self,
         changes: Sequence[str] = (),
@@ -415,6 +470,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def snapshots(self) -> Sequence[Mapping[str, Any]]:
         """Return the snapshots of files that were taken for the session, oldest first.
 
@@ -425,6 +481,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def worktrees(self) -> Sequence[Mapping[str, Any]]:
         """Return the worktrees of agents that have ended and are not merged.
 
@@ -443,6 +500,7 @@ class AppHandle(Protocol):
         """
         ...
 
+    @asks
     async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Return why an agent changed a file, or the line of it that has this number now, from 1.
 

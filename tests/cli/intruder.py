@@ -37,7 +37,7 @@ async def try_all(state):
             "resolve_permission": owner.resolve_permission(request["request"], "once"),
             "answer": owner.answer(request["request"], Answer(text="yes")),
             "kill": owner.kill("maker"),
-            "prompt": owner.prompt_agent("maker", "go on"),
+            "prompt_agent": owner.prompt_agent("maker", "go on"),
             "set_model": owner.set_model("maker", "second"),
             "restart": owner.restart("maker", "again"),
             "attend": owner.attend(),

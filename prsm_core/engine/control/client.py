@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from prsm_core.engine.control.session_lock import find_owner, read_key
 from prsm_core.engine.control.wire import (
@@ -14,14 +16,16 @@ from prsm_core.engine.control.wire import (
     encode_request,
 )
 from prsm_core.errors import ControlError
+from prsm_core.interfaces.app_handle import METHODS
+from prsm_core.kit.arguments import takes_checked
 from prsm_core.kit.local_socket import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core.domain.permissions import Answer
     from prsm_core.engine.control.session_lock import Owner
+    from prsm_core.interfaces.app_handle import AppHandle
 
 CONNECT_SECONDS = 5.0  # for an owner that has only just begun
 ANSWER_SECONDS = 60.0
@@ -30,77 +34,74 @@ _POLL_SECONDS = 0.02
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class ControlClient:
-    """Asks the owner of a session, one request at a time.
+T = TypeVar("T")
 
-    The methods are those of AppHandle that need no stream; each raises the error that the owner
-    met, and ControlError when there is no answer.
+if TYPE_CHECKING:
+    _Door = AppHandle
+else:
+    _Door = object
+
+
+def _asked(name: str) -> Callable[..., Any]:
+    """Return the method of AppHandle with this name, as one that asks the owner."""
+    method, _ = METHODS[name]
+    taken = signature(method)
+
+    @wraps(method)
+    async def ask(self: Asking, *args: Any, **more: Any) -> Any:
+        given = taken.bind(self, *args, **more).arguments
+        del given["self"]
+        if "via" in taken.parameters:
+            given["via"] = given.get("via") or self._via
+        images = given.pop("images", ())
+        return await self._ask_with_images(name, images, **given)
+
+    return ask
+
+
+def asks_owner(door: type[T]) -> type[T]:
+    """Give a class the methods of AppHandle that have one answer."""
+    for name in METHODS:
+        setattr(door, name, _asked(name))
+    return door
+
+
+@takes_checked
+@asks_owner
+class Asking(_Door):
+    """The methods of AppHandle that have one answer, asked of the owner of a session.
+
+    Each raises the error that the owner met, and ControlError when there is no answer.
     """
+
+    def __init__(self, state_dir: Path, session: str, *, via: str) -> None:
+        self.session = session
+        self._state_dir = state_dir
+        self._via = via
+
+    async def ask(self, op: str, **args: Any) -> Any:
+        """Return the answer of any operation that has one."""
+        raise NotImplementedError
+
+    async def _ask_with_images(self, op: str, images: Sequence[str], **args: Any) -> Any:
+        """Ask for what shows images, each a path, which this process reads, or a `data:` URL."""
+        async with kept_images(self._state_dir, images) as shown:
+            return await self.ask(op, **args, **shown)
+
+
+class ControlClient(Asking):
+    """Asks the owner of a session over one connection, one request at a time."""
 
     def __init__(
         self, state_dir: Path, session: str, streams: _Streams, *, key: str = "", via: str = ""
     ) -> None:
-        self.session = session
-        self._state_dir = state_dir
+        super().__init__(state_dir, session, via=via)
         self._reader, self._writer = streams
         self._key = key
-        self._via = via
 
     async def ping(self) -> Mapping[str, Any]:
         """Return the owner's session, pid and version of the protocol."""
         return cast("Mapping[str, Any]", await self.ask("ping"))
-
-    async def kill(self, agent: str) -> Sequence[str]:
-        """Kill an agent and its descendants; return the names of those that this ended."""
-        return cast("list[str]", await self.ask("kill", agent=agent))
-
-    async def prompt_agent(
-        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
-    ) -> str:
-        """Send a person's prompt to an agent; return how it is delivered.
-
-        Each of the `images` is a path, which this process reads, or a `data:` URL.
-        """
-        said = {"agent": agent, "text": text, "delivery": delivery}
-        async with kept_images(self._state_dir, images) as shown:
-            return cast("str", await self.ask("prompt", **said, **shown))
-
-    async def set_model(self, agent: str, model: str) -> str:
-        """Let an agent go on with another model; return that, as `provider/model`."""
-        return cast("str", await self.ask("set_model", agent=agent, model=model))
-
-    async def restart(self, agent: str, prompt: str) -> None:
-        """Start an ended agent again with a new prompt."""
-        await self.ask("restart", agent=agent, prompt=prompt)
-
-    async def resolve_permission(self, request: str, verdict: str) -> bool:
-        """Answer a permission request; False when it was already answered."""
-        said = {"request": request, "verdict": verdict, **self._from()}
-        return cast("bool", await self.ask("resolve_permission", **said))
-
-    async def answer(self, request: str, answer: Answer) -> bool:
-        """Answer a question; False when it was already answered."""
-        said = {"choices": list(answer.choices), "text": answer.text, **self._from()}
-        return cast("bool", await self.ask("answer", request=request, **said))
-
-    async def outcome(self, request: str) -> Mapping[str, Any] | None:
-        """Return how the request whose id begins so has ended, None where that is not known."""
-        return cast("Mapping[str, Any] | None", await self.ask("outcome", request=request))
-
-    async def tree(self) -> Mapping[str, Any]:
-        """Return the tree as `prsm tree --json` prints it."""
-        return cast("Mapping[str, Any]", await self.ask("tree"))
-
-    async def requests(self) -> Sequence[Mapping[str, Any]]:
-        """Return the open permission requests and questions, oldest first."""
-        return cast("list[Mapping[str, Any]]", await self.ask("requests"))
-
-    async def attend(self) -> None:
-        """Tell the owner that a person is there to answer."""
-        await self.ask("attend")
-
-    def _from(self) -> Mapping[str, str]:
-        return {"via": self._via} if self._via else {}
 
     async def ask(self, op: str, **args: Any) -> Any:
         """Return the answer of any operation that has one."""
@@ -175,7 +176,7 @@ async def open_control(
     """
     streams = await connect(state_dir, session)
     key = read_key(state_dir, session)
-    client = ControlClient(state_dir, session, streams, key=key, via=via)
+    client = ControlClient(state_dir, session, streams, key=key, via=via)  # type: ignore[abstract]
     try:
         yield client
     finally:

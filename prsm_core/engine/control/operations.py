@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -14,6 +15,7 @@ from prsm_core.domain.record import Record
 from prsm_core.domain.structs import find_fault
 from prsm_core.domain.tools import McpServer
 from prsm_core.engine.control.wire import STARTABLE, bad_request
+from prsm_core.interfaces.app_handle import METHODS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 _KEPT_RUNS = 16  # whose results can be asked for
 
 
-_Maybe = str | None
 _Limit = Annotated[float, Meta(ge=0, le=1e9)]  # neither infinite nor a number that is none
 _Filled = Annotated[str, Meta(pattern=r"\S")]
 
@@ -73,12 +74,6 @@ def _takes(base: type[_Arguments] = _Arguments, /, **fields: Any) -> type[Struct
     )
 
 
-_VIA = str | UnsetType
-_CHANGES: Mapping[str, Any] = {"changes": list[str], "agent": _Maybe, "call": _Maybe}
-_UNDO = _takes(
-    what=str, wanted=_Maybe, files=bool, conversation=bool, possible=bool, mine=bool | UnsetType
-)
-_COMMIT = _takes(changes=list[str], agent=_Maybe, by=str, message=_Maybe, dry_run=bool)
 _START_RUN = _takes(
     _Shown,
     task=str,
@@ -138,7 +133,8 @@ class Runs:
         return self._keep(await app.start_run(args["task"], **overrides))
 
     async def _continue(self, app: AppHandle, args: Mapping[str, Any]) -> dict[str, str]:
-        return self._keep(await app.continue_run(args["task"], *_images(args)))
+        images = (tuple(args["images"]),) if args.get("images") else ()
+        return self._keep(await app.continue_run(args["task"], *images))
 
     def _keep(self, run: RunHandle) -> dict[str, str]:
         self._runs[run.run_id] = run
@@ -215,91 +211,38 @@ async def _hold_files(app: AppHandle, _: Mapping[str, Any]) -> AsyncIterator[Any
     return app.hold_files()
 
 
-async def _set_mode(app: AppHandle, args: Mapping[str, Any]) -> None:
-    await app.set_mode(args["mode"])
+# What the annotations of AppHandle name; the mode of a run is checked by the application.
+_TYPES: Mapping[str, Any] = {
+    "Answer": Answer,
+    "Mapping": dict,
+    "PermissionMode": str,
+    "Sequence": list,
+}
 
 
-async def _kill(app: AppHandle, args: Mapping[str, Any]) -> list[str]:
-    return list(await app.kill(args["agent"]))
+def derived(name: str) -> Operation:
+    """Return the operation that calls a method of AppHandle, with arguments as it declares them."""
+    method, may = METHODS[name]
+    hints = get_type_hints(method, localns=_TYPES)
+    parameters = list(signature(method).parameters.values())[1:]
+    shape = [
+        (each.name, hints[each.name])
+        if each.default is each.empty
+        else (each.name, hints[each.name], each.default)
+        for each in parameters
+    ]
+    base = _Shown if "images" in hints else _Arguments
+    args = msgspec.defstruct("Arguments", shape, bases=(base,), frozen=True, kw_only=True)
 
+    async def run(app: AppHandle, given: Mapping[str, Any]) -> Any:
+        return await getattr(app, name)(**asdict(msgspec.convert(given, args)))
 
-async def _prompt(app: AppHandle, args: Mapping[str, Any]) -> str:
-    return await app.prompt_agent(args["agent"], args["text"], args["delivery"], *_images(args))
-
-
-def _images(args: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """Return the images as the last argument, if there are some."""
-    return (tuple(args["images"]),) if args.get("images") else ()
-
-
-async def _restart(app: AppHandle, args: Mapping[str, Any]) -> None:
-    await app.restart(args["agent"], args["prompt"])
-
-
-async def _resolve(app: AppHandle, args: Mapping[str, Any]) -> bool:
-    return await app.resolve_permission(args["request"], args["verdict"], via=args.get("via", ""))
-
-
-async def _answer(app: AppHandle, args: Mapping[str, Any]) -> bool:
-    answer = Answer(choices=tuple(args["choices"]), text=args["text"])
-    return await app.answer(args["request"], answer, via=args.get("via", ""))
-
-
-async def _history(app: AppHandle, args: Mapping[str, Any]) -> list[Any]:
-    page = {"before": args["before"], "limit": args["limit"]}
-    return list(await app.history(args["agent"], args["detail"], **page))
-
-
-def _plain(name: str) -> Callable[[AppHandle, Mapping[str, Any]], Awaitable[Any]]:
-    """Return what calls the method of this name with the arguments as they are."""
-
-    async def run(app: AppHandle, args: Mapping[str, Any]) -> Any:
-        value = await getattr(app, name)(**args)
-        return list(value) if isinstance(value, (tuple, list)) else value
-
-    return run
+    return Operation(run, args, looks=may == "looks", acts=may == "acts")
 
 
 OPERATIONS: Mapping[str, Operation] = {
-    "kill": Operation(_kill, _takes(agent=str), acts=True),
-    "prompt": Operation(_prompt, _takes(_Shown, agent=str, text=str, delivery=str), acts=True),
-    "restart": Operation(_restart, _takes(agent=str, prompt=str), acts=True),
-    "resolve_permission": Operation(
-        _resolve, _takes(request=str, verdict=str, via=_VIA), acts=True
-    ),
-    "answer": Operation(
-        _answer, _takes(request=str, choices=list[str], text=_Maybe, via=_VIA), acts=True
-    ),
-    "outcome": Operation(_plain("outcome"), _takes(request=str), looks=True),
-    "tree": Operation(_plain("tree"), looks=True),
-    "requests": Operation(_plain("requests"), looks=True),
-    "attend": Operation(_plain("attend")),
+    **{name: derived(name) for name in METHODS},
     "options": Operation(_options),
     "subscribe": Operation(_subscribe, _takes(after=int)),
-    "interrupt_run": Operation(_plain("interrupt_run"), acts=True),
-    "set_mode": Operation(_set_mode, _takes(mode=str), acts=True),
-    "set_model": Operation(_plain("set_model"), _takes(agent=str, model=str), acts=True),
-    "view": Operation(_plain("view")),
-    "history": Operation(_history, _takes(agent=str, detail=str, before=int | None, limit=int)),
-    "sessions": Operation(_plain("sessions")),
-    "providers": Operation(_plain("providers")),
-    "models": Operation(_plain("models")),
-    "policy": Operation(_plain("policy")),
-    "budget": Operation(_plain("budget")),
-    "complete": Operation(_plain("complete"), _takes(text=str)),
-    "fork": Operation(_plain("fork"), _takes(at=int | None), acts=True),
-    "changes": Operation(_plain("changes")),
-    "show_change": Operation(_plain("show_change"), _takes(change=str)),
-    "accept": Operation(_plain("accept"), _takes(**_CHANGES), acts=True),
-    "reject": Operation(_plain("reject"), _takes(**_CHANGES, possible=bool), acts=True),
-    "undo": Operation(_plain("undo"), _UNDO, acts=True),
-    "take_snapshot": Operation(_plain("take_snapshot"), _takes(description=str), acts=True),
-    "restore_snapshot": Operation(
-        _plain("restore_snapshot"), _takes(snapshot=str, dry_run=bool), acts=True
-    ),
-    "commit_changes": Operation(_plain("commit_changes"), _COMMIT, acts=True),
-    "snapshots": Operation(_plain("snapshots")),
-    "worktrees": Operation(_plain("worktrees")),
     "hold_files": Operation(_hold_files, acts=True),
-    "rationale": Operation(_plain("rationale"), _takes(path=str, line=int | None)),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
 
@@ -15,8 +15,8 @@ from prsm_core.domain.events import Event
 from prsm_core.domain.usage import Spent, TokenUsage
 from prsm_core.engine.control.client import (
     ANSWER_SECONDS,
+    Asking,
     connect,
-    kept_images,
     open_control,
     silence,
 )
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core.domain.permissions import Answer
 
 _BUFFERED = 64 * 1024  # bytes: what waits here is no delta that the owner could still drop
 
@@ -65,7 +64,7 @@ class RemoteRun:
 
 
 @takes_checked
-class RemoteApp:
+class RemoteApp(Asking):
     """AppHandle over another process; each operation has a connection of its own.
 
     Every method raises the error that the owner met, and ControlError when the owner cannot be
@@ -73,10 +72,8 @@ class RemoteApp:
     """
 
     def __init__(self, state_dir: Path, session: str, options: RunOptions, *, via: str) -> None:
+        super().__init__(state_dir, session, via=via)
         self.options = options
-        self.session = session
-        self._state_dir = state_dir
-        self._via = via
 
     async def start_run(self, task: str, **overrides: Any) -> RemoteRun:
         """Start a run of `task` at the owner; see AppHandle."""
@@ -87,67 +84,20 @@ class RemoteApp:
         if "mcp_servers" in told:
             servers = told["mcp_servers"].items()
             told["mcp_servers"] = {name: asdict(server) for name, server in servers}
-        async with kept_images(self._state_dir, told.pop("images", ())) as shown:
-            return self._run(await self._ask("start_run", task=task, **told, **shown))
+        images = told.pop("images", ())
+        return self._run(await self._ask_with_images("start_run", images, task=task, **told))
 
     async def continue_run(self, task: str, images: Sequence[str] = ()) -> RemoteRun:
         """Give the last master a follow-up task; see AppHandle."""
-        async with kept_images(self._state_dir, images) as shown:
-            return self._run(await self._ask("continue_run", task=task, **shown))
+        return self._run(await self._ask_with_images("continue_run", images, task=task))
 
     def _run(self, started: Mapping[str, Any]) -> RemoteRun:
         return RemoteRun(self, started["run"], started["session"])
 
-    async def interrupt_run(self) -> bool:
-        """End the open run as interrupted; see AppHandle."""
-        return cast("bool", await self._ask("interrupt_run"))
-
     async def set_mode(self, mode: PermissionMode) -> None:
         """Let the runs that begin from now on have this mode; see AppHandle."""
-        await self._ask("set_mode", mode=str(mode))
+        await self.ask("set_mode", mode=str(mode))
         self.options = replace(self.options, mode=PermissionMode(mode))
-
-    async def set_model(self, agent: str, model: str) -> str:
-        """Let an agent go on with another model; see AppHandle."""
-        return cast("str", await self._ask("set_model", agent=agent, model=model))
-
-    async def prompt_agent(
-        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
-    ) -> str:
-        """Send a person's prompt to an agent; see AppHandle."""
-        said = {"agent": agent, "text": text, "delivery": delivery}
-        async with kept_images(self._state_dir, images) as shown:
-            return cast("str", await self._ask("prompt", **said, **shown))
-
-    async def kill(self, agent: str) -> Sequence[str]:
-        """Kill an agent and its descendants; see AppHandle."""
-        return cast("list[str]", await self._ask("kill", agent=agent))
-
-    async def restart(self, agent: str, prompt: str) -> None:
-        """Start an ended agent again; see AppHandle."""
-        await self._ask("restart", agent=agent, prompt=prompt)
-
-    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
-        """Answer a permission request; see AppHandle."""
-        said = {"request": request, "verdict": verdict, "via": via or self._via}
-        return cast("bool", await self._ask("resolve_permission", **said))
-
-    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
-        """Answer a question; see AppHandle."""
-        said = {"choices": list(answer.choices), "text": answer.text, "via": via or self._via}
-        return cast("bool", await self._ask("answer", request=request, **said))
-
-    async def outcome(self, request: str) -> Mapping[str, Any] | None:
-        """Return how a request has ended; see AppHandle."""
-        return cast("Mapping[str, Any] | None", await self._ask("outcome", request=request))
-
-    async def requests(self) -> Sequence[Mapping[str, Any]]:
-        """Return what waits for a person; see AppHandle."""
-        return cast("list[Mapping[str, Any]]", await self._ask("requests"))
-
-    async def attend(self) -> None:
-        """Note that a person is there to answer."""
-        await self._ask("attend")
 
     async def events(self, after: int = 0) -> AsyncGenerator[Event, None]:
         """Yield committed events, then live ones with deltas; see AppHandle.
@@ -159,134 +109,12 @@ class RemoteApp:
             async for value in values:
                 yield _event(value)
 
-    async def tree(self) -> Mapping[str, Any]:
-        """Return the tree; see AppHandle."""
-        return cast("Mapping[str, Any]", await self._ask("tree"))
-
-    async def view(self) -> Mapping[str, Any]:
-        """Return one picture of the session; see AppHandle."""
-        return cast("Mapping[str, Any]", await self._ask("view"))
-
-    async def history(
-        self, agent: str, detail: str = "full", *, before: int | None = None, limit: int = 200
-    ) -> Sequence[Mapping[str, Any]]:
-        """Return a page of an agent's conversation; see AppHandle."""
-        wanted: dict[str, Any] = {"detail": detail, "before": before, "limit": limit}
-        return cast("list[Mapping[str, Any]]", await self._ask("history", agent=agent, **wanted))
-
-    async def sessions(self) -> Sequence[Mapping[str, Any]]:
-        """Return the sessions of the owner's ledger; see AppHandle."""
-        return cast("list[Mapping[str, Any]]", await self._ask("sessions"))
-
-    async def providers(self) -> Sequence[Mapping[str, Any]]:
-        """Look which providers the owner can use; see AppHandle."""
-        return cast("list[Mapping[str, Any]]", await self._ask("providers"))
-
-    async def models(self) -> Sequence[Mapping[str, Any]]:
-        """Return the models that the owner knows; see AppHandle."""
-        return cast("list[Mapping[str, Any]]", await self._ask("models"))
-
-    async def policy(self) -> Mapping[str, Any]:
-        """Return the owner's rules and grants; see AppHandle."""
-        return cast("Mapping[str, Any]", await self._ask("policy"))
-
-    async def budget(self) -> Mapping[str, Any]:
-        """Return what the newest run has used; see AppHandle."""
-        return cast("Mapping[str, Any]", await self._ask("budget"))
-
-    async def complete(self, text: str) -> Sequence[Mapping[str, Any]]:
-        """Return what the last word of a text may become; see AppHandle."""
-        return cast("list[Mapping[str, Any]]", await self._ask("complete", text=text))
-
-    async def fork(self, at: int | None = None) -> str:
-        """Begin another session from an event of this one; see AppHandle."""
-        return cast("str", await self._ask("fork", at=at))
-
-    async def changes(self) -> Sequence[Mapping[str, Any]]:
-        """Return what the agents have changed; see AppHandle."""
-        return cast("list[Mapping[str, Any]]", await self._ask("changes"))
-
-    async def show_change(self, change: str) -> Mapping[str, Any]:
-        """Return a change with its lines and its reason; see AppHandle."""
-        return cast("Mapping[str, Any]", await self._ask("show_change", change=change))
-
-    async def accept(
-        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
-    ) -> Sequence[Mapping[str, Any]]:
-        """Accept changes, which stay; see AppHandle."""
-        told = await self._ask("accept", changes=list(changes), agent=agent, call=call)
-        return cast("list[Mapping[str, Any]]", told)
-
-    async def reject(
-        self,
-        changes: Sequence[str] = (),
-        *,
-        agent: str | None = None,
-        call: str | None = None,
-        possible: bool = False,
-    ) -> Sequence[Mapping[str, Any]]:
-        """Take changes back, each alone; see AppHandle."""
-        told = await self._ask(
-            "reject", changes=list(changes), agent=agent, call=call, possible=possible
-        )
-        return cast("list[Mapping[str, Any]]", told)
-
-    async def undo(
-        self,
-        what: str = "prompt",
-        wanted: str | None = None,
-        *,
-        files: bool = True,
-        conversation: bool = True,
-        mine: bool = False,
-        possible: bool = False,
-    ) -> Mapping[str, Any]:
-        """Take back what a person said, or what agents or PRSM did; see AppHandle."""
-        parts = {"files": files, "conversation": conversation, "mine": mine, "possible": possible}
-        told = await self._ask("undo", what=what, wanted=wanted, **parts)
-        return cast("Mapping[str, Any]", told)
-
-    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
-        """Keep the files as they are; see AppHandle."""
-        told = await self._ask("take_snapshot", description=description)
-        return cast("Mapping[str, Any]", told)
-
-    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
-        """Let the files be as in a snapshot; see AppHandle."""
-        told = await self._ask("restore_snapshot", snapshot=snapshot, dry_run=dry_run)
-        return cast("Mapping[str, Any]", told)
-
-    async def commit_changes(
-        self,
-        changes: Sequence[str] = (),
-        *,
-        agent: str | None = None,
-        by: str = "agent",
-        message: str | None = None,
-        dry_run: bool = False,
-    ) -> Mapping[str, Any]:
-        """Commit accepted changes; see AppHandle."""
-        how: dict[str, Any] = {"by": by, "message": message, "dry_run": dry_run}
-        told = await self._ask("commit_changes", changes=list(changes), agent=agent, **how)
-        return cast("Mapping[str, Any]", told)
-
-    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Return the snapshots of the session; see AppHandle."""
-        return cast("list[Mapping[str, Any]]", await self._ask("snapshots"))
-
-    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
-        """Return the worktrees that are not merged; see AppHandle."""
-        return cast("list[Mapping[str, Any]]", await self._ask("worktrees"))
-
     def hold_files(self) -> AsyncGenerator[Sequence[str], None]:
         """Keep agents from beginning to write for as long as this is open; see AppHandle."""
         return self.stream("hold_files")
 
-    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
-        """Return why an agent changed a file; see AppHandle."""
-        return cast("Mapping[str, Any]", await self._ask("rationale", path=path, line=line))
-
-    async def _ask(self, op: str, **args: Any) -> Any:
+    async def ask(self, op: str, **args: Any) -> Any:
+        """Return the answer of any operation that has one, over a connection of its own."""
         async with open_control(self._state_dir, self.session) as client:
             return await client.ask(op, **args)
 
@@ -383,4 +211,4 @@ async def open_remote(state_dir: Path, session: str, *, via: str = "") -> AsyncI
                 code="other_version",
             )
         options = _options(await client.ask("options"), session)
-    yield RemoteApp(state_dir, session, options, via=via)
+    yield RemoteApp(state_dir, session, options, via=via)  # type: ignore[abstract]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("prsm.engine")
 
-PROTOCOL = 2  # 1 had no operation with many values
+PROTOCOL = 3  # 1 had no operation with many values, 2 other names of some
 REQUEST_LIMIT = 1 << 20  # bytes a line
 ANSWER_LIMIT = 64 << 20
 # What of RunOptions a run that is started over a socket may have of its own.
@@ -33,7 +33,7 @@ STARTABLE = frozenset(
 )
 
 # What reading an answer raises that is none to this version: of another shape, or too deep.
-WRONG = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+WRONG = (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 # An InvalidTransitionError is made of states, which an answer does not hold.
 _CLASSES: Mapping[str, type[PrsmError]] = {
@@ -51,7 +51,7 @@ class Request(Record, frozen=True):
 
 def encode(value: Mapping[str, Any]) -> bytes:
     """Return a value as one line."""
-    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode() + b"\n"
 
 
 def encode_request(op: str, args: Mapping[str, Any], key: str = "") -> bytes:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from prsm_core.engine.door.offers import session_rows
 from prsm_core.engine.door.view import build_view, request_rows
 from prsm_core.engine.journal.views import ConversationStore, build_tree
 from prsm_core.errors import ConfigError, PrsmError
+from prsm_core.interfaces.app_handle import METHODS
 from prsm_core.interfaces.frontend import RunOptions, RunResult
 from prsm_core.interfaces.store import AgentRow, OpenCalls, OpenTurn, Picture, RunRow
 from prsm_core.kit.arguments import takes_checked
@@ -29,9 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from prsm_core.domain.agents import AgentDescriptor, PermissionMode
+    from prsm_core.domain.agents import AgentDescriptor
     from prsm_core.domain.events import Event
-    from prsm_core.domain.permissions import Answer
     from prsm_core.domain.sessions import RunNow
     from prsm_core.interfaces.clock import Clock
     from prsm_core.interfaces.frontend import RunHandle
@@ -71,7 +72,28 @@ class ReplayRun:
         )
 
 
+T = TypeVar("T")
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    method, _ = METHODS[name]
+
+    @wraps(method)
+    async def refuse(self: ReplayApp, *_: Any, **__: Any) -> NoReturn:
+        self._refuse()
+
+    return refuse
+
+
+def refuses_rest(door: type[T]) -> type[T]:
+    """Have a door refuse whatever would do something, or tell what no log does."""
+    for name in METHODS.keys() - vars(door).keys():
+        setattr(door, name, _refused(name))
+    return door
+
+
 @takes_checked
+@refuses_rest
 class ReplayApp:
     """AppHandle over the log of a session, event by event."""
 
@@ -115,6 +137,11 @@ class ReplayApp:
         self._is_over = False  # nothing more comes
         self._moved = asyncio.Event()  # a run has ended, or the log
         self._ends: dict[str, Mapping[str, Any]] = {}  # by run
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what is refused."""
 
     @property
     def seq(self) -> int:
@@ -215,40 +242,6 @@ class ReplayApp:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 
-    async def interrupt_run(self) -> bool:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def set_mode(self, mode: PermissionMode) -> None:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def set_model(self, agent: str, model: str) -> str:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def prompt_agent(
-        self, agent: str, text: str, delivery: str = "queue", images: Sequence[str] = ()
-    ) -> str:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def kill(self, agent: str) -> Sequence[str]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def restart(self, agent: str, prompt: str) -> None:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def resolve_permission(self, request: str, verdict: str, *, via: str = "") -> bool:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def answer(self, request: str, answer: Answer, *, via: str = "") -> bool:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
     async def outcome(self, request: str) -> Mapping[str, Any] | None:
         """Return how a request had ended by now, given the beginning of its id."""
         outcomes = self._played.outcomes
@@ -305,18 +298,6 @@ class ReplayApp:
         found = await self._store.sessions()
         return await asyncio.to_thread(session_rows, found, self._state_dir)
 
-    async def providers(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def models(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def policy(self) -> Mapping[str, Any]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
     async def budget(self) -> Mapping[str, Any]:
         """Return what had been used; what was reserved, no event tells."""
         spent = self._played.spent
@@ -333,81 +314,7 @@ class ReplayApp:
         """Return nothing: there is nobody to say it to."""
         return ()
 
-    async def fork(self, at: int | None = None) -> str:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def changes(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def accept(
-        self, changes: Sequence[str] = (), *, agent: str | None = None, call: str | None = None
-    ) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def reject(
-        self,
-        changes: Sequence[str] = (),
-        *,
-        agent: str | None = None,
-        call: str | None = None,
-        possible: bool = False,
-    ) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def undo(
-        self,
-        what: str = "prompt",
-        wanted: str | None = None,
-        *,
-        files: bool = True,
-        conversation: bool = True,
-        mine: bool = False,
-        possible: bool = False,
-    ) -> Mapping[str, Any]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def commit_changes(
-        self,
-        changes: Sequence[str] = (),
-        *,
-        agent: str | None = None,
-        by: str = "agent",
-        message: str | None = None,
-        dry_run: bool = False,
-    ) -> Mapping[str, Any]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def show_change(self, change: str) -> Mapping[str, Any]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def restore_snapshot(self, snapshot: str, *, dry_run: bool = False) -> Mapping[str, Any]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def take_snapshot(self, description: str = "") -> Mapping[str, Any]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def snapshots(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def worktrees(self) -> Sequence[Mapping[str, Any]]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
     def hold_files(self) -> AsyncIterator[Sequence[str]]:
-        """Raise PrsmError: this is a replay."""
-        self._refuse()
-
-    async def rationale(self, path: str, line: int | None = None) -> Mapping[str, Any]:
         """Raise PrsmError: this is a replay."""
         self._refuse()
 

@@ -17,7 +17,7 @@ from prsm_core.engine.control.client import open_control
 from prsm_core.engine.control.operations import Operation
 from prsm_core.engine.control.remote import open_remote
 from prsm_core.engine.control.server import MAX_CONNECTIONS
-from prsm_core.engine.control.wire import ANSWER_LIMIT
+from prsm_core.engine.control.wire import ANSWER_LIMIT, PROTOCOL
 from prsm_core.errors import ConfigError, ControlError, MessageRoutingError
 from tests.engine.control_peers import DEADLINE, PING, SESSION, connected, keyed, serving
 from tests.engine.door.scenes import local_scene
@@ -241,7 +241,7 @@ async def test_one_reader_too_many_is_refused_by_name_and_the_others_stay(tmp_pa
         assert [(await anext(reader)).seq for reader in readers] == [2] * MAX_CONNECTIONS
 
 
-@pytest.mark.parametrize("spoken", [1, 3, None])
+@pytest.mark.parametrize("spoken", [PROTOCOL - 1, PROTOCOL + 1, None])
 async def test_an_older_or_newer_owner_is_refused_by_name(tmp_path, spoken):
     async def ping(*_):
         return {"session": SESSION, "pid": 1, "protocol": spoken}

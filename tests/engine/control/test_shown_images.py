@@ -36,7 +36,7 @@ async def continues(state, image):
 
 
 def remote(state):
-    return RemoteApp(state, SESSION, RunOptions(), via="test")
+    return RemoteApp(state, SESSION, RunOptions(), via="test")  # type: ignore[abstract]
 
 
 @pytest.mark.parametrize("say", [by_client, prompts, starts, continues])
@@ -59,7 +59,7 @@ async def test_what_a_peer_keeps_is_held_until_the_owner_has_answered(tmp_path, 
 
 
 async def test_what_an_owner_refuses_is_held_no_longer(tmp_path):
-    async def refuses(*_):
+    async def refuses(**_):
         raise PrsmError("no such agent")
 
     image = tmp_path / "screen.png"

@@ -105,10 +105,10 @@ async def test_another_user_is_refused_even_where_the_folder_lets_it_in(tmp_path
 
 ARGUMENTS: dict[str, dict] = {
     "kill": {"agent": "a"},
-    "prompt": {"agent": "a", "text": "t", "delivery": "queue"},
+    "prompt_agent": {"agent": "a", "text": "t", "delivery": "queue"},
     "restart": {"agent": "a", "prompt": "t"},
     "resolve_permission": {"request": "r", "verdict": "once"},
-    "answer": {"request": "r", "choices": [], "text": None},
+    "answer": {"request": "r", "answer": {"choices": [], "text": None}},
     "outcome": {"request": "r"},
     "start_run": {"task": "t"},
     "continue_run": {"task": "t"},
@@ -183,7 +183,7 @@ for line in sys.stdin:
     answers = dict(zip(names, map(json.loads, done.stdout.splitlines()), strict=True))
     codes = {name: answer.get("error", {}).get("code") for name, answer in answers.items()}
     assert codes == {name: None if name in LOOKS else "not_a_person" for name in names}
-    assert set(names) >= LOOKS | {"kill", "prompt", "restart", "resolve_permission", "answer"}
+    assert set(names) >= LOOKS | {"kill", "prompt_agent", "restart", "resolve_permission", "answer"}
 
 
 async def test_a_new_operation_is_for_people_unless_it_says_that_it_looks(tmp_path):
@@ -390,13 +390,13 @@ async def test_a_request_that_fails_by_surprise_is_told_and_harms_nothing(tmp_pa
 async def test_a_request_of_the_greatest_length_is_read(tmp_path):
     told = []
 
-    async def prompt_agent(agent, text, delivery):
+    async def prompt_agent(agent, text, delivery, images):
         told.append(len(text))
         return delivery
 
     app = idle_app(prompt_agent=prompt_agent)
     room = REQUEST_LIMIT - len(
-        encode_request("prompt", {"agent": "w1", "text": "", "delivery": "queue"}, "0" * 64)
+        encode_request("prompt_agent", {"agent": "w1", "text": ""}, "0" * 64)
     )
     async with serving(tmp_path, app), open_control(tmp_path, SESSION) as client:
         assert await client.prompt_agent("w1", "x" * room) == "queue"
@@ -447,7 +447,7 @@ async def test_the_owner_reads_no_path_that_a_peer_names(tmp_path):
     app = idle_app(prompt_agent=prompt_agent)
     async with serving(tmp_path, app), open_control(tmp_path, SESSION) as client:
         with pytest.raises(ControlError, match="no path of yours is read here"):
-            await client.ask("prompt", **said, images=[str(image)])
+            await client.ask("prompt_agent", **said, images=[str(image)])
         with pytest.raises(ControlError, match="no path of yours is read here"):
             await client.ask("start_run", task="look", images=["/etc/hostname"])
         assert told == []

@@ -29,14 +29,9 @@ IMPORTS, AGENTS = 5, 2  # processes of one measurement
 PROMPT = "Say hello."
 ANSWER = "It is done and all is well."
 KEY = {"LOOPBACK_KEY": "none"}  # of a model server that does not look at it
-# Each library as a program that uses it has it: pydantic imports most of itself with its first
-# model.
 LIBRARIES = """
 import asyncio, sqlite3
-import click, yaml
-from pydantic import BaseModel
-class Plain(BaseModel):
-    name: str = ""
+import click, msgspec, yaml
 """
 IMPORT = """
 import importlib, json, sys

@@ -28,11 +28,11 @@ def cli(): pass
 def run(): "Run."
 cli()
 """
-# A plugin as they are: a module with records, and a model of its settings.
+# A plugin as they are: a module with records, and a struct of its settings.
 PLUGIN = """
-from pydantic import BaseModel
+from msgspec import Struct
 from prsm_core import EventSinkSpec, ProviderSpec, hookimpl
-class Settings(BaseModel):
+class Settings(Struct):
     path: str = ""
 @hookimpl
 def prsm_providers():

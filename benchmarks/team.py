@@ -129,7 +129,7 @@ async def open_team(
     that is trusted.
     """
     limits = {"max_agents_per_run": 100_000}
-    sections = Settings.model_validate({"engine": limits, **(settings or {})})
+    sections = Settings.of({"engine": limits, **(settings or {})})
     clock = clock or SystemClock()
     tools = tools or ToolTable()
     with tempfile.TemporaryDirectory() as folder:

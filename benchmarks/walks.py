@@ -277,7 +277,7 @@ async def _opened(folder: Path, session: str | None = None) -> AsyncIterator[Loc
     environ = {"PRSM_HOME": str(folder / "home")}
     app = open_app(
         RunOptions(workspace=str(workspace), provider="script", session=session),
-        Settings.model_validate({"providers": {"script": {"scenario": str(scenario)}}}),
+        Settings.of({"providers": {"script": {"scenario": str(scenario)}}}),
         PluginManager.load(environ={}, builtins=BUILTINS, enabled=False),
         paths=resolve_paths(workspace, environ),
         frontend=FrontendSpec(name="person", summary="", interactive=True, priority=0, factory=""),

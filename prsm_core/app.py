@@ -297,7 +297,7 @@ def _plugged_in(settings: Settings, plugins: PluginManager) -> dict[str, Any]:
 
 
 def _notifying(settings: Settings) -> tuple[EventSinkSpec, ...]:
-    if "notify" not in settings.model_fields_set:
+    if settings.notify == type(settings.notify)():
         return ()
     from prsm_core.builtin.notify_sink import notify_sinks  # few people have it set
 

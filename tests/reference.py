@@ -215,7 +215,7 @@ def _alternatives(words: list[str]) -> str:
 
 def _default(node: Mapping[str, Any]) -> str:
     default = node.get("default")
-    if default in (None, "", [], {}):
+    if default in (None, "", [], (), {}):
         return "none"
     return f"`{json.dumps(default) if not isinstance(default, str) else default}`"
 

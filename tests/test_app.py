@@ -65,7 +65,7 @@ def opened(tmp_path, behaviours):
         )
         run_options = RunOptions(workspace=str(workspace), provider="script", **options)
         paths = resolve_paths(workspace, environ)
-        all_settings = Settings.model_validate(settings or {})
+        all_settings = Settings.of(settings or {})
         plugins = with_settings(plugins, all_settings)
         async with asyncio.timeout(DEADLINE):
             async with open_app(

@@ -68,7 +68,7 @@ def load_yaml(text: str, folder: Path) -> None:
     """Load what has a section of the settings as the user's configuration, else as any YAML."""
     data = yaml.safe_load(text)
     assert data is not None
-    if isinstance(data, dict) and data.keys() & Settings.model_fields.keys():
+    if isinstance(data, dict) and data.keys() & set(Settings.__struct_fields__):
         environment = {"PRSM_HOME": str(folder)}
         paths = resolve_paths(folder / "workspace", environment)
         paths.user_config.parent.mkdir(parents=True, exist_ok=True)

@@ -51,7 +51,7 @@ class Place:
         agents = 1 if workspace == self.one else 2
         return SimpleNamespace(
             paths=resolve_paths(Path(workspace), self.environ),
-            settings=Settings.model_validate({"engine": {"max_concurrent_agents": agents}}),
+            settings=Settings.of({"engine": {"max_concurrent_agents": agents}}),
             plugins=self.plugins,
             trusted=False,
             snapshot=None,

@@ -186,7 +186,8 @@ def test_what_waits_is_there_to_be_imported(module):
 
 
 def test_a_run_has_all_of_its_engine_by_the_first_turn(by_the_first_turn):
-    assert {"asyncio", "pydantic", "sqlite3", "prsm_core.engine.engine"} <= by_the_first_turn
+    assert {"asyncio", "msgspec", "sqlite3", "prsm_core.engine.engine"} <= by_the_first_turn
+    assert "pydantic" not in by_the_first_turn
 
 
 def test_no_dataclass_is_made_before_the_first_turn(by_the_first_turn):

@@ -47,6 +47,7 @@ PRIVATE_VALUES = {
     "prsm_core.domain.projection",
     "prsm_core.domain.rows",
     "prsm_core.domain.steps",
+    "prsm_core.domain.structs",
     "prsm_core.domain.writes",
     "prsm_core.kit.background",
     "prsm_core.kit.clocks",

@@ -98,7 +98,7 @@ def imported_by(package: Path) -> set[str]:
 
 @pytest.mark.requirement("C4")
 def test_what_is_built_upon_is_required_where_it_is_used_and_used_where_it_is_required():
-    core = {"pluggy", "pyyaml", "pydantic", "platformdirs", "click"}
+    core = {"pluggy", "pyyaml", "msgspec", "platformdirs", "click"}
     assert core <= names_of(CONFIG["project"]["dependencies"])
     assert {name if name != "pyyaml" else "yaml" for name in core} <= imported_by(CORE)
     [claude] = [plugin for plugin in PLUGINS if plugin.name == "prsm_claude"]

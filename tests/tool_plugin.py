@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from msgspec import Struct
-from pydantic import BaseModel
 
 from prsm_core import (
     Deny,
@@ -22,7 +21,7 @@ class Move(Struct):
     to: str
 
 
-class Settings(BaseModel):
+class Settings(Struct):
     """What `tools.move` may hold."""
 
     states: tuple[str, ...] = ("work",)

@@ -34,14 +34,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def run_as_process(work: Callable[[Launch], object]) -> int:
     """Do what nothing else is done beside in this process; return the exit code."""
-    import os
-
     from prsm_core.loop.garbage import collect_no_more, collect_seldom
     from prsm_core.loop.leaving import see_out
 
-    # Plugins of pydantic that are installed for something else would be handed each value of the
-    # configuration, and every start would look for them.
-    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     collect_seldom()
     code = _run(work)
     see_out(code)

@@ -52,7 +52,7 @@ def show(launch: Launch, sets: tuple[str, ...], workspace: str, as_json: bool) -
 
         for line in refused_names(settings, setup.plugins):
             click.echo(f"note: {line}", err=True)
-    shown = hide_secrets(settings.model_dump(mode="json"), also=frozenset(settings.plugin_secrets))
+    shown = hide_secrets(settings.as_json(), also=frozenset(settings.plugin_secrets))
     values = redactor.value(shown)
     if as_json:
         click.echo(json.dumps(values, indent=2))
@@ -112,7 +112,7 @@ def hide_secrets(value: Any, key: str = "", *, also: frozenset[str] = frozenset(
         if key in {"env", "headers"}:
             return dict.fromkeys(value, HIDDEN)
         return {name: hide_secrets(item, name, also=also) for name, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         # The environment of a profile holds names of variables, never values.
         return value if key == "profiles" else [hide_secrets(v, key, also=also) for v in value]
     if isinstance(value, str):

@@ -48,7 +48,7 @@ KINDS: Mapping[str, Kind] = {
         summary="Denies what only people may do.",
         usage="`checks.$name.forbidden` says what; whoever relies on the check lists `$name` in "
         "`permissions.required`.",
-        needs=("pydantic>=2.7,<3",),
+        needs=("msgspec>=0.21,<0.23",),
     ),
     "scorer": Kind(
         words="model scorer",
@@ -59,7 +59,7 @@ KINDS: Mapping[str, Kind] = {
         words="event sink",
         summary="Writes down how runs ended and what was denied.",
         usage="It writes to the file that `sinks.$name.path` of the configuration names.",
-        needs=("pydantic>=2.7,<3",),
+        needs=("msgspec>=0.21,<0.23",),
     ),
     "frontend": Kind(
         words="frontend",
@@ -71,7 +71,7 @@ KINDS: Mapping[str, Kind] = {
         summary="Tells agents what words mean here.",
         usage="Agents that `prsm run --label $name=yes` starts have it; `tools.$name.words` of the "
         "configuration is what it knows.",
-        needs=("msgspec>=0.21,<0.23", "pydantic>=2.7,<3"),
+        needs=("msgspec>=0.21,<0.23",),
     ),
 }
 

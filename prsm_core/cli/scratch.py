@@ -68,7 +68,7 @@ class ScratchRun(Record, frozen=True, kw_only=True):
         frontend = build_frontend(self.plugins, self.frontend)
         setup = Setup(
             paths=workspace_paths(str(folder)),
-            settings=Settings.model_validate(settings),
+            settings=Settings.of(settings),
             plugins=self.plugins,
             trusted=False,
             keeps_rules=False,
@@ -116,7 +116,7 @@ async def _interruptible(body: Body, run: ScratchRun) -> int:
 def _load_plugins(launch: Launch, ui: str | None, without: Sequence[str]) -> PluginManager:
     """Load the plugins of others if a frontend of theirs is wanted; their settings count then."""
     log = {"jsonl": {"path": os.environ.get("PRSM_JSONL")}}
-    own = Settings.model_validate({"sinks": log})
+    own = Settings.of({"sinks": log})
     if ui in {None, *OUR_FRONTENDS} or not launch.load_plugins:
         plugins = PluginManager.load(environ=os.environ, builtins=BUILTINS, enabled=False)
         return with_settings(plugins, own)

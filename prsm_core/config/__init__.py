@@ -1,7 +1,7 @@
 """Settings from files, environment and flags, and the paths that they and the state lie at.
 
-Names load lazily: the paths alone must not cost pydantic and yaml. What a user trusts is asked of
-the module `trust`.
+Names load lazily: the paths alone must not cost yaml and all sections. What a user trusts is
+asked of the module `trust`.
 """
 
 from __future__ import annotations

@@ -2,68 +2,60 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+import re
+from typing import TYPE_CHECKING
 
 from prsm_core.config.layers import dotted
+from prsm_core.config.values import MOST
+from prsm_core.domain.structs import EXPECTED
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pydantic import ValidationError
-    from pydantic_core import ErrorDetails
-
     from prsm_core.config.document import KeyPath
+    from prsm_core.domain.structs import Fault
 
-Schema: TypeAlias = dict[str, Any]
 SHOWN = 10  # mistakes told at once
 _NEXT = "\n  "
 
 _WANTED = {
-    "string_type": "text; put it in quotes",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "tuple_type": "a list",
-    "dict_type": "a mapping",
-    "mapping_type": "a mapping",
-    "model_type": "a mapping",
-    "string_too_short": "at least one character long",
-    "too_short": "at least one word long",
+    "str": "text; put it in quotes",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
 }
-
-
-def explain(
-    error: ValidationError, origin: Callable[[KeyPath], str], plugins: Sequence[str] = ()
-) -> ConfigError:
-    """Turn pydantic's errors into one of ours; values are never shown, they may be secret.
-
-    Args:
-        error: What the schema found.
-        origin: Gives the place of a key path.
-        plugins: Names of the installed plugins, told where a section is unknown.
-    """
-    from prsm_core.config.json_schema import config_schema
-
-    return all_wrong(problems_of(error, origin, schema=config_schema(), plugins=plugins))
+_BOUND = re.compile(r" (?P<sign>[<>]=?) (?P<bound>\S+)$")
+_SIGNS = {
+    ">": "greater than",
+    ">=": "greater than or equal to",
+    "<": "less than",
+    "<=": "less than or equal to",
+}
+_LENGTH = re.compile(r" of length (?P<sign>[<>]=) (?P<bound>\d+)$")
 
 
 def problems_of(
-    error: ValidationError,
+    faults: Iterable[Fault],
     origin: Callable[[KeyPath], str],
     *,
-    schema: Schema,
     above: KeyPath = (),
     plugins: Sequence[str] = (),
 ) -> list[str]:
-    """Return a line for each mistake, in order of its place.
+    """Return a line for each mistake, in order of its place. Values may be secret: none is shown.
 
-    `schema` is that of the whole configuration, `above` where in it the model stands.
+    Args:
+        faults: What a struct of the configuration is not.
+        origin: Gives the place of a key path.
+        above: Where in the configuration the struct stands.
+        plugins: Names of the installed plugins, told where a section is unknown.
     """
     problems = []
-    for details in error.errors(include_url=False, include_context=False):
-        path = (*above, *(key for key in details["loc"] if key != "[key]"))
-        problems.append((origin(path), _problem(details, path, plugins, schema)))
+    for fault in faults:
+        path = (*above, *fault.path)
+        problems.append((origin(path), _problem(fault, path, plugins)))
     problems.sort(key=lambda problem: _reading_order(problem[0]))
     return [f"{where}: {what}" if where else what for where, what in problems]
 
@@ -98,59 +90,44 @@ def _reading_order(origin: str) -> tuple[str, int]:
     return (file, int(line)) if line.isdecimal() else (origin, 0)
 
 
-def _problem(details: ErrorDetails, path: KeyPath, plugins: Sequence[str], schema: Schema) -> str:
-    kind, name = details["type"], dotted(path)
-    if kind == "extra_forbidden" or (kind == "literal_error" and details["loc"][-1] == "[key]"):
-        return unknown_key(path, schema, plugins)
-    if kind in {"enum", "literal_error"}:
-        return f"{name} is none of the allowed values{_allowed(path, details['input'], schema)}"
-    if kind == "missing":
+def _problem(fault: Fault, path: KeyPath, plugins: Sequence[str]) -> str:
+    name, allowed = dotted(path), [str(each) for each in fault.allowed]
+    if fault.kind == "missing":
         return f"{name} is missing"
-    if kind == "value_error":
-        return f"{name} {details['msg'].removeprefix('Value error, ')}"
-    wanted = _WANTED.get(kind) or details["msg"].removeprefix("Input should be ")
-    return f"{name} must be {wanted}"
+    if fault.kind == "unknown" or (fault.kind == "name" and allowed):
+        return _unknown_key(path, allowed, plugins)
+    if fault.kind == "rule":
+        return f"{name} {fault.text}"
+    if allowed:
+        hint = nearest(str(fault.value), allowed)
+        return f"{name} is none of the allowed values: {', '.join(allowed)}{hint}"
+    return f"{name} must be {_wanted(fault.text)}"
 
 
-def unknown_key(path: KeyPath, schema: Schema, plugins: Sequence[str] = ()) -> str:
+def _unknown_key(path: KeyPath, known: Sequence[str], plugins: Sequence[str]) -> str:
     """Say that there is no such setting, and which is nearest."""
-    key, known = str(path[-1]), _keys_at(path[:-1], schema)
-    hint = nearest(key, known) or f"; the settings here are {', '.join(known)}"
+    hint = nearest(str(path[-1]), known) or f"; the settings here are {', '.join(known)}"
     if len(path) == 1 and plugins:
         hint += f"; installed plugins, set under providers: {', '.join(sorted(plugins))}"
     return f"{dotted(path)} is not a setting{hint}"
 
 
-def _allowed(path: KeyPath, value: Any, schema: Schema) -> str:
-    values = [str(each) for each in _node_at(path, schema).get("enum", [])]
-    if not values:
-        return ""
-    return f": {', '.join(values)}{nearest(str(value), values)}"
-
-
-def _keys_at(path: KeyPath, schema: Schema) -> list[str]:
-    node = _node_at(path, schema)
-    names = node.get("propertyNames", {}).get("enum", [])
-    return [*node.get("properties", names)]
-
-
-def _node_at(path: KeyPath, schema: Schema) -> Schema:
-    """Return the JSON Schema of the value at a key path."""
-    node = schema
-    for key in path:
-        if isinstance(key, int):
-            node = node.get("items", {})
-        else:
-            node = node.get("properties", {}).get(key) or node.get("additionalProperties") or {}
-        node = _resolved(node, schema)
-    return node
-
-
-def _resolved(node: Any, schema: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(node, dict):
-        return {}
-    options = [option for option in node.get("anyOf", ()) if option.get("type") != "null"]
-    node = options[0] if options else node
-    reference = node.get("$ref")
-    found: dict[str, Any] = schema["$defs"][reference.rpartition("/")[2]] if reference else node
-    return found
+def _wanted(text: str) -> str:
+    """Return what msgspec expects, in words; what it quotes of a value is left out."""
+    expected = EXPECTED.match(text)
+    if expected is None:
+        return "a finite number" if text == "Number out of range" else "another value"
+    kinds = [kind for kind in expected["kind"].split(" | ") if kind != "null"]
+    bound, length = _BOUND.search(expected["rule"]), _LENGTH.search(expected["rule"])
+    if length is not None:
+        unit = "character" if kinds == ["str"] else "item"
+        most = "least" if length["sign"] == ">=" else "most"
+        plural = "" if length["bound"] == "1" else "s"
+        return f"at {most} {length['bound']} {unit}{plural} long"
+    if bound is not None:
+        if float(bound["bound"]) == MOST:
+            return "a finite number"
+        return f"{_SIGNS[bound['sign']]} {bound['bound'].removesuffix('.0')}"
+    if len(kinds) == 1:
+        return _WANTED.get(kinds[0], f"{kinds[0]}{expected['rule']}")
+    return " or ".join(_WANTED.get(kind, kind).partition(";")[0] for kind in kinds)

@@ -13,8 +13,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from msgspec import field
-from pydantic import ValidationError
+from msgspec import Struct, ValidationError, field
 
 from prsm_core.config.document import (
     Document,
@@ -25,7 +24,7 @@ from prsm_core.config.document import (
     read_document,
     read_text,
 )
-from prsm_core.config.explain import all_wrong, explain, nearest
+from prsm_core.config.explain import all_wrong, nearest, problems_of
 from prsm_core.config.layers import ALWAYS_HELD, Layer, Layers
 from prsm_core.config.paths import cannot_be_read, temp_notice
 from prsm_core.config.plugin_settings import read_plugin_settings
@@ -33,14 +32,14 @@ from prsm_core.config.policy_file import policy_notices, read_policy
 from prsm_core.config.schema import Settings
 from prsm_core.config.snapshot import Scope, take_snapshot
 from prsm_core.config.spelling import CONFIG, MODELS, STEMS, require_one, spellings
+from prsm_core.config.values import prepared
 from prsm_core.domain.record import Record
+from prsm_core.domain.structs import find_faults, read
 from prsm_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from pydantic import BaseModel
 
     from prsm_core.config.paths import Paths
     from prsm_core.config.plugin_settings import PluginSection
@@ -66,7 +65,7 @@ class LoadedSettings(Record, frozen=True, kw_only=True):
     sources: Mapping[str, str]
     notices: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
-    of_plugins: Mapping[tuple[str, str], BaseModel | PrsmError] = field(default_factory=dict)
+    of_plugins: Mapping[tuple[str, str], Struct | PrsmError] = field(default_factory=dict)
 
 
 def load_settings(
@@ -123,17 +122,18 @@ def _validated(
     sections: Mapping[str, PluginSection],
     notices: Sequence[str],
 ) -> LoadedSettings:
+    values = prepared(Settings, layers.values)
     try:
-        settings = Settings.model_validate(layers.values)
-    except ValidationError as error:
+        settings = read(Settings, values)
+    except ValidationError:
+        faults, plugins = find_faults(Settings, values), known_plugins or ()
         # Without its cause, which quotes values: they may be secret.
-        raise explain(error, layers.origin, known_plugins or ()) from None
+        raise all_wrong(problems_of(faults, layers.origin, plugins=plugins)) from None
     found = read_plugin_settings(settings, sections, layers.origin)
     unknown = () if known_plugins is None else _unknown_providers(settings, layers, known_plugins)
     if problems := [*unknown, *found.problems]:
         raise all_wrong(problems)
-    settings.keep_secret(found.secrets())
-    settings.keep_places(layers.origin)
+    settings.keep(layers.origin, found.secrets)
     return LoadedSettings(
         settings=settings,
         sources=layers.sources(),

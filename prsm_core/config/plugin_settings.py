@@ -1,38 +1,36 @@
-"""The settings of what plugins bring, checked by a model of the plugin's own.
+"""The settings of what plugins bring, checked by a struct of the plugin's own.
 
 A section such as `sinks` holds an entry for each record of its kind. Which records there are, and
-which model each has, is told by whoever knows the plugins. An entry of `providers` may be of any
+which struct each has, is told by whoever knows the plugins. An entry of `providers` may be of any
 name, whose `kind` says which provider it is of; what the engine and all providers share of it was
 checked before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import AliasChoices, BaseModel, SecretBytes, SecretStr, ValidationError
 
-from prsm_core.config.explain import nearest, problems_of, unknown_key
+from prsm_core.config.explain import nearest, problems_of
 from prsm_core.config.layers import dotted
+from prsm_core.config.values import prepared
 from prsm_core.domain.record import Record
+from prsm_core.domain.structs import container_of, extra_of, find_faults, parts_of, read
 from prsm_core.errors import ConfigError, PrsmError
 from prsm_core.kit.section import ENGINE_KEYS
 from prsm_core.loop.interrupts import is_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from pydantic.fields import FieldInfo
+    from collections.abc import Callable, Iterator, Mapping
 
     from prsm_core.config.document import KeyPath
     from prsm_core.config.schema import Settings
 
 PROVIDERS = "providers"
 
-Model: TypeAlias = type[BaseModel]
+Model: TypeAlias = type[Struct]
 Origin: TypeAlias = "Callable[[KeyPath], str]"
 
 
@@ -41,8 +39,8 @@ class PluginSection(Record, frozen=True, kw_only=True):
 
     Attributes:
         word: What one of them is called.
-        models: The model of each by its name; None: it has none; an error: it cannot be loaded.
-        takes_any: Whether one without a model takes whatever is set.
+        models: The struct of each by its name; None: it has none; an error: it cannot be loaded.
+        takes_any: Whether one without a struct takes whatever is set.
         must_exist: Whether an entry that is nobody's is a mistake; else it is only told.
         left_out: Plugins that a person has left out. An entry may be of one of them, whose names
             are not known, unless it looks like one that is there.
@@ -61,19 +59,16 @@ class PluginSection(Record, frozen=True, kw_only=True):
 
 
 class PluginValues(Record, frozen=True, kw_only=True):
-    """What was read: by section and name an instance of the model, or why there is none.
+    """What was read: by section and name an instance of the struct, or why there is none.
 
-    `problems` are mistakes of whoever wrote the configuration, `notices` what is of no effect.
+    `problems` are mistakes of whoever wrote the configuration, `notices` what is of no effect, and
+    `secrets` the values of fields that are annotated as `writeOnly`.
     """
 
-    values: Mapping[tuple[str, str], BaseModel | PrsmError]
+    values: Mapping[tuple[str, str], Struct | PrsmError]
     problems: tuple[str, ...]
     notices: tuple[str, ...]
-
-    def secrets(self) -> Iterator[str]:
-        """Yield the values that their models call secret."""
-        for value in self.values.values():
-            yield from _secrets(value)
+    secrets: tuple[str, ...]
 
 
 def read_plugin_settings(
@@ -81,14 +76,14 @@ def read_plugin_settings(
 ) -> PluginValues:
     """Read the sections of plugins; never raises for what is wrong in them.
 
-    What lacks an entry is read from an empty one. If its model needs more than that, this is its
+    What lacks an entry is read from an empty one. If its struct needs more than that, this is its
     value's error and no mistake of the configuration.
     """
     known = {
         section: _with_kinds(kind, settings) if section == PROVIDERS else kind
         for section, kind in sections.items()
     }
-    reading = _Reading(origin, known)
+    reading = _Reading(origin)
     for section, kind in known.items():
         if section == PROVIDERS:
             reading.read_providers(kind, settings)
@@ -103,6 +98,7 @@ def read_plugin_settings(
         values=reading.values,
         problems=tuple(reading.problems),
         notices=tuple(reading.notices),
+        secrets=tuple(reading.secrets),
     )
 
 
@@ -144,17 +140,12 @@ def _add_engine_keys(entry: dict[str, Any], definitions: Mapping[str, Any]) -> N
 class _Reading:
     """One reading of all sections, and what has come of it so far."""
 
-    def __init__(self, origin: Origin, sections: Mapping[str, PluginSection]) -> None:
+    def __init__(self, origin: Origin) -> None:
         self._origin = origin
-        self._sections = sections
-        self.values: dict[tuple[str, str], BaseModel | PrsmError] = {}
+        self.values: dict[tuple[str, str], Struct | PrsmError] = {}
         self.problems: list[str] = []
         self.notices: list[str] = []
-
-    @cached_property
-    def _schema(self) -> dict[str, Any]:
-        """What may be set; it takes its time, and only who has made a mistake is told of it."""
-        return full_schema(self._sections)
+        self.secrets: list[str] = []
 
     def note_unknown(self, section: str, name: str, kind: PluginSection) -> None:
         """Tell of an entry that is nobody's."""
@@ -196,103 +187,46 @@ class _Reading:
                 self._validate((PROVIDERS, name), model, raw)
 
     def _validate(self, path: tuple[str, str], model: Model, raw: Any) -> None:
-        given = {key: value for key, value in (raw or {}).items() if value is not None}
+        given = prepared(model, raw)
+        self.secrets += _secrets(model, given)
         try:
-            found = model.model_validate(given)
-        except ValidationError as error:
-            problems = problems_of(error, self._origin, schema=self._schema, above=path)
+            faults = list(find_faults(model, given, closed=True))
+            problems = problems_of(faults, self._origin, above=path)
+            if not problems:
+                self.values[path] = read(model, given)
         except BaseException as error:  # code of a plugin; its text may be a secret
             if is_interrupt(error):
                 raise
-            problems = [f"{self._at(*path)}{dotted(path)}: its model fails: {type(error).__name__}"]
-        else:
-            self.values[path] = found
-            problems = [self._unknown(key) for key in _unknown_keys(found, given, path)]
+            problems = [
+                f"{self._at(*path)}{dotted(path)}: its struct fails: {type(error).__name__}"
+            ]
         if raw is not None:
             self.problems += problems
         elif problems:
             hint = "set it in the configuration, or leave its plugin out: plugins.disabled"
             self.values[path] = ConfigError("; ".join(problems), hint=hint)
 
-    def _unknown(self, path: KeyPath) -> str:
-        return f"{self._at(*path)}{unknown_key(path, self._schema)}"
-
     def _at(self, *path: str | int) -> str:
         where = self._origin(path)
         return f"{where}: " if where else ""
 
 
-def _unknown_keys(model: BaseModel, raw: Any, path: KeyPath) -> Iterator[KeyPath]:
-    """Yield the paths of keys that the model, or one below it, has passed over in silence."""
-    if not isinstance(raw, Mapping):
-        return
-    fields = type(model).model_fields.items()
-    by_key = {key: name for name, field in fields for key in _keys(name, field)}
-    if type(model).model_config.get("extra") != "allow":
-        yield from ((*path, key) for key in raw if key not in by_key)
-    for key, value in raw.items():
-        if key in by_key:
-            yield from _below(getattr(model, by_key[key]), value, (*path, key))
-
-
-def _below(value: Any, raw: Any, path: KeyPath) -> Iterator[KeyPath]:
-    if isinstance(value, BaseModel):
-        yield from _unknown_keys(value, raw, path)
-    elif isinstance(value, Mapping) and isinstance(raw, Mapping):
-        for key, item in value.items():
-            if key in raw:
-                yield from _below(item, raw[key], (*path, key))
-    elif isinstance(value, list | tuple) and isinstance(raw, list):
-        for index, (item, each) in enumerate(zip(value, raw, strict=False)):
-            yield from _below(item, each, (*path, index))
-
-
-def _keys(name: str, field: FieldInfo) -> Iterable[str]:
-    """Return the keys that may stand for a field."""
-    alias = field.validation_alias
-    if isinstance(alias, AliasChoices):
-        return {name, *(choice for choice in alias.choices if isinstance(choice, str))}
-    return {name, *(each for each in (alias, field.alias) if isinstance(each, str))}
-
-
-def _secrets(value: Any) -> Iterator[str]:
-    match value:
-        case SecretStr():
-            yield value.get_secret_value()
-        case SecretBytes():
-            yield value.get_secret_value().decode(errors="replace")
-        case BaseModel():
-            for name in type(value).model_fields:
-                yield from _secrets(getattr(value, name))
-        case Mapping():
-            for item in value.values():
-                yield from _secrets(item)
-        case list() | tuple() | set() | frozenset():
-            for item in value:
-                yield from _secrets(item)
+def _secrets(hint: Any, value: Any) -> Iterator[str]:
+    container = container_of(hint, value)
+    if container is not None:
+        for _, inner, item in parts_of(container, value):
+            yield from _secrets(inner, item)
+    elif isinstance(value, str) and extra_of(hint, "writeOnly"):
+        yield value
 
 
 def _entry(model: Model, prefix: str, definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of one entry, with what it refers to put among the definitions."""
-    from prsm_core.config.json_schema import without_titles
+    from prsm_core.config.json_schema import described
 
     try:
-        schema = model.model_json_schema(ref_template=f"#/$defs/{prefix}.{{model}}")
+        entry, parts = described(model, f"#/$defs/{prefix}.{{name}}")
     except Exception as error:  # noqa: BLE001 - a type that JSON Schema cannot say
         return {"type": "object", "description": f"It has no JSON Schema: {type(error).__name__}."}
-    for name, definition in schema.pop("$defs", {}).items():
-        definitions[f"{prefix}.{name}"] = _closed(without_titles(definition))
-    entry: dict[str, Any] = _closed(without_titles(schema))
+    definitions.update({f"{prefix}.{name}": part for name, part in parts.items()})
     return entry
-
-
-def _closed(schema: Any) -> Any:
-    """Return a schema in which a mapping with known keys has no others, unless it says so."""
-    if isinstance(schema, list):
-        return [_closed(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    closed = {key: _closed(value) for key, value in schema.items()}
-    if closed.get("type") == "object" and "properties" in closed:
-        closed.setdefault("additionalProperties", False)
-    return closed

@@ -1,24 +1,15 @@
-"""The settings: every key that a configuration may hold, its type, default and meaning.
+"""The settings: every key that a configuration may hold, its type, default and meaning."""
 
-Where the values of settings stand.
-"""
-
-from __future__ import annotations
-
+# Annotations are values here, not texts: msgspec would have to evaluate each of these.
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    StrictBool,
-    model_validator,
-)
+from msgspec import Meta, field, to_builtins
+from msgspec.structs import asdict
 
+from prsm_core.config.document import KeyPath
 from prsm_core.config.limits import BoxSettings, BudgetSettings, ContextSettings, StuckSettings
-from prsm_core.config.provider_section import ProviderSection
+from prsm_core.config.provider_section import ProviderSettings
 from prsm_core.config.values import (
     AllowRule,
     Count,
@@ -32,168 +23,122 @@ from prsm_core.config.values import (
     TaskCategory,
     Temperature,
     Text,
-    ToolName,
     ToolVerdict,
     VariableName,
     VariableNames,
+    WebAddress,
     Words,
-    none_is_empty,
-    off_as_text,
+    check_tool_names,
 )
 from prsm_core.domain.agents import AgentRole, ExpertProfile, PermissionMode
 from prsm_core.domain.models import ModelTier
-from prsm_core.domain.record import Labelled
 from prsm_core.domain.tools import NATIVE_TOOLS, READ_TOOLS, McpServer
 
-if TYPE_CHECKING:
-    from prsm_core.config.document import KeyPath
+
+class EngineSettings(Section, frozen=True, kw_only=True):
+    """Limits and clocks of the engine.
+
+    Attributes:
+        master: delegate: the master only reads, and spawns agents for all else; solo: it edits
+            files and runs commands itself, in the run's mode, and may still spawn agents. A
+            protocol may ask for solo, too.
+        max_agent_depth: How deep the tree may grow below the master.
+        max_concurrent_agents: Agents that may be active at one time.
+        max_agents_per_run: Agents that one run may spawn.
+        max_resident_processes: Vendor processes alive at one time. Above it, agents that wait are
+            parked.
+        agent_timeout_seconds: Reasoning time of an agent; time in tools does not count.
+        tool_timeout_seconds: Wall clock of a single tool call.
+        idle_timeout_seconds: Silence of a provider while no tool runs, after which the agent fails.
+            It is told before: a turn without an answer after 10 seconds, later silence after 30.
+        open_timeout_seconds: How long a provider may take to open a session, until its program and
+            the program's tools are there; then the agent fails.
+        human_timeout_seconds: How long a question to a person stays open; then the answer is no.
+        retry_attempts: How often a turn is tried again after a transient failure of its provider; 0
+            is never.
+        limits: What is done when a login has expired, or a usage limit or a quota is reached and no
+            other login and no fallback is left. ask: a person is asked to log in or to wait; wait:
+            the agent waits until the time that the vendor tells, or tries again after a minute and
+            then less and less often; end: the run ends, and can be resumed. It also ends where
+            nobody is there to be asked.
+        gate_refusals: How often a failing gate sends an agent back before its result is taken.
+    """
+
+    master: Literal["delegate", "solo"] = "delegate"
+    max_agent_depth: CountOrZero = 5
+    max_concurrent_agents: Count = 10
+    max_agents_per_run: Count = 200
+    max_resident_processes: Count = 32
+    agent_timeout_seconds: Seconds = 7200
+    tool_timeout_seconds: Seconds = 7200
+    idle_timeout_seconds: Seconds = 900
+    open_timeout_seconds: Seconds = 300
+    human_timeout_seconds: Seconds = 3600
+    retry_attempts: CountOrZero = 5
+    limits: Literal["ask", "wait", "end"] = "ask"
+    gate_refusals: CountOrZero = 2
 
 
-class Places(Labelled, frozen=True, eq=False):
-    """Where values stand; that two settings were written in different files makes no difference."""
+class GateSettings(Section, frozen=True, kw_only=True):
+    """A command that must succeed before an agent's result counts as verified.
 
-    origin: Callable[[KeyPath], str] = lambda _: ""
+    Attributes:
+        command: The command, run by bash without asking anyone.
+        cwd: Where it runs, if not in the workspace; relative to that.
+        timeout_seconds: How long it may take.
+        roles: The roles it is for; empty: all of them.
+        required: Whether a failure counts. Otherwise it is told, and changes nothing.
+    """
 
-    _labels: ClassVar[frozenset[str]] = frozenset({"origin"})
-
-
-class EngineSettings(Section):
-    """Limits and clocks of the engine."""
-
-    master: Literal["delegate", "solo"] = Field(
-        default="delegate",
-        description="delegate: the master only reads, and spawns agents for all else; solo: it "
-        "edits files and runs commands itself, in the run's mode, and may still spawn agents. A "
-        "protocol may ask for solo, too.",
-    )
-    max_agent_depth: CountOrZero = Field(
-        default=5, description="How deep the tree may grow below the master."
-    )
-    max_concurrent_agents: Count = Field(
-        default=10, description="Agents that may be active at one time."
-    )
-    max_agents_per_run: Count = Field(default=200, description="Agents that one run may spawn.")
-    max_resident_processes: Count = Field(
-        default=32,
-        description="Vendor processes alive at one time. Above it, agents that wait are parked.",
-    )
-    agent_timeout_seconds: Seconds = Field(
-        default=7200, description="Reasoning time of an agent; time in tools does not count."
-    )
-    tool_timeout_seconds: Seconds = Field(
-        default=7200, description="Wall clock of a single tool call."
-    )
-    idle_timeout_seconds: Seconds = Field(
-        default=900,
-        description="Silence of a provider while no tool runs, after which the agent fails. It is "
-        "told before: a turn without an answer after 10 seconds, later silence after 30.",
-    )
-    open_timeout_seconds: Seconds = Field(
-        default=300,
-        description="How long a provider may take to open a session, until its program and the "
-        "program's tools are there; then the agent fails.",
-    )
-    human_timeout_seconds: Seconds = Field(
-        default=3600,
-        description="How long a question to a person stays open; then the answer is no.",
-    )
-    retry_attempts: CountOrZero = Field(
-        default=5,
-        description="How often a turn is tried again after a transient failure of its provider; "
-        "0 is never.",
-    )
-    limits: Literal["ask", "wait", "end"] = Field(
-        default="ask",
-        description="What is done when a login has expired, or a usage limit or a quota is reached "
-        "and no other login and no fallback is left. ask: a person is asked to log in or to wait; "
-        "wait: the agent waits until the time that the vendor tells, or tries again after a minute "
-        "and then less and less often; end: the run ends, and can be resumed. It also ends where "
-        "nobody is there to be asked.",
-    )
-    gate_refusals: CountOrZero = Field(
-        default=2,
-        description="How often a failing gate sends an agent back before its result is taken.",
-    )
+    command: Text
+    cwd: Text | None = None
+    timeout_seconds: Seconds = 600
+    roles: tuple[AgentRole, ...] = ()
+    required: bool = True
 
 
-class GateSettings(Section):
-    """A command that must succeed before an agent's result counts as verified."""
+class ModelAlias(Section, frozen=True, kw_only=True):
+    """A short name for a provider's model.
 
-    command: Text = Field(description="The command, run by bash without asking anyone.")
-    cwd: Text | None = Field(
-        default=None, description="Where it runs, if not in the workspace; relative to that."
-    )
-    timeout_seconds: Seconds = Field(default=600, description="How long it may take.")
-    roles: tuple[AgentRole, ...] = Field(
-        default=(), description="The roles it is for; empty: all of them."
-    )
-    required: bool = Field(
-        default=True,
-        description="Whether a failure counts. Otherwise it is told, and changes nothing.",
-    )
+    Attributes:
+        provider: Name of the provider.
+        model_id: The model's id at that provider.
+        reasoning_effort: How hard the model thinks, in the provider's own words.
+        max_response_tokens: Tokens that one answer of the model may have.
+        temperature: How freely the model chooses its words.
+        description: What it is for, in a few words that agents are told.
+    """
 
-
-class ModelAlias(Section):
-    """A short name for a provider's model."""
-
-    provider: Text = Field(description="Name of the provider.")
-    model_id: Text = Field(description="The model's id at that provider.")
-    reasoning_effort: Text | None = Field(
-        default=None, description="How hard the model thinks, in the provider's own words."
-    )
-    max_response_tokens: Count | None = Field(
-        default=None, description="Tokens that one answer of the model may have."
-    )
-    temperature: Temperature | None = Field(
-        default=None, description="How freely the model chooses its words."
-    )
-    description: str = Field(
-        default="", description="What it is for, in a few words that agents are told."
-    )
+    provider: Text
+    model_id: Text
+    reasoning_effort: Text | None = None
+    max_response_tokens: Count | None = None
+    temperature: Temperature | None = None
+    description: str = ""
 
 
-def _parameters_agree(aliases: Mapping[str, ModelAlias]) -> Mapping[str, ModelAlias]:
-    """Refuse two aliases that want different parameters of one model: they are the model's."""
-    wanted: dict[tuple[str, str, str], tuple[object, str]] = {}
-    for alias, model in aliases.items():
-        for name in ("max_response_tokens", "temperature"):
-            value = getattr(model, name)
-            if value is None:
-                continue
-            other = wanted.setdefault((model.provider, model.model_id, name), (value, alias))
-            if other[0] != value:
-                raise ValueError(
-                    f"{other[1]} and {alias} are the same model with another {name} each"
-                )
-    return aliases
+class DefaultSettings(Section, frozen=True, kw_only=True):
+    """What holds when a run says nothing else.
 
+    Attributes:
+        model: Model: an alias, provider/model, or an id.
+        cwd: Folder that the master and its agents work in, relative to the workspace.
+        provider: Provider of the master.
+        peer_model: The one model that agents may consult.
+        peer_models: Models that agents may consult or use.
+        master_model: Model of the master, instead of `model`.
+        fallbacks: Models that take over, in order, from one that keeps failing.
+        mode: How much a run does without asking.
+    """
 
-class DefaultSettings(Section):
-    """What holds when a run says nothing else."""
-
-    model: Text | None = Field(
-        default=None, description="Model: an alias, provider/model, or an id."
-    )
-    cwd: Text | None = Field(
-        default=None,
-        description="Folder that the master and its agents work in, relative to the workspace.",
-    )
-    provider: Text | None = Field(default=None, description="Provider of the master.")
-    peer_model: Text | None = Field(
-        default=None, description="The one model that agents may consult."
-    )
-    peer_models: tuple[Text, ...] = Field(
-        default=(), description="Models that agents may consult or use."
-    )
-    master_model: Text | None = Field(
-        default=None, description="Model of the master, instead of `model`."
-    )
-    fallbacks: tuple[Text, ...] = Field(
-        default=(), description="Models that take over, in order, from one that keeps failing."
-    )
-    mode: PermissionMode = Field(
-        default=PermissionMode.DEFAULT, description="How much a run does without asking."
-    )
+    model: Text | None = None
+    cwd: Text | None = None
+    provider: Text | None = None
+    peer_model: Text | None = None
+    peer_models: tuple[Text, ...] = ()
+    master_model: Text | None = None
+    fallbacks: tuple[Text, ...] = ()
+    mode: PermissionMode = PermissionMode.DEFAULT
 
     @property
     def peers(self) -> tuple[str, ...]:
@@ -202,50 +147,48 @@ class DefaultSettings(Section):
         return tuple(dict.fromkeys((*first, *self.peer_models)))
 
 
-class SessionSettings(Section):
-    """What sessions are called that nobody has named."""
+class SessionSettings(Section, frozen=True, kw_only=True):
+    """What sessions are called that nobody has named.
 
-    auto_name: Literal["task", "model"] = Field(
-        default="task",
-        description="task: by the first words of its task; model: a model is asked once for a few "
-        "words, which costs tokens, and the task is what it is called by until then.",
-    )
-    name_model: Text | None = Field(
-        default=None,
-        description="The model that is asked, a cheap one, say: an alias, provider/model, or an "
-        "id; that of the run if it is left out.",
-    )
+    Attributes:
+        auto_name: task: by the first words of its task; model: a model is asked once for a few
+            words, which costs tokens, and the task is what it is called by until then.
+        name_model: The model that is asked, a cheap one, say: an alias, provider/model, or an id;
+            that of the run if it is left out.
+    """
+
+    auto_name: Literal["task", "model"] = "task"
+    name_model: Text | None = None
 
 
-class McpServerSettings(Section):
-    """An MCP server that agents may use: a command over stdio, or a URL."""
+class McpServerSettings(Section, frozen=True, kw_only=True):
+    """An MCP server that agents may use: a command over stdio, or a URL.
 
-    command: Text | None = Field(
-        default=None, description="Program that speaks MCP on stdin and stdout."
-    )
-    args: tuple[str, ...] = Field(default=(), description="Arguments of the program.")
-    env: Mapping[VariableName, str] = Field(
-        default_factory=dict, description="Variables added to the program's environment."
-    )
-    url: Text | None = Field(default=None, description="Address of a server reached by HTTP.")
-    headers: Mapping[Text, str] = Field(
-        default_factory=dict, description="Headers sent to that server."
-    )
-    tags: tuple[Text, ...] = Field(
-        default=(), description="Words in a prompt, or roles, for which an agent gets this server."
-    )
+    Attributes:
+        command: Program that speaks MCP on stdin and stdout.
+        args: Arguments of the program.
+        env: Variables added to the program's environment.
+        url: Address of a server reached by HTTP.
+        headers: Headers sent to that server.
+        tags: Words in a prompt, or roles, for which an agent gets this server.
+        required: Whether an agent fails without it; else it is named and left out.
+        start_seconds: How long it may take to begin.
+    """
 
-    required: StrictBool = Field(
-        default=False,
-        description="Whether an agent fails without it; else it is named and left out.",
-    )
-    start_seconds: Seconds = Field(default=60.0, description="How long it may take to begin.")
+    command: Text | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[VariableName, str] = field(default_factory=dict)
+    url: Text | None = None
+    headers: Mapping[Text, str] = field(default_factory=dict)
+    tags: tuple[Text, ...] = ()
 
-    @model_validator(mode="after")
-    def _has_one_transport(self) -> McpServerSettings:
+    required: bool = False
+    start_seconds: Seconds = 60.0
+
+    def __post_init__(self) -> None:
+        """Refuse a server without a transport, and one with two."""
         if (self.command is None) == (self.url is None):
             raise ValueError("needs either command or url")
-        return self
 
     def to_server(self) -> McpServer:
         """Return the server as the engine passes it on."""
@@ -260,40 +203,36 @@ class McpServerSettings(Section):
         )
 
 
-class ExpertSettings(Section):
-    """An agent that others may have: an expert to consult, a worker or a reviewer to spawn."""
+class ExpertSettings(Section, frozen=True, kw_only=True):
+    """An agent that others may have: an expert to consult, a worker or a reviewer to spawn.
 
-    role: Literal["expert", "worker", "reviewer"] = Field(
-        default="expert",
-        description="expert: asked by consult_expert; worker, reviewer: spawned by spawn_child "
-        "with its id as the profile.",
-    )
-    name: Text | None = Field(
-        default=None, description="Its name for people; the key if it has none."
-    )
-    description: str = Field(default="", description="What it is good at, told to the agents.")
-    system_prompt: Text = Field(description="Its system prompt.")
-    tools: tuple[ToolName, ...] | None = Field(
-        default=None,
-        description="Native tools that it may use; else a worker all, others Glob, Grep, Read.",
-    )
-    model: Text | None = Field(
-        default=None, description="Model: an alias, provider/model, or an id."
-    )
-    mcp_servers: Mapping[Text, McpServerSettings] = Field(
-        default_factory=dict, description="MCP servers of this expert alone."
-    )
-    worktree: StrictBool | None = Field(
-        default=None,
-        description="Whether one that is spawned has a git worktree and a branch of its own, "
-        "merged at its end; else as `workspace.worktrees` has it.",
-    )
+    Attributes:
+        role: expert: asked by consult_expert; worker, reviewer: spawned by spawn_child with its id
+            as the profile.
+        name: Its name for people; the key if it has none.
+        description: What it is good at, told to the agents.
+        system_prompt: Its system prompt.
+        tools: Native tools that it may use; else a worker all, others Glob, Grep, Read.
+        model: Model: an alias, provider/model, or an id.
+        mcp_servers: MCP servers of this expert alone.
+        worktree: Whether one that is spawned has a git worktree and a branch of its own, merged at
+            its end; else as `workspace.worktrees` has it.
+    """
 
-    @model_validator(mode="after")
-    def _is_spawned(self) -> ExpertSettings:
+    role: Literal["expert", "worker", "reviewer"] = "expert"
+    name: Text | None = None
+    description: str = ""
+    system_prompt: Text
+    tools: tuple[Text, ...] | None = None
+    model: Text | None = None
+    mcp_servers: Mapping[Text, McpServerSettings] = field(default_factory=dict)
+    worktree: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an expert that writes, and tools by names that they do not have."""
         if self.worktree is not None and self.role == "expert":
             raise ValueError("worktree is of a worker or a reviewer; an expert writes nothing")
-        return self
+        check_tool_names(enumerate(self.tools or ()), "tools")
 
     def to_profile(self, expert_id: str) -> ExpertProfile:
         """Return the expert as the engine knows it; `model` may still be an alias."""
@@ -312,249 +251,241 @@ class ExpertSettings(Section):
         )
 
 
-class PluginSettings(Section):
-    """Which plugins stay off."""
+class PluginSettings(Section, frozen=True, kw_only=True):
+    """Which plugins stay off.
 
-    disabled: tuple[Text, ...] = Field(
-        default=(), description="Names of plugins that are not loaded."
-    )
+    Attributes:
+        disabled: Names of plugins that are not loaded.
+    """
 
-
-class ModelOverride(Section):
-    """What is known better of a model than the built-in registry does."""
-
-    provider: Text | None = Field(default=None, description="The provider that offers the model.")
-    tier: ModelTier | None = Field(default=None, description="Its rough strength.")
-    affinities: Mapping[TaskCategory, Score] = Field(
-        default_factory=dict, description="How well it does by task category, 0 to 1."
-    )
-    cost_factor: Factor | None = Field(default=None, description="Its cost; 1 is a typical model.")
-    speed_factor: Factor | None = Field(
-        default=None, description="Its speed; 1 is a typical model."
-    )
-    max_context: Count | None = Field(default=None, description="Its context window in tokens.")
+    disabled: tuple[Text, ...] = ()
 
 
-class PermissionSettings(Section):
-    """Who may do what. A rule is the first words of a command; deny beats ask beats allow."""
+class ModelOverride(Section, frozen=True, kw_only=True):
+    """What is known better of a model than the built-in registry does.
 
-    allow: tuple[AllowRule, ...] = Field(
-        default=(), description="Commands that run without asking."
-    )
-    ask: tuple[Rule, ...] = Field(default=(), description="Commands that always ask.")
-    deny: tuple[Rule, ...] = Field(default=(), description="Commands that never run, in any mode.")
-    command_policy: Text = Field(
-        default="bash", description="The command policy that judges shell commands."
-    )
-    edits: Literal["allow", "ask"] = Field(
-        default="allow", description="What becomes of edits inside the workspace in default mode."
-    )
-    tools: Mapping[ToolName, ToolVerdict] = Field(
-        default_factory=dict, description="Verdicts on whole tools."
-    )
-    trusted: tuple[Text, ...] = Field(
-        default=(), description="Permission checks of plugins whose Allow counts."
-    )
-    required: tuple[Text, ...] = Field(
-        default=(), description="Permission checks of plugins without which no run starts."
-    )
-    require: Literal["sandbox", "approval", "pre_tool"] | None = Field(
-        default=None,
-        description="How far a provider must enforce the policy, or no agent is started on it.",
-    )
+    Attributes:
+        provider: The provider that offers the model.
+        tier: Its rough strength.
+        affinities: How well it does by task category, 0 to 1.
+        cost_factor: Its cost; 1 is a typical model.
+        speed_factor: Its speed; 1 is a typical model.
+        max_context: Its context window in tokens.
+    """
+
+    provider: Text | None = None
+    tier: ModelTier | None = None
+    affinities: Annotated[
+        Mapping[TaskCategory, Score],
+        Meta(extra_json_schema={"propertyNames": {"enum": list(get_args(TaskCategory))}}),
+    ] = field(default_factory=dict)
+    cost_factor: Factor | None = None
+    speed_factor: Factor | None = None
+    max_context: Count | None = None
 
 
-class SandboxSettings(Section):
-    """The sandbox of shell commands and gates."""
+class PermissionSettings(Section, frozen=True, kw_only=True):
+    """Who may do what. A rule is the first words of a command; deny beats ask beats allow.
 
-    mode: Literal["auto", "off", "require"] = Field(
-        default="auto", description="auto: where it works; require: nothing runs without it."
-    )
-    executor: Text = Field(
-        default="sandbox",
-        description="The executor that shuts in commands, and programs in boxes.",
-    )
-    network: StrictBool = Field(default=False, description="Whether commands reach the network.")
-    writable: tuple[Text, ...] = Field(
-        default=(),
-        description="Further paths that commands may write and reach; also .git or a socket.",
-    )
+    Attributes:
+        allow: Commands that run without asking.
+        ask: Commands that always ask.
+        deny: Commands that never run, in any mode.
+        command_policy: The command policy that judges shell commands.
+        edits: What becomes of edits inside the workspace in default mode.
+        tools: Verdicts on whole tools.
+        trusted: Permission checks of plugins whose Allow counts.
+        required: Permission checks of plugins without which no run starts.
+        require: How far a provider must enforce the policy, or no agent is started on it.
+    """
 
+    allow: tuple[AllowRule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    command_policy: Text = "bash"
+    edits: Literal["allow", "ask"] = "allow"
+    tools: Mapping[Text, ToolVerdict] = field(default_factory=dict)
+    trusted: tuple[Text, ...] = ()
+    required: tuple[Text, ...] = ()
+    require: Literal["sandbox", "approval", "pre_tool"] | None = None
 
-class WorkspaceSettings(Section):
-    """What is kept of the files that agents work on."""
-
-    files: Text | None = Field(
-        default=None,
-        description="What keeps them, where more than one installed package does.",
-    )
-    snapshots: Annotated[Literal["auto", "off"], BeforeValidator(off_as_text)] = Field(
-        default="auto",
-        description="auto: the files are kept as they are before each of your prompts, by git.",
-    )
-    worktrees: Annotated[Literal["off", "writers"], BeforeValidator(off_as_text)] = Field(
-        default="off",
-        description="writers: workers that may write have a git worktree and a branch each, merged "
-        "at their end; off: those that are spawned with `worktree`.",
-    )
-    worktree_copy: tuple[InnerPath, ...] = Field(
-        default=(),
-        description="Files and folders that git ignores, such as `.env`: each worktree gets a copy "
-        "of what its parent has. Paths from the workspace.",
-    )
-    worktree_setup: Text | None = Field(
-        default=None,
-        description="A command, run by bash in each new worktree before its agent begins, without "
-        "asking anyone; in a trusted workspace only. If it fails there is no agent.",
-    )
-    worktree_setup_seconds: Seconds = Field(default=300, description="How long that may take.")
-    keep_snapshots: Count = Field(
-        default=200, description="How many of these are kept of a folder, beside a session's own."
-    )
-    keep_days: Factor = Field(default=30, description="How long they are kept.")
-    keep_mib: Count = Field(
-        default=2048, description="MiB on the disk beyond which the older half goes."
-    )
+    def __post_init__(self) -> None:
+        """Refuse tools by names that they do not have."""
+        check_tool_names(((name, name) for name in self.tools), "tools")
 
 
-def _mode_alone(value: Any) -> Any:
-    """Take `sandbox: auto` for its mode; YAML reads a plain off as false."""
-    if value is False:
-        value = "off"
-    return {"mode": value} if isinstance(value, str) else none_is_empty(value)
+class SandboxSettings(Section, frozen=True, kw_only=True):
+    """The sandbox of shell commands and gates.
+
+    Attributes:
+        mode: auto: where it works; require: nothing runs without it.
+        executor: The executor that shuts in commands, and programs in boxes.
+        network: Whether commands reach the network.
+        writable: Further paths that commands may write and reach; also .git or a socket.
+    """
+
+    mode: Literal["auto", "off", "require"] = "auto"
+    executor: Text = "sandbox"
+    network: bool = False
+    writable: tuple[Text, ...] = ()
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """Take `sandbox: auto` for its mode."""
+        return {"mode": value} if isinstance(value, str) or value is False else value
 
 
-# Read by the model of whatever plugin brings the entry: see plugin_settings.
-PluginEntry = Annotated[Mapping[str, Any], BeforeValidator(none_is_empty)]
+class WorkspaceSettings(Section, frozen=True, kw_only=True):
+    """What is kept of the files that agents work on.
+
+    Attributes:
+        files: What keeps them, where more than one installed package does.
+        snapshots: auto: the files are kept as they are before each of your prompts, by git.
+        worktrees: writers: workers that may write have a git worktree and a branch each, merged at
+            their end; off: those that are spawned with `worktree`.
+        worktree_copy: Files and folders that git ignores, such as `.env`: each worktree gets a copy
+            of what its parent has. Paths from the workspace.
+        worktree_setup: A command, run by bash in each new worktree before its agent begins, without
+            asking anyone; in a trusted workspace only. If it fails there is no agent.
+        worktree_setup_seconds: How long that may take.
+        keep_snapshots: How many of these are kept of a folder, beside a session's own.
+        keep_days: How long they are kept.
+        keep_mib: MiB on the disk beyond which the older half goes.
+    """
+
+    files: Text | None = None
+    snapshots: Literal["auto", "off"] = "auto"
+    worktrees: Literal["off", "writers"] = "off"
+    worktree_copy: tuple[InnerPath, ...] = ()
+    worktree_setup: Text | None = None
+    worktree_setup_seconds: Seconds = 300
+    keep_snapshots: Count = 200
+    keep_days: Factor = 30
+    keep_mib: Count = 2048
 
 
-class JsonlSettings(Section):
-    """The file to which the sink `jsonl` appends each event, a line of JSON."""
-
-    path: Text | None = Field(
-        default=None,
-        description="The file, or a folder that gets a file for each run; nothing if not set.",
-    )
+# Read by the struct of whatever plugin brings the entry: see plugin_settings.
+PluginEntry = Mapping[str, Any]
 
 
-class NotifySettings(Section):
-    """How you are told, away from the terminal, that a run needs you. Read from your own files."""
+class JsonlSettings(Section, frozen=True, kw_only=True):
+    """The file to which the sink `jsonl` appends each event, a line of JSON.
 
-    desktop: StrictBool = Field(
-        default=False,
-        description="By notify-send where there is a desktop, else by the terminal (OSC 9).",
-    )
-    command: Words | None = Field(
-        default=None,
-        description="By this program, run without a shell; PRSM_NOTIFY_KIND, _SESSION and _AGENT "
-        "tell it what.",
-    )
-    webhook: Annotated[str, Field(pattern=r"^https?://")] | None = Field(
-        default=None,
-        description="By a POST of JSON to this address, which is hidden as secrets are.",
-    )
-    about: tuple[Literal["needs_you", "ended", "held"], ...] = Field(
-        default=("needs_you", "ended", "held"), description="What you are told of."
-    )
+    Attributes:
+        path: The file, or a folder that gets a file for each run; nothing if not set.
+    """
+
+    path: Text | None = None
 
 
-class Settings(Section):
-    """The whole configuration."""
+class NotifySettings(Section, frozen=True, kw_only=True):
+    """How you are told, away from the terminal, that a run needs you. Read from your own files.
 
-    engine: EngineSettings = Field(default=EngineSettings.unset(), description="Limits and clocks.")
-    providers: Mapping[Text, ProviderSection] = Field(
-        default_factory=dict, description="Settings of providers, by name."
-    )
-    models: Annotated[Mapping[Text, ModelAlias], AfterValidator(_parameters_agree)] = Field(
-        default_factory=dict, description="Short names for models."
-    )
-    defaults: DefaultSettings = Field(
-        default=DefaultSettings.unset(), description="What holds when a run says nothing else."
-    )
-    experts: Mapping[Text, ExpertSettings] = Field(
-        default_factory=dict, description="Experts, workers and reviewers, by id."
-    )
-    mcp_servers: Mapping[Text, McpServerSettings] = Field(
-        default_factory=dict, description="MCP servers, by name."
-    )
-    pass_env: tuple[VariableNames, ...] = Field(
-        default=("JAVA_HOME", "GOPATH", "CARGO_HOME", "NVM_DIR", "PYENV_ROOT"),
-        description="Variables of your environment that shells, MCP servers and gates have, by "
-        "name or by a beginning such as CONDA_*.",
-    )
-    plugins: PluginSettings = Field(
-        default=PluginSettings.unset(), description="Plugins that stay off."
-    )
-    sinks: Mapping[Text, PluginEntry] = Field(
-        default_factory=dict, description="Settings of event sinks, by name."
-    )
-    checks: Mapping[Text, PluginEntry] = Field(
-        default_factory=dict, description="Settings of permission checks of plugins, by name."
-    )
-    scorers: Mapping[Text, PluginEntry] = Field(
-        default_factory=dict, description="Settings of model scorers, by name."
-    )
-    frontends: Mapping[Text, PluginEntry] = Field(
-        default_factory=dict, description="Settings of frontends, by name."
-    )
-    tools: Mapping[Text, PluginEntry] = Field(
-        default_factory=dict, description="Settings of tools of plugins, by name."
-    )
-    model_registry: Mapping[Text, ModelOverride] = Field(
-        default_factory=dict, description="What is known of models, by model id."
-    )
-    permissions: PermissionSettings = Field(
-        default=PermissionSettings.unset(), description="Rules on commands and tools."
-    )
-    sandbox: Annotated[SandboxSettings, BeforeValidator(_mode_alone)] = Field(
-        default=SandboxSettings.unset(), description="What shell commands and gates can reach."
-    )
-    box: BoxSettings = Field(
-        default=BoxSettings.unset(), description="What the processes of agents may use and see."
-    )
-    workspace: WorkspaceSettings = Field(
-        default=WorkspaceSettings.unset(), description="What is kept of the files."
-    )
-    stuck: StuckSettings = Field(
-        default=StuckSettings.unset(), description="When an agent counts as stuck."
-    )
-    context: ContextSettings = Field(
-        default=ContextSettings.unset(), description="How much of a model's window is filled."
-    )
-    sessions: SessionSettings = Field(
-        default=SessionSettings.unset(), description="What sessions are called."
-    )
-    gates: Mapping[Text, GateSettings] = Field(
-        default_factory=dict, description="Commands that results have to pass, by name."
-    )
-    budgets: BudgetSettings = Field(
-        default=BudgetSettings.unset(),
-        description="What one run may use up; each run of a session has all of it.",
-    )
-    notify: NotifySettings = Field(
-        default=NotifySettings.unset(), description="How you are told that a run needs you."
-    )
+    Attributes:
+        desktop: By notify-send where there is a desktop, else by the terminal (OSC 9).
+        command: By this program, run without a shell; PRSM_NOTIFY_KIND, _SESSION and _AGENT tell it
+            what.
+        webhook: By a POST of JSON to this address, which is hidden as secrets are.
+        about: What you are told of.
+    """
 
-    # What the models of plugins call secret; PRSM's own names of secrets are known by others.
-    _plugin_secrets: tuple[str, ...] = PrivateAttr(default=())
-    _places: Places = PrivateAttr(default=Places())
+    desktop: bool = False
+    command: Words | None = None
+    webhook: WebAddress | None = None
+    about: tuple[Literal["needs_you", "ended", "held"], ...] = ("needs_you", "ended", "held")
+
+
+class Settings(Section, frozen=True, kw_only=True, dict=True):
+    """The whole configuration.
+
+    Attributes:
+        engine: Limits and clocks.
+        providers: Settings of providers, by name.
+        models: Short names for models.
+        defaults: What holds when a run says nothing else.
+        experts: Experts, workers and reviewers, by id.
+        mcp_servers: MCP servers, by name.
+        pass_env: Variables of your environment that shells, MCP servers and gates have, by name or
+            by a beginning such as CONDA_*.
+        plugins: Plugins that stay off.
+        sinks: Settings of event sinks, by name.
+        checks: Settings of permission checks of plugins, by name.
+        scorers: Settings of model scorers, by name.
+        frontends: Settings of frontends, by name.
+        tools: Settings of tools of plugins, by name.
+        model_registry: What is known of models, by model id.
+        permissions: Rules on commands and tools.
+        sandbox: What shell commands and gates can reach.
+        box: What the processes of agents may use and see.
+        workspace: What is kept of the files.
+        stuck: When an agent counts as stuck.
+        context: How much of a model's window is filled.
+        sessions: What sessions are called.
+        gates: Commands that results have to pass, by name.
+        budgets: What one run may use up; each run of a session has all of it.
+        notify: How you are told that a run needs you.
+    """
+
+    engine: EngineSettings = EngineSettings()
+    providers: Mapping[Text, ProviderSettings] = field(default_factory=dict)
+    models: Mapping[Text, ModelAlias] = field(default_factory=dict)
+    defaults: DefaultSettings = DefaultSettings()
+    experts: Mapping[Text, ExpertSettings] = field(default_factory=dict)
+    mcp_servers: Mapping[Text, McpServerSettings] = field(default_factory=dict)
+    pass_env: tuple[VariableNames, ...] = (
+        "JAVA_HOME",
+        "GOPATH",
+        "CARGO_HOME",
+        "NVM_DIR",
+        "PYENV_ROOT",
+    )
+    plugins: PluginSettings = PluginSettings()
+    sinks: Mapping[Text, PluginEntry] = field(default_factory=dict)
+    checks: Mapping[Text, PluginEntry] = field(default_factory=dict)
+    scorers: Mapping[Text, PluginEntry] = field(default_factory=dict)
+    frontends: Mapping[Text, PluginEntry] = field(default_factory=dict)
+    tools: Mapping[Text, PluginEntry] = field(default_factory=dict)
+    model_registry: Mapping[Text, ModelOverride] = field(default_factory=dict)
+    permissions: PermissionSettings = PermissionSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    box: BoxSettings = BoxSettings()
+    workspace: WorkspaceSettings = WorkspaceSettings()
+    stuck: StuckSettings = StuckSettings()
+    context: ContextSettings = ContextSettings()
+    sessions: SessionSettings = SessionSettings()
+    gates: Mapping[Text, GateSettings] = field(default_factory=dict)
+    budgets: BudgetSettings = BudgetSettings()
+    notify: NotifySettings = NotifySettings()
+
+    def __post_init__(self) -> None:
+        """Refuse two aliases that want different parameters of one model: they are the model's."""
+        wanted: dict[tuple[str, str, str], tuple[object, str]] = {}
+        for alias, model in self.models.items():
+            for name in ("max_response_tokens", "temperature"):
+                value = getattr(model, name)
+                if value is None:
+                    continue
+                key = (model.provider, model.model_id, name)
+                other, first = wanted.setdefault(key, (value, alias))
+                if other != value:
+                    text = f"{first} and {alias} are the same model with another {name} each"
+                    raise ValueError(text, "models")
 
     @property
     def plugin_secrets(self) -> tuple[str, ...]:
-        """The values in the sections of plugins that their own models call secret."""
-        return self._plugin_secrets
+        """The values in the sections of plugins that their own structs call secret."""
+        secrets: tuple[str, ...] = vars(self).get("secrets", ())
+        return secrets
 
     def place_of(self, path: KeyPath) -> str:
         """Return the file and line that set a value, a variable or an option; "" if not known."""
-        return self._places.origin(path)
+        origin: Callable[[KeyPath], str] | None = vars(self).get("origin")
+        return "" if origin is None else origin(path)
 
-    def keep_places(self, origin: Callable[[KeyPath], str]) -> None:
-        """Take from now on the places of values from this function."""
-        self._places = Places(origin)
-
-    def keep_secret(self, values: Iterable[str]) -> None:
-        """Count these values as secret from now on."""
-        self._plugin_secrets = tuple({*self._plugin_secrets, *values})
+    def keep(self, origin: Callable[[KeyPath], str], secrets: Iterable[str]) -> None:
+        """Keep where values stand, and which of them plugins call secret."""
+        # In no field: no file says it, and settings are equal that stand in different places.
+        vars(self).update(origin=origin, secrets=tuple(secrets))
 
     def provider_settings(self, name: str) -> dict[str, Any]:
         """Return what is set for a provider as plain JSON values; empty if nothing is.
@@ -564,7 +495,13 @@ class Settings(Section):
         section = self.providers.get(name)
         if section is None:
             return {}
-        return section.model_dump(mode="json", exclude_unset=True, exclude={"kind"})
+        return {key: value for key, value in section.as_written().items() if key != "kind"}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all settings as plain values, defaults included."""
+        unset = {key: value for key, value in asdict(ProviderSettings()).items() if key != "own"}
+        providers = {name: unset | each.as_written() for name, each in self.providers.items()}
+        return {**to_builtins(self), "providers": providers}
 
     def expert_profiles(self) -> dict[str, ExpertProfile]:
         """Return the experts by id."""

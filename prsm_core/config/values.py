@@ -1,98 +1,59 @@
 """What the values of a configuration may be: the types that its sections are made of."""
 
-from __future__ import annotations
-
-import re
+# Annotations are values here, not texts: msgspec would have to evaluate each of these.
 import shlex
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from msgspec import Meta, StructMeta
 
 from prsm_core.config.policy_file import check_class, split_rule
+from prsm_core.domain.record import Record
+from prsm_core.domain.structs import (
+    Parsed,
+    choices_of,
+    container_of,
+    fields_of,
+    matching,
+    members,
+    parts_of,
+    read,
+)
 from prsm_core.domain.tools import NATIVE_TOOLS
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
+MOST = sys.float_info.max  # what is above it is infinite
 
-
-def _split(value: Any) -> Any:
-    """Split text into words as a shell would; leave a list alone."""
-    if isinstance(value, str):
-        try:
-            return shlex.split(value)
-        except ValueError as error:
-            raise ValueError("has a quote that is not closed") from error
-    if not isinstance(value, list | tuple):
-        raise ValueError("must be text or a list of words")  # noqa: TRY004 - pydantic's contract
-    return value
-
-
-def _split_rule(value: Any) -> Any:
-    return split_rule(value) if isinstance(value, str) else _split(value)
-
-
-def _variable(name: str) -> str:
-    if not _VARIABLE.fullmatch(name):
-        raise ValueError("must be the name of an environment variable, never its value")
-    return name
-
-
-def _inner_path(path: str) -> str:
-    if path.startswith(("/", "~")) or ".." in path.split("/") or "\0" in path:
-        raise ValueError("must be a path below the workspace, without ..")
-    return path
-
-
-def _variables(name: str) -> str:
-    if not _VARIABLES.fullmatch(name):
-        raise ValueError(
-            "must be the name of an environment variable, or the beginning of names: CONDA_*"
-        )
-    return name
-
-
-def _canonical_tool(name: str) -> str:
-    for tool in NATIVE_TOOLS:
-        if name.lower() == tool.lower() and name != tool:
-            raise ValueError(f"is written {tool}")
-    return name
-
-
-Count = Annotated[int, Field(strict=True, ge=1)]
-CountOrZero = Annotated[int, Field(strict=True, ge=0)]
-Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-Factor = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(strict=True, gt=0, le=1)]
-Score = Annotated[float, Field(strict=True, ge=0, le=1)]
-Temperature = Annotated[float, Field(strict=True, ge=0, le=2)]
-Text = Annotated[str, Field(min_length=1)]
-InnerPath = Annotated[Text, AfterValidator(_inner_path)]
-VariableName = Annotated[str, AfterValidator(_variable)]
-VariableNames = Annotated[str, AfterValidator(_variables)]
-ToolName = Annotated[Text, AfterValidator(_canonical_tool)]
-_AS_WORDS = WithJsonSchema(
-    {
-        "anyOf": [
-            {"type": "string", "minLength": 1},
-            {"type": "array", "items": {"type": "string"}, "minItems": 1},
-        ]
-    }
-)
-Words = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_split), _AS_WORDS]
-_RULE = (Field(min_length=1), BeforeValidator(_split_rule), _AS_WORDS)
-Rule = Annotated[tuple[str, ...], *_RULE, AfterValidator(lambda rule: check_class(rule, "deny"))]
-AllowRule = Annotated[
-    tuple[str, ...], *_RULE, AfterValidator(lambda rule: check_class(rule, "allow"))
+Count = Annotated[int, Meta(ge=1)]
+CountOrZero = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(gt=0, le=MOST)]
+Factor = Annotated[float, Meta(gt=0, le=MOST)]
+Share = Annotated[float, Meta(gt=0, le=1)]
+Score = Annotated[float, Meta(ge=0, le=1)]
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+Text = Annotated[str, Meta(min_length=1)]
+InnerPath = Annotated[
+    str,
+    matching(
+        r"^(?![/~])(?!([^\x00]*/)?\.\.(/|$))[^\x00]+$",
+        "must be a path below the workspace, without ..",
+    ),
 ]
+VariableName = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)",
+        "must be the name of an environment variable, never its value",
+    ),
+]
+VariableNames = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z_][A-Za-z0-9_]*\*?$(?!\n)",
+        "must be the name of an environment variable, or the beginning of names: CONDA_*",
+    ),
+]
+WebAddress = Annotated[str, matching("^https?://", "must begin with http:// or https://")]
 TaskCategory = Literal[
     "architecture",
     "complex-reasoning",
@@ -110,40 +71,100 @@ TaskCategory = Literal[
 ToolVerdict = Literal["allow", "ask", "deny"]
 
 
-def none_is_empty(value: Any) -> Any:
-    """Return what is set, an empty mapping for nothing."""
-    return {} if value is None else value
+class Words(tuple[str, ...], Parsed):
+    """Words of a command: a list, or text that is split as a shell would."""
+
+    json_schema: ClassVar[Mapping[str, Any]] = {
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        ]
+    }
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Take a list of words, or text. Raises ValueError."""
+        if isinstance(value, str):
+            value = cls._split(value)
+        if not isinstance(value, list | tuple):
+            raise ValueError("must be text or a list of words")  # noqa: TRY004 - read as a fault
+        for index, word in enumerate(value):
+            if not isinstance(word, str):
+                raise ValueError("must be text; put it in quotes", index)  # noqa: TRY004
+        if not value:
+            raise ValueError("must be at least one word long")
+        return cls(value)
+
+    @classmethod
+    def _split(cls, text: str) -> Sequence[str]:
+        try:
+            return shlex.split(text)
+        except ValueError as error:
+            raise ValueError("has a quote that is not closed") from error
 
 
-def off_as_text(value: Any) -> Any:
-    """Take YAML's plain `off`, which it reads as false, for the word."""
-    return "off" if value is False else value
+class Rule(Words):
+    """The first words of the commands that a rule of the permissions is about."""
+
+    _verdict: ClassVar[str] = "deny"
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Take the words of a rule. Raises ValueError."""
+        return cls(check_class(super().parse(value), cls._verdict))
+
+    @classmethod
+    def _split(cls, text: str) -> Sequence[str]:
+        return split_rule(text)
 
 
-class Values(BaseModel):
-    """A frozen mapping in which an empty (null) value means the default.
+class AllowRule(Rule):
+    """A rule that allows: alone it may name a class of commands."""
 
-    What checks one is built when the first is read: a part of a larger one never needs its own,
-    and every start of `prsm run` would build them all.
+    _verdict = "allow"
+
+
+class Section(Record, frozen=True, forbid_unknown_fields=True):
+    """A mapping that knows all its keys, in which an empty (null) value means the default."""
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """Return the mapping that stands for a value, where it may be written in another way."""
+        return value
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Read a section that no file holds. Raises msgspec.ValidationError."""
+        return read(cls, prepared(cls, values))
+
+
+def prepared(hint: Any, value: Any) -> Any:
+    """Return a value without the keys that are set to null, and with short forms written out.
+
+    Keys that a struct does not know stay as they are.
     """
+    if value is False and "off" in choices_of(hint):
+        return "off"  # as YAML reads it where it stands without quotes
+    for kind in members(hint):
+        if isinstance(kind, type) and issubclass(kind, Section):
+            value = kind.expand(value)
+    container = container_of(hint, value)
+    if container is None or (value is None and type(None) in members(hint)):
+        return value
+    value = {} if value is None else value
+    if isinstance(container, StructMeta):
+        known = fields_of(container)
+        value = {key: item for key, item in value.items() if item is not None or key not in known}
+    parts = {key: prepared(inner, item) for key, inner, item in parts_of(container, value)}
+    return {**value, **parts} if isinstance(value, Mapping) else list(parts.values())
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
-    @classmethod
-    def unset(cls) -> Self:
-        """Return what an empty mapping means, which needs no check."""
-        return cls.model_construct()
+def check_tool_names(names: Iterable[tuple[str | int, str]], *path: str | int) -> None:
+    """Refuse a native tool that is not written as it is. Raises ValueError.
 
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_empty(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        known = cls.model_fields
-        return {key: value for key, value in data.items() if value is not None or key not in known}
-
-
-class Section(Values):
-    """A mapping that knows all its keys."""
-
-    model_config = ConfigDict(extra="forbid")
+    `names` are with the key or index of each in what stands at `path`.
+    """
+    for key, name in names:
+        for tool in NATIVE_TOOLS:
+            if name.lower() == tool.lower() and name != tool:
+                raise ValueError(f"is written {tool}", *path, key)

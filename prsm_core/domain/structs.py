@@ -1,33 +1,78 @@
 """Structs at an edge: the JSON Schema of one, and what is wrong with a value that it is to be.
 
-A value that is right costs one `msgspec.convert`. The rest is for schemas that are shown to models,
-and for errors.
+A value that is right costs one `msgspec.convert`. The rest is for schemas that are shown, and for
+errors.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Mapping
+from enum import EnumType
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from itertools import chain, count, repeat
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
+from msgspec import structs
+
+from prsm_core.domain.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator
 
     Schema = Mapping[str, Any]
-    Path = Sequence[str | int]
+    Path = tuple[str | int, ...]
+
+Read = TypeVar("Read", bound=msgspec.Struct)
 
 _MOST_SHOWN = 80  # characters of a value that is wrong
-_EACH = "*"  # a step to a value of a mapping whose key msgspec does not tell
-_PLACE = re.compile(r" - at (?P<of_key>`key` in )?`\$(?P<path>[^`]*)`$")
-_STEP = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<n>\d+)\]|\[\.\.\.\]")
-_EXPECTED = re.compile(r"Expected `(?P<kind>.+?)`(?P<rule>.*?)(?:, got `.+`)?$", re.DOTALL)
-_FIELD = re.compile(r"Object (?P<what>missing|contains).* field `(?P<name>.*)`$", re.DOTALL)
+_PLACE = re.compile(r" - at (?:`key` in )?`\$[^`]*`$")
+EXPECTED = re.compile(r"Expected `(?P<kind>.+?)`(?P<rule>.*?)(?:, got `.+`)?$", re.DOTALL)
 # As JSON Schema calls them: that is what models have read of their arguments.
 _NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _PYTHON_NAME = re.compile(r"\b(str|int|float|bool)\b")
+_UNIONS = {Union, UnionType}
+_PATTERN_PROBLEM = "patternErrorMessage"  # editors know it
+
+
+class Parsed:
+    """A value that msgspec does not know, and that its class makes of JSON.
+
+    The class has a method `parse(value)`, which raises ValueError as `Fault` reads it, and a
+    `json_schema` of what it takes.
+    """
+
+
+def matching(pattern: str, problem: str) -> msgspec.Meta:
+    """Annotate text that must match a pattern, and else has a problem."""
+    return msgspec.Meta(pattern=pattern, extra_json_schema={_PATTERN_PROBLEM: problem})
+
+
+class Fault(Record, frozen=True, kw_only=True):
+    """One thing that is wrong with a value.
+
+    A rule of a struct or a class is a ValueError: what is wrong, then the way from there to it, as
+    in `ValueError("must be a branch that exists", "branches", 2)`.
+
+    Attributes:
+        path: The way to it; of a key that is missing, unknown or wrong, with the key.
+        kind: "name" is a key that is wrong; "value" is told in msgspec's words, "rule" in its own.
+        allowed: The keys or values that there are, where they are known.
+    """
+
+    path: Path
+    kind: Literal["missing", "unknown", "name", "value", "rule"]
+    text: str = ""
+    allowed: tuple[Any, ...] = ()
+    value: Any = None
+
+
+def read(kind: type[Read], value: object) -> Read:
+    """Return a value of JSON as a struct. Raises msgspec.ValidationError."""
+    return msgspec.convert(value, kind, dec_hook=_parsed)
 
 
 def fits(kind: type[msgspec.Struct], value: object) -> bool:
@@ -35,21 +80,106 @@ def fits(kind: type[msgspec.Struct], value: object) -> bool:
     return _error_of(kind, value) is None
 
 
+def find_faults(hint: Any, value: Any, *, path: Path = (), closed: bool = False) -> Iterator[Fault]:
+    """Yield all that is wrong with a value of a type, which stands at a path; nothing if it fits.
+
+    `closed`: a key that no struct knows is wrong even where the struct passes over it.
+    """
+    error = _error_of(hint, value)
+    if error is None and not closed:
+        return
+    container = None if value is None else container_of(hint, value)
+    faults = [] if container is None else [*_faults_inside(container, value, path, closed)]
+    yield from faults
+    if error is not None and not faults:
+        yield _fault_of(error, hint, value, path)
+
+
 def find_fault(kind: type[msgspec.Struct], value: object) -> tuple[str, str] | None:
     """Return where a value does not fit, as a dotted path, and why; None when it fits."""
-    text = _error_of(kind, value)
-    if text is None:
+    fault = next(find_faults(kind, value), None)
+    if fault is None:
         return None
-    place = _PLACE.search(text)
-    if place is None:
-        return "", _reason(text, json_schema(kind), value)
-    path = _named(kind, value, place["path"])
-    reason = text[: place.start()]
-    if place["of_key"]:
-        why = f"a name in it: {_in_words(reason)}"
+    path = fault.path
+    if fault.kind in {"missing", "unknown"}:
+        path, why = path[:-1], f"`{path[-1]}` is {fault.kind}"
+    elif fault.kind == "name":
+        path, why = path[:-1], f"a name in it: {_in_words(fault.text)}"
+    elif fault.allowed:
+        shown = ", ".join(map(_shown, fault.allowed))
+        why = f"expected one of {shown}, got {_shown(fault.value)}"
+    elif EXPECTED.match(fault.text):
+        why = f"{_in_words(fault.text)}, got {_shown(fault.value)}"
     else:
-        why = _reason(reason, _schema_at(json_schema(kind), path), _at(value, path))
+        why = fault.text
     return ".".join(map(str, path)), why
+
+
+def members(hint: Any) -> tuple[Any, ...]:
+    """Return the types that a value may be of, without what is annotated."""
+    if get_origin(hint) is Annotated:
+        return members(get_args(hint)[0])
+    if get_origin(hint) in _UNIONS:
+        return tuple(member for option in get_args(hint) for member in members(option))
+    return () if hint is msgspec.UnsetType else (hint,)
+
+
+def container_of(hint: Any, value: object) -> Any:
+    """Return the struct, mapping or list that a value is to be read as; None where it has no parts.
+
+    None in place of a value is an empty mapping.
+    """
+    for member in members(hint):
+        origin = get_origin(member) or member
+        if not isinstance(origin, type) or issubclass(origin, Parsed | str | bytes):
+            continue
+        is_mapping = issubclass(origin, msgspec.Struct | Mapping)
+        wanted = Mapping | None if is_mapping else list | tuple
+        if issubclass(origin, msgspec.Struct | Collection) and isinstance(value, wanted):
+            return member
+    return None
+
+
+def parts_of(container: Any, value: Any) -> Iterator[tuple[str | int, Any, Any]]:
+    """Yield the key, the type and the value of each part of what a container is to be read from.
+
+    Keys that a struct does not know are left out.
+    """
+    kinds = get_args(container) or (Any, Any)
+    if isinstance(container, msgspec.StructMeta):
+        known = fields_of(container)
+        yield from ((key, known[key].type, item) for key, item in value.items() if key in known)
+    elif isinstance(value, Mapping):
+        yield from ((key, kinds[1], item) for key, item in value.items())
+    else:
+        is_fixed = get_origin(container) is tuple and kinds[-1] is not Ellipsis
+        yield from zip(count(), kinds if is_fixed else repeat(kinds[0]), value)
+
+
+def choices_of(hint: Any) -> tuple[Any, ...]:
+    """Return the values of a type that has only some, in the order of its JSON Schema."""
+    kinds = [kind for kind in members(hint) if kind is not type(None)]
+    choices = [
+        get_args(kind) if get_origin(kind) is Literal else [each.value for each in kind]
+        for kind in kinds
+        if get_origin(kind) is Literal or isinstance(kind, EnumType)
+    ]
+    return tuple(sorted(chain(*choices), key=str)) if len(choices) == len(kinds) else ()
+
+
+def extra_of(hint: Any, word: str) -> Any:
+    """Return what a type's `extra_json_schema` says by a word, or that of one that it may be."""
+    if get_origin(hint) is not Annotated and get_origin(hint) not in _UNIONS:
+        return None
+    extras = ((getattr(each, "extra_json_schema", None) or {}).get(word) for each in get_args(hint))
+    inner = (extra_of(each, word) for each in get_args(hint))
+    return next(filter(None, (*extras, *inner)), None)
+
+
+@cache
+def fields_of(kind: type[msgspec.Struct]) -> Mapping[str, structs.FieldInfo]:
+    """Return the fields of a struct by their keys in JSON."""
+    return {field.encode_name: field for field in structs.fields(kind)}
 
 
 @cache
@@ -61,8 +191,16 @@ def json_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     Raises:
         TypeError: the struct has no such schema; one that holds itself has none.
     """
-    (schema,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    schema, parts = schema_of(kind, "{name}")
     return _inlined(schema, parts, ())
+
+
+def schema_of(kind: type[msgspec.Struct], template: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the JSON Schema of a struct, and those that it refers to by name."""
+    (schema,), parts = msgspec.json.schema_components(
+        [kind], schema_hook=_schema_of_parsed, ref_template=template
+    )
+    return schema, parts
 
 
 def _inlined(schema: Schema, parts: Schema, within: tuple[str, ...]) -> dict[str, Any]:
@@ -98,70 +236,54 @@ def _joined(schema: dict[str, Any]) -> dict[str, Any]:
     return rest | joined | {"type": [option["type"] for option in options]}
 
 
-def _error_of(kind: type[msgspec.Struct], value: object) -> str | None:
+def _parsed(kind: Any, value: Any) -> Any:
+    return kind.parse(value)
+
+
+def _schema_of_parsed(kind: Any) -> Any:
+    return dict(kind.json_schema)
+
+
+def _error_of(hint: Any, value: object) -> msgspec.ValidationError | None:
     try:
-        msgspec.convert(value, kind)
+        msgspec.convert(value, hint, dec_hook=_parsed)
     except msgspec.ValidationError as error:
-        return str(error)
+        if isinstance(error.__cause__, TypeError):
+            raise error.__cause__ from None  # a fault of the struct's own code
+        return error
     return None
 
 
-def _named(kind: type[msgspec.Struct], value: object, place: str) -> Path:
-    """Return a path with the keys that msgspec does not tell: those of the first wrong values."""
-    steps = _STEP.finditer(place)
-    path: Path = [int(step["n"]) if step["n"] else step["field"] or _EACH for step in steps]
-    while _EACH in path:
-        before, after = path[: path.index(_EACH)], path[path.index(_EACH) + 1 :]
-        mapping = _at(value, before)
-        if not isinstance(mapping, dict):
-            break
-        wrong = (
-            key
-            for key, item in mapping.items()
-            if _error_of(kind, _replaced(value, before, {key: item})) is not None
-        )
-        path = [*before, next(wrong, "?"), *after]
-    return path
+def _faults_inside(container: Any, value: Any, path: Path, closed: bool) -> Iterator[Fault]:
+    if isinstance(container, msgspec.StructMeta):
+        known = fields_of(container)
+        is_closed = closed or container.__struct_config__.forbid_unknown_fields
+        for key in (key for key in value if is_closed and key not in known):
+            yield Fault(path=(*path, key), kind="unknown", allowed=tuple(known))
+        for key in (key for key, field in known.items() if field.required and key not in value):
+            yield Fault(path=(*path, key), kind="missing")
+    elif isinstance(value, Mapping):
+        names = (get_args(container) or (Any,))[0]
+        for key in value:
+            for fault in find_faults(names, key, path=(*path, key)):
+                yield fault if fault.kind == "rule" else structs.replace(fault, kind="name")
+    for part, hint, item in parts_of(container, value):
+        yield from find_faults(hint, item, path=(*path, part), closed=closed)
 
 
-def _replaced(value: Any, path: Path, new: object) -> Any:
-    if not path:
-        return new
-    copy = value.copy()
-    copy[path[0]] = _replaced(value[path[0]], path[1:], new)
-    return copy
-
-
-def _at(value: Any, path: Path) -> Any:
-    for step in path:
-        try:
-            value = value[step]
-        except (LookupError, TypeError):
-            return None
-    return value
-
-
-def _schema_at(schema: Schema, path: Path) -> Schema:
-    for step in path:
-        others = schema.get("items", schema.get("additionalProperties"))
-        inner = schema.get("properties", {}).get(step, others)
-        schema = inner if isinstance(inner, dict) else {}
-    return schema
-
-
-def _reason(text: str, schema: Schema, value: object) -> str:
-    """Return why a value is wrong: what is expected there, and what it is."""
-    field = _FIELD.match(text)
-    if field is not None:
-        return f"`{field['name']}` is {'missing' if field['what'] == 'missing' else 'unknown'}"
-    options = schema.get("enum")
-    if options is not None:
-        return f"expected one of {', '.join(map(_shown, options))}, got {_shown(value)}"
-    return f"{_in_words(text)}, got {_shown(value)}" if _EXPECTED.match(text) else text
+def _fault_of(error: msgspec.ValidationError, hint: Any, value: Any, path: Path) -> Fault:
+    """Return what msgspec tells of a value that has no parts, or whose parts are all right."""
+    cause, text = error.__cause__, _PLACE.sub("", str(error))
+    if cause is None and " matching regex " in text and extra_of(hint, _PATTERN_PROBLEM):
+        cause = ValueError(extra_of(hint, _PATTERN_PROBLEM))
+    if cause is not None:
+        rule, *below = cause.args if type(cause) is ValueError else (cause,)
+        return Fault(path=(*path, *below), kind="rule", text=str(rule), value=value)
+    return Fault(path=path, kind="value", text=text, allowed=choices_of(hint), value=value)
 
 
 def _in_words(text: str) -> str:
-    expected = _EXPECTED.match(text)
+    expected = EXPECTED.match(text)
     if expected is None:
         return text
     kind = _PYTHON_NAME.sub(lambda name: _NAMES[name[0]], expected["kind"])

@@ -49,7 +49,7 @@ class FrontendSpec(Record, frozen=True, kw_only=True):
 
     With the scope `session` the factory gives a Frontend, with `hub` a HubFrontend.
 
-    `settings` is a pydantic model or an import string of one: what `frontends.NAME` of the
+    `settings` is a msgspec.Struct or an import string of one: what `frontends.NAME` of the
     configuration may hold. The factory gets an instance of it as its second argument. A frontend
     that shares the `section` of another one of its plugin names that, and has no model of its own.
     """

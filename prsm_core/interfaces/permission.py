@@ -36,7 +36,7 @@ class PermissionCheckSpec(Record, frozen=True, kw_only=True):
     any of these `labels`, `solo(labels, workspace)` says whether its master works itself, as with
     `--solo`. The settings may say so as well; it cannot say no.
 
-    `settings` is a pydantic model or an import string of one: what `checks.NAME` of the
+    `settings` is a msgspec.Struct or an import string of one: what `checks.NAME` of the
     configuration may hold. The check gets an instance of it as its third argument.
     """
 

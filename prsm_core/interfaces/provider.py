@@ -486,7 +486,7 @@ class ProviderSpec(Record, frozen=True, kw_only=True):
     names no provider takes one that is selectable. `good_for` tells agents in a few words what
     it is for; where it is blank the summary does.
 
-    With `ProviderSpec.settings`, a pydantic model or an import string of one, the section is
+    With `ProviderSpec.settings`, a msgspec.Struct or an import string of one, the section is
     checked by that as the configuration is loaded, with file and line, and stands in its schema.
     The factory is given the plain mapping all the same, since a login may add to it; one that
     wants an instance lets the model read it.

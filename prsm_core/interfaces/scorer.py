@@ -16,7 +16,7 @@ ScorerWithSettings = Callable[[ModelCapability, TaskProfile, Any], float | None]
 class ModelScorerSpec(Record, frozen=True, kw_only=True):
     """Registers a scorer (0..1, None = no opinion); the result is the weighted mean.
 
-    `settings` is a pydantic model or an import string of one: what `scorers.NAME` of the
+    `settings` is a msgspec.Struct or an import string of one: what `scorers.NAME` of the
     configuration may hold. The scorer gets an instance of it as its third argument.
     """
 

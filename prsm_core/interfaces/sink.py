@@ -47,7 +47,7 @@ SinkFactory = Callable[[RunInfo, Any], EventSink]  # a mapping, or an instance o
 class EventSinkSpec(Record, frozen=True, kw_only=True):
     """Registers a sink; `kinds` limits the event types, None means all.
 
-    `settings` is a pydantic model or an import string of one: what `sinks.NAME` of the
+    `settings` is a msgspec.Struct or an import string of one: what `sinks.NAME` of the
     configuration may hold. The factory gets an instance of it, without one what was written.
 
     `unseen` says that no agent may see what the sink writes, in any mode and whoever allows it. It

@@ -206,7 +206,7 @@ class ToolContribution(Record, frozen=True, kw_only=True):
     One that `is_repeatable` changes nothing: it neither acts outside the engine, nor relabels,
     sends or takes anything. Its answer waits for no commit.
 
-    `settings` is a pydantic model or an import string of one: what `tools.NAME` of the
+    `settings` is a msgspec.Struct or an import string of one: what `tools.NAME` of the
     configuration may hold. The handler gets an instance of it as its second argument. With a
     `section` it has none of its own and shares that of the tool of this name.
     """

@@ -2,7 +2,7 @@
 
 Importing loads nothing (PEP 562). The rest of the core uses some of it, too.
 
-section       a provider's settings, read and checked; section_model is their pydantic model
+section       a provider's settings, read and checked; section_model is their struct
 version       which version of a program is there, and whether it is known to work
 known_version … kept until the program changes
 programs      a program as a person can type it

@@ -1,4 +1,4 @@
-"""A model of a provider's section, made of the table of parsers that reads it.
+"""A struct of a provider's section, made of the table of parsers that reads it.
 
     KEYS = {"region": Key(parse_choice("eu", "us"), "Where the servers are."), "home": parse_text}
     SETTINGS = model_of_keys("MineSettings", KEYS)
@@ -11,19 +11,12 @@ same table: `read_section("providers.mine", settings, KEYS)`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    create_model,
-    model_validator,
-)
+from msgspec import Meta, Struct, defstruct
+from msgspec.structs import force_setattr
 
+from prsm_core.domain.structs import Parsed
 from prsm_core.errors import ConfigError
 from prsm_core.kit.section import (
     Key,
@@ -36,6 +29,9 @@ from prsm_core.kit.section import (
     parse_url,
     parse_words,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _WORDS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _SCHEMAS: Mapping[Any, Mapping[str, Any]] = {
@@ -63,33 +59,49 @@ def model_of_keys(
     name: str,
     keys: Mapping[str, Parser],
     check: Callable[[Mapping[str, Any]], object] | None = None,
-) -> type[BaseModel]:
-    """Return the pydantic model of a section that a table of parsers reads.
+) -> type[Struct]:
+    """Return the struct of a section that a table of parsers reads.
 
     `check` is given what was set, once each value is right by itself, and raises ConfigError where
     values do not go together.
     """
-    fields: Any = {key: (_type(parser), _field(key, parser)) for key, parser in keys.items()}
 
-    def checked(given: Any) -> Any:
-        if check is not None and isinstance(given, Mapping) and _are_right(given, keys):
-            _told(lambda: check(given))
-        return given
+    def finish(section: Struct) -> None:
+        given = {key: value for key in keys if (value := getattr(section, key)) is not None}
+        if check is not None:
+            _told(lambda: check({key: value.written for key, value in given.items()}))
+        for key, value in given.items():
+            force_setattr(section, key, value.parsed)
 
-    return create_model(
+    return defstruct(
         name,
-        __config__=ConfigDict(extra="forbid", frozen=True),
-        __validators__={"checked": model_validator(mode="before")(checked)},  # type: ignore[dict-item]
-        **fields,
+        [(key, _type(key, parser), None) for key, parser in keys.items()],
+        namespace={"__post_init__": finish},
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
     )
 
 
-def _type(parser: Parser) -> Any:
-    return Annotated[
-        Any,
-        BeforeValidator(lambda value: _told(lambda: parser("", value))),
-        WithJsonSchema(dict(_schema_of(parser))),
-    ]
+class _Value(Parsed):
+    """A value of a section, as it was written and as a parser has read it."""
+
+    parser: ClassVar[Parser]
+
+    def __init__(self, written: Any, parsed: Any) -> None:
+        self.written = written
+        self.parsed = parsed
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        return cls(value, _told(lambda: cls.parser("", value)))
+
+
+def _type(key: str, parser: Parser) -> Any:
+    told = (parser.description if isinstance(parser, Key) else "") or _SHARED.get(key)
+    # Not bound to the value: a parser takes a place and what stands there.
+    members = {"parser": staticmethod(parser), "json_schema": _schema_of(parser)}
+    return Annotated[type(key, (_Value,), members) | None, Meta(description=told)]
 
 
 def _schema_of(parser: Parser) -> Mapping[str, Any]:
@@ -98,25 +110,11 @@ def _schema_of(parser: Parser) -> Mapping[str, Any]:
     return _SCHEMAS.get(parser, {})
 
 
-def _field(key: str, parser: Parser) -> Any:
-    told = (parser.description if isinstance(parser, Key) else "") or _SHARED.get(key)
-    return Field(default=None, description=told)
-
-
-def _are_right(given: Mapping[str, Any], keys: Mapping[str, Parser]) -> bool:
-    """Return whether each value is right by itself; the others are told of one by one."""
-    for key, value in given.items():
-        try:
-            keys[key]("", value)
-        except (ConfigError, LookupError):
-            return False
-    return True
-
-
 def _told(read: Callable[[], Any]) -> Any:
     """Return what is read; its error without the value, which may be a secret."""
     try:
         return read()
     except ConfigError as error:
-        what = _PLACE.sub("", error.message.partition(", not ")[0]).removeprefix(": ")
-        raise ValueError(f"is wrong: {what}{f'; {error.hint}' if error.hint else ''}") from None
+        problem = _PLACE.sub("", error.message.partition(", not ")[0]).removeprefix(": ")
+        hint = f"; {error.hint}" if error.hint else ""
+        raise ValueError(f"is wrong: {problem}{hint}") from None

@@ -196,7 +196,7 @@ class PluginManager:
     def settings_models(
         self, frontends: Collection[str] | None = None
     ) -> Mapping[str, Mapping[str, Any]]:
-        """Return the models of the active records by section of the configuration and by name.
+        """Return the structs of active records by section of the configuration and by name.
 
         None for a record without one, and for a frontend that is not among those named; a
         PluginError for one whose model cannot be loaded.
@@ -215,7 +215,7 @@ class PluginManager:
         }
 
     def provider_models(self, names: Collection[str] | None = None) -> Mapping[str, Any]:
-        """Return the models of the sections of active providers, of all or of those named.
+        """Return the structs of the sections of active providers, of all or of those named.
 
         None for a provider without one, a PluginError for one whose model cannot be loaded.
         """

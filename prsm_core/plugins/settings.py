@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec import StructMeta
 from msgspec.structs import replace
 
 from prsm_core.domain.record import Record
+from prsm_core.domain.structs import read
 from prsm_core.errors import PluginError, PrsmError
 from prsm_core.interfaces.frontend import FrontendSpec
 from prsm_core.interfaces.permission import PermissionCheckSpec
@@ -51,7 +53,7 @@ class WithSettings(Record, frozen=True, kw_only=True):
     Attributes:
         reference: What the plugin registered, maybe an import string.
         plugin: The plugin's name.
-        settings: An instance of the model of the record.
+        settings: An instance of the struct of the record.
         problem: Why there are none; raised by every call.
         before: How many arguments come before the settings.
     """
@@ -84,29 +86,28 @@ def section_of(
 def settings_model(
     spec: Configurable | ProviderSpec | WorkspaceFilesSpec | ExecutorSpec, *, plugin: str
 ) -> Any:
-    """Return the model of a record's settings, imported; None if it has none.
+    """Return the struct of a record's settings, imported; None if it has none.
 
-    Raises PluginError when it cannot be imported, or is no pydantic model.
+    Raises PluginError when it cannot be imported, or is no msgspec.Struct.
     """
     reference = getattr(spec, "settings", None)
     if reference is None:
         return None
     model = load_object(reference, plugin=plugin)
-    # Not asked of pydantic itself, which stays with the configuration.
-    if not (isinstance(model, type) and callable(getattr(model, "model_validate", None))):
-        raise PluginError(f"plugin {plugin}: the settings of {spec.name!r} are no pydantic model")
+    if not isinstance(model, StructMeta):
+        raise PluginError(f"plugin {plugin}: the settings of {spec.name!r} are no msgspec.Struct")
     return model
 
 
 def tried_with(spec: Configurable, values: Mapping[str, Any]) -> Any:
     """Return what a record registers, given settings that its model reads from these values.
 
-    For tests of plugins; raises what the model raises.
+    For tests of plugins; raises msgspec.ValidationError where they do not fit.
     """
     model = settings_model(spec, plugin=spec.name)
     if model is None:
         return load_object(reference_of(spec), plugin=spec.name)
-    found = model.model_validate(dict(values))
+    found = read(model, dict(values))
     return reference_of(with_settings(spec, found, plugin=spec.name))
 
 

@@ -40,7 +40,7 @@ asyncio.run(spec.factory(run, {}).write([Event(type="run_finished", session="S",
 
 def sink(**settings):
     run = RunInfo(run_id="R", session="S", task="a secret task", workspace="/w", agents=(MASTER,))
-    [spec] = notify_sinks(NotifySettings(**settings))
+    [spec] = notify_sinks(NotifySettings.of(settings))
     assert not isinstance(spec.factory, str)
     return spec.factory(run, {})
 

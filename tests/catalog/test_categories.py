@@ -41,7 +41,7 @@ def test_they_are_the_twelve_that_the_configuration_knows_affinities_of():
     assert len(CATEGORIES) == 12
     for category in CATEGORIES:
         known = {"m": {"provider": "p", "tier": "fast", "affinities": {category: 0.5}}}
-        Settings.model_validate({"model_registry": known})
+        Settings.of({"model_registry": known})
 
 
 def test_a_word_counts_at_its_beginning_and_only_once():

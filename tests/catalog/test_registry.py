@@ -10,7 +10,7 @@ from prsm_core.domain.models import ModelTier
 
 
 def registry(**sections):
-    return build_model_registry(Settings.model_validate(sections))
+    return build_model_registry(Settings.of(sections))
 
 
 def test_a_model_belongs_to_the_provider_it_names_or_that_of_its_alias_or_the_default_one():

@@ -13,15 +13,16 @@ import pytest
 from tests.site_folder import Site
 
 MODELS = """
-from pydantic import BaseModel, SecretStr
-class Tell(BaseModel):
+from typing import Annotated
+from msgspec import Meta, Struct
+class Tell(Struct):
     path: str
-    pin: SecretStr | None = None
-class Guard(BaseModel):
+    pin: Annotated[str, Meta(extra_json_schema={"writeOnly": True})] | None = None
+class Guard(Struct):
     words: tuple[str, ...] = ("touch",)
-class Taste(BaseModel):
+class Taste(Struct):
     favourite: str = ""
-class Greet(BaseModel):
+class Greet(Struct):
     greeting: str = "hello"
 """
 PLUGIN = """
@@ -155,7 +156,7 @@ def test_a_sink_that_lacks_what_it_needs_is_left_out_and_told(site, prsm_process
 
 
 NEEDY = PLUGIN.replace('settings="five_models:Guard"', 'settings="five_models:Tell"')
-NO_MODEL = PLUGIN.replace('settings="five_models:Guard"', 'settings="five_models:BaseModels"')
+NO_MODEL = PLUGIN.replace('settings="five_models:Guard"', 'settings="five_models:Nobody"')
 NOT_A_MODEL = PLUGIN.replace('settings="five_models:Guard"', 'settings="json:loads"')
 
 
@@ -164,8 +165,8 @@ NOT_A_MODEL = PLUGIN.replace('settings="five_models:Guard"', 'settings="json:loa
     ("code", "said"),
     [
         (NEEDY, "checks.guard.path is missing"),
-        (NO_MODEL, "plugin needy: cannot import 'five_models:BaseModels'"),
-        (NOT_A_MODEL, "plugin needy: the settings of 'guard' are no pydantic model"),
+        (NO_MODEL, "plugin needy: cannot import 'five_models:Nobody'"),
+        (NOT_A_MODEL, "plugin needy: the settings of 'guard' are no msgspec.Struct"),
     ],
 )
 def test_no_run_starts_without_the_settings_that_a_check_needs(

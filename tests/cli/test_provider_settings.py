@@ -13,22 +13,26 @@ from prsm_core.interfaces.provider import ProviderSpec
 from prsm_core.plugins import PluginManager
 from tests.site_folder import Site
 
-MODEL = """
-from pydantic import BaseModel, Field, SecretStr, field_validator
-class Mine(BaseModel):
-    region: str = Field(default="eu", description="Where it is.")
+MODEL = '''
+from typing import Annotated
+from msgspec import Meta, Struct
+class Mine(Struct):
+    """What is mine.
+
+    Attributes:
+        region: Where
+            it is.
+    """
+    region: str = "eu"
     speed: int = 1
-    pin: SecretStr | None = None
+    pin: Annotated[str, Meta(extra_json_schema={"writeOnly": True})] | None = None
     models: tuple[str, ...] = ()
     env: dict[str, str] = {}
 
-    @field_validator("speed")
-    @classmethod
-    def _fast(cls, value):
-        if value > 9:
-            raise ValueError("must be below 10")
-        return value
-"""
+    def __post_init__(self):
+        if self.speed > 9:
+            raise ValueError("must be below 10", "speed")
+'''
 PLUGIN = """
 from pathlib import Path
 from echo_plugin import EchoProvider

@@ -40,7 +40,7 @@ PROBLEMS = [
 
 
 def test_each_value_that_names_what_is_not_there_is_told_and_no_other(workspace):
-    found = find_mistakes(Settings.model_validate(WRONG), str(workspace), POLICY)
+    found = find_mistakes(Settings.of(WRONG), str(workspace), POLICY)
     assert [(".".join(map(str, key)), problem) for key, problem in found] == PROBLEMS
 
 

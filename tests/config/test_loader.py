@@ -168,7 +168,7 @@ def test_an_untrusted_workspace_gives_its_deny_and_ask_rules_and_nothing_else(pl
         "not even: a setting\n"
     )
     loaded = place.load(trusted=False)
-    expected = Settings.model_validate({"permissions": {"deny": ["curl"], "ask": ["make"]}})
+    expected = Settings.of({"permissions": {"deny": ["curl"], "ask": ["make"]}})
     assert loaded.settings == expected
     (notice,) = loaded.notices
     assert str(place.paths.workspace_dir) in notice

@@ -24,8 +24,8 @@ MISTAKES = [
     (
         "defaults:\n  mode: bypas",
         2,
-        "defaults.mode is none of the allowed values: default, accept_edits, bypass, plan, "
-        "delegate; did you mean bypass?",
+        "defaults.mode is none of the allowed values: accept_edits, bypass, default, delegate, "
+        "plan; did you mean bypass?",
     ),
     ("models:\n  fast:\n    provider: x", 2, "models.fast.model_id is missing"),
     ("models: {fast: small}", 1, "models.fast must be a mapping"),
@@ -62,6 +62,23 @@ MISTAKES = [
     ("mcp_servers: {x: {command: a, url: b}}", 1, "mcp_servers.x needs either command or url"),
     ("experts: {e: {system_prompt: s, tools: [read]}}", 1, "experts.e.tools[0] is written Read"),
     ("providers: {c: {profiles: [{name: a}]}}", 1, "providers.c.profiles[0] needs env or home"),
+    (
+        "workspace: {worktree_copy: [../x]}",
+        1,
+        "worktree_copy[0] must be a path below the workspace",
+    ),
+    ("workspace: {worktree_copy: ['']}", 1, "worktree_copy[0] must be a path below the workspace"),
+    ('pass_env: ["A\\n"]', 1, "pass_env[0] must be the name of an environment variable"),
+    ("mcp_servers: {x: {command: a, env: {1A: b}}}", 1, "x.env.1A must be the name of an environ"),
+    ("notify: {webhook: 'ftp://x'}", 1, "notify.webhook must begin with http:// or https://"),
+    ("budgets: {usd: true}", 1, "budgets.usd must be a number"),
+    ("box: {agents: 'true'}", 1, "box.agents must be true or false"),
+    ("models: {'': {provider: x, model_id: y}}", 1, "models. must be at least 1 character long"),
+    (
+        "gates: {t: {command: a, roles: [boss]}}",
+        1,
+        "gates.t.roles[0] is none of the allowed values",
+    ),
 ]
 
 

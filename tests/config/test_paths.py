@@ -80,12 +80,13 @@ def test_state_among_temporary_files_is_told_unless_the_user_chose_it(monkeypatc
     assert temp_notice(resolve_paths(temp, {}), {}) is None
 
 
-def test_the_paths_alone_cost_neither_pydantic_nor_yaml():
+def test_the_paths_alone_cost_neither_the_settings_nor_yaml():
     code = (
         "import sys, pathlib\n"
         "from prsm_core.config import resolve_paths\n"
         "resolve_paths(pathlib.Path('.'), {'PRSM_HOME': 'x'})\n"
-        "print(sorted({'pydantic', 'yaml', 'asyncio', 'sqlite3'} & set(sys.modules)))"
+        "heavy = {'prsm_core.config.schema', 'yaml', 'asyncio', 'sqlite3'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

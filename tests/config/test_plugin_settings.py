@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from msgspec import Meta, Struct, field
 
 from prsm_core import ConfigError, PluginError
 from prsm_core.config.effects import effects_of
@@ -14,50 +14,46 @@ from prsm_core.config.plugin_settings import PluginSection, full_schema
 from prsm_core.config.secrets import known_secrets
 from prsm_core.config.snapshot import take_snapshot
 
+Hidden = Annotated[str, Meta(extra_json_schema={"writeOnly": True})]
 
-class Rule(BaseModel):
+
+class Rule(Struct):
     """One rule."""
 
     branch: str
     verdict: Literal["ask", "deny"] = "deny"
 
 
-class Guard(BaseModel):
+class Guard(Struct):
     """What a guard takes."""
 
     branches: tuple[str, ...] = ("main",)
     limit: int = 3
     rules: list[Rule] = []
-    token: SecretStr | None = None
-    endpoint: str = Field(default="", validation_alias=AliasChoices("url", "address"))
+    token: Hidden | None = None
+    others: dict[str, list[Hidden]] = {}
+    endpoint: str = field(default="", name="address")
 
-    @field_validator("limit")
-    @classmethod
-    def _is_small(cls, value):
-        if value > 100:
-            raise ValueError("must be 100 at most")
-        if value == 13:
+    def __post_init__(self):
+        if self.limit > 100:
+            raise ValueError("must be 100 at most", "limit")
+        if self.limit == 13:
             raise RuntimeError("a secret")
-        return value
+        if self.limit == 14:
+            raise TypeError("a secret")
 
 
-class Hook(BaseModel):
+class Hook(Struct):
     """What a sink needs."""
 
     url: str
-
-
-class Open(BaseModel):
-    """One that takes anything."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 BROKEN = PluginError("plugin late: cannot import 'no.such:Model'")
 
 
 def sections(*, must_exist=False):
-    checks = {"guard": Guard, "plain": None, "late": BROKEN, "open": Open}
+    checks = {"guard": Guard, "plain": None, "late": BROKEN}
     return {
         "checks": PluginSection(word="permission check", models=checks, must_exist=must_exist),
         "sinks": PluginSection(
@@ -76,13 +72,13 @@ def test_an_entry_is_read_by_the_model_of_its_plugin(place):
     place.environ["PRSM__CHECKS__GUARD__LIMIT"] = "7"
     _, loaded = load(
         place,
-        "checks:\n  guard:\n    branches: [main, next]\n    rules: [{branch: x}]\n    address: a\n"
-        "    token:\n  open: {any: 1}\nsinks:\n  raw: {any: [1]}\n",
+        "checks:\n  guard:\n    branches: [main, next]\n    rules: [{branch: x, verdict: }]\n"
+        "    address: a\n"
+        "    token:\nsinks:\n  raw: {any: [1]}\n",
     )
     guard = loaded.of_plugins["checks", "guard"]
     assert (guard.branches, guard.limit, guard.rules) == (("main", "next"), 7, [Rule(branch="x")])
     assert (guard.endpoint, guard.token) == ("a", None)
-    assert loaded.of_plugins["checks", "open"].any == 1
     assert loaded.settings.sinks == {"raw": {"any": [1]}}
     assert ("sinks", "raw") not in loaded.of_plugins
 
@@ -98,7 +94,8 @@ WRONG = {
         "checks.guard.rules[0].verdikt is not a setting; did you mean verdict?",
     ),
     "a missing key": ("rules: [{verdict: ask}]", 3, "checks.guard.rules[0].branch is missing"),
-    "a model that fails": ("limit: 13", 2, "checks.guard: its model fails: RuntimeError"),
+    "a struct that fails": ("limit: 13", 2, "checks.guard: its struct fails: RuntimeError"),
+    "one that fails by a type": ("limit: 14", 2, "checks.guard: its struct fails: TypeError"),
 }
 
 
@@ -156,7 +153,7 @@ def test_the_schema_holds_what_plugins_take(place):
     schema = full_schema(sections())
     jsonschema.Draft202012Validator.check_schema(schema)
     fine = {
-        "checks": {"guard": {"limit": 1, "rules": [{"branch": "x"}]}, "open": {"a": 1}},
+        "checks": {"guard": {"limit": 1, "rules": [{"branch": "x"}]}},
         "sinks": {"raw": {"a": 1}, "other": {}},
     }
     jsonschema.validate(fine, schema)
@@ -173,14 +170,14 @@ def test_the_schema_holds_what_plugins_take(place):
 
 
 @pytest.mark.requirement("U19")
-def test_what_a_model_calls_secret_or_a_name_sounds_like_is_known_as_secret(place):
+def test_what_a_struct_calls_secret_or_a_name_sounds_like_is_known_as_secret(place):
     _, loaded = load(
         place,
-        "checks: {guard: {token: from-the-model}}\n"
+        "checks: {guard: {token: from-the-struct, others: {a: [from-below]}}}\n"
         "sinks: {raw: {deep: [{db_password: by-its-name}], key_env: MY_OWN}}\n",
     )
     found = set(known_secrets(loaded.settings, {"MY_OWN": "by-its-variable"}))
-    assert {"from-the-model", "by-its-name", "by-its-variable"} <= found
+    assert {"from-the-struct", "from-below", "by-its-name", "by-its-variable"} <= found
 
 
 @pytest.mark.parametrize("section", ["sinks", "checks", "scorers", "frontends", "tools"])

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prsm_core.config import Settings, config_schema, provider_section, schema
+from prsm_core.config.json_schema import described
 from prsm_core.config.provider_section import ProviderSettings
 from prsm_core.config.values import Section
 from prsm_core.domain.agents import PermissionMode
@@ -14,18 +15,18 @@ from prsm_core.domain.tools import McpServer
 
 MODELS = [
     model
-    for model in (*vars(schema).values(), provider_section.AuthProfile, ProviderSettings)
-    if isinstance(model, type) and issubclass(model, Section | ProviderSettings)
+    for model in (*vars(schema).values(), provider_section.AuthProfile)
+    if isinstance(model, type) and issubclass(model, Section) and model is not Section
 ]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_every_setting_is_described_and_every_section_is_frozen(model):
     assert model.__doc__
-    assert all(field.description for field in model.model_fields.values())
-    assert model.model_config["frozen"]
-    expected = "allow" if model is ProviderSettings else "forbid"
-    assert model.model_config["extra"] == expected
+    schema, _ = described(model, "{name}")
+    assert all(each["description"] for each in schema["properties"].values())
+    assert model.__struct_config__.frozen
+    assert model.__struct_config__.forbid_unknown_fields
 
 
 def test_the_json_schema_is_valid_and_accepts_every_section():
@@ -61,14 +62,14 @@ def test_the_json_schema_refuses_what_the_loader_refuses(value):
 
 def test_the_json_schema_offers_the_allowed_words_and_no_generated_titles():
     found = config_schema()
-    assert found["$defs"]["PermissionMode"]["enum"] == [mode.value for mode in PermissionMode]
-    assert found["$defs"]["ModelTier"]["enum"] == [tier.value for tier in ModelTier]
+    assert found["$defs"]["PermissionMode"]["enum"] == sorted(PermissionMode)
+    assert found["$defs"]["ModelTier"]["enum"] == sorted(ModelTier)
     assert "title" not in found["properties"]["engine"]
     assert found["$defs"]["EngineSettings"]["properties"]["retry_attempts"]["default"] == 5
 
 
 def test_a_server_is_handed_on_as_the_engine_knows_it():
-    settings = Settings.model_validate(
+    settings = Settings.of(
         {"mcp_servers": {"s": {"command": "c", "args": ["-x"], "env": {"A": "b"}, "tags": ["t"]}}}
     )
     expected = McpServer(command="c", args=("-x",), env={"A": "b"})
@@ -76,19 +77,19 @@ def test_a_server_is_handed_on_as_the_engine_knows_it():
 
 
 def test_an_expert_reads_only_unless_it_is_given_more():
-    settings = Settings.model_validate({"experts": {"e": {"system_prompt": "s", "name": "Eve"}}})
+    settings = Settings.of({"experts": {"e": {"system_prompt": "s", "name": "Eve"}}})
     expert = settings.expert_profiles()["e"]
     assert (expert.name, expert.tools) == ("Eve", frozenset({"Read", "Glob", "Grep"}))
 
 
 @given(
     st.dictionaries(
-        st.text(min_size=1).filter(lambda key: key not in ProviderSettings.model_fields),
+        st.text(min_size=1).filter(lambda key: key not in ProviderSettings.__struct_fields__),
         st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.text()),
     )
 )
 def test_a_providers_own_keys_reach_its_plugin_unchanged(own):
-    settings = Settings.model_validate({"providers": {"p": {**own, "base_url": "http://x"}}})
+    settings = Settings.of({"providers": {"p": {**own, "base_url": "http://x"}}})
     assert settings.provider_settings("p") == {**own, "base_url": "http://x"}
 
 

@@ -7,7 +7,7 @@ from prsm_core.config.secrets import known_secrets
 
 
 def test_values_are_found_by_the_variables_that_are_named_and_by_their_own_names():
-    settings = Settings.model_validate(
+    settings = Settings.of(
         {
             "providers": {
                 "a": {
@@ -45,7 +45,7 @@ def test_the_place_of_a_key_is_no_secret():
 
 @pytest.mark.requirement("U19")
 def test_the_password_of_an_address_is_a_secret_whatever_its_variable_is_called():
-    settings = Settings.model_validate(
+    settings = Settings.of(
         {"mcp_servers": {"s": {"command": "c", "env": {"DB": "pg://a:in-the-file@db"}}}}
     )
     found = set(known_secrets(settings, {"HTTPS_PROXY": "http://me:in%21the-shell@proxy:3128"}))

@@ -400,7 +400,7 @@ class Team:
 def team_settings(engine: Mapping[str, Any] | None, others: Mapping[str, Any] | None) -> Settings:
     """Return settings; commands run as they are unless these say otherwise."""
     given = {"engine": dict(engine or {}), "sandbox": "off", **(others or {})}
-    return Settings.model_validate(given)
+    return Settings.of(given)
 
 
 def human_policy(settings: Settings, **fields) -> HumanPolicy:

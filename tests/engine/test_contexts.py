@@ -57,7 +57,7 @@ async def test_the_answer_keeps_as_much_of_the_window_as_it_may_have(opened, res
     async with opened(settings=given) as team:
 
         async def master(agent):
-            room = room_of(team["master"].descriptor, Settings.model_validate(given), WINDOW)
+            room = room_of(team["master"].descriptor, Settings.of(given), WINDOW)
             assert room is not None
             fills.append(room.fill)
             await agent.complete()
@@ -138,7 +138,7 @@ async def test_a_rebuilt_conversation_fits_the_next_models_window_and_says_what_
     ],
 )
 async def test_a_session_is_told_that_the_policy_denies_calls(team, permissions, must_ask):
-    settings = Settings.model_validate({"permissions": permissions})
+    settings = Settings.of({"permissions": permissions})
     await team.run("do it")
     record = team["master"]
     told = session_request(record, settings, "/work", "You are master.")

@@ -39,7 +39,7 @@ class Weak(ScriptedProvider):
 
 
 def policy(mode=PermissionMode.DEFAULT, **permissions):
-    return needed_level(Settings.model_validate({"permissions": permissions}).permissions, mode)[0]
+    return needed_level(Settings.of({"permissions": permissions}).permissions, mode)[0]
 
 
 def warnings(team):
@@ -80,7 +80,7 @@ def test_a_policy_that_says_what_must_not_happen_needs_to_be_asked_before_each_t
 @pytest.mark.parametrize("least", LEVELS[1:])
 @pytest.mark.parametrize("has", [*LEVELS, "a new word"])
 def test_a_provider_falls_short_exactly_when_its_level_is_below_the_one_that_is_needed(has, least):
-    permissions = Settings.model_validate({"permissions": {"require": least}}).permissions
+    permissions = Settings.of({"permissions": {"require": least}}).permissions
     capabilities = ProviderCapabilities(enforcement=has)
     short = describe_shortfall(permissions, PermissionMode.DEFAULT, capabilities, None)
     rank = LEVELS.index(has) if has in LEVELS else 0

@@ -127,7 +127,7 @@ async def test_a_refused_consultation_writes_nothing(as_master, arguments, code)
 @pytest.mark.requirement("E38")
 def test_an_expert_that_there_is_not_is_an_error_of_its_own():
     with pytest.raises(ExpertNotFoundError, match="there is no expert 'nobody'") as caught:
-        find_expert(Settings.model_validate(SETTINGS), "nobody")
+        find_expert(Settings.of(SETTINGS), "nobody")
     assert caught.value.hint is not None
     assert "style" in caught.value.hint
 

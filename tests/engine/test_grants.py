@@ -36,7 +36,7 @@ REQUESTS = st.builds(
     budget=st.none() | BUDGETS,
     region=st.none() | st.lists(st.sampled_from(REGIONS), max_size=2).map(tuple),
 )
-SETTINGS = Settings.model_validate({"engine": {"max_agent_depth": 4}})
+SETTINGS = Settings.of({"engine": {"max_agent_depth": 4}})
 
 
 def identity(number):
@@ -147,7 +147,7 @@ def test_a_budget_below_zero_is_none():
 
 
 def test_the_runs_budget_is_the_masters():
-    settings = Settings.model_validate({"budgets": {"tokens": 5, "usd": 0.5}})
+    settings = Settings.of({"budgets": {"tokens": 5, "usd": 0.5}})
     assert make_master(settings).grant.budget == Budget(tokens=5, usd=0.5)
 
 

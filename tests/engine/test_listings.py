@@ -56,7 +56,7 @@ def place(tmp_path):
 
     def make(provider, *, settings=None, clock=None):
         registry: Any = Registry(codex=provider)
-        given = Settings.model_validate(settings or {})
+        given = Settings.of(settings or {})
         return Listings(registry, given, clock or FakeClock(), tmp_path / "models.json")
 
     return SimpleNamespace(make=make, file=tmp_path / "models.json")

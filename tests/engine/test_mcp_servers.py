@@ -11,7 +11,7 @@ from prsm_core.domain.agents import AgentRole
 from prsm_core.domain.tools import McpServer
 from prsm_core.engine.spawn.mcp_servers import choose_servers
 
-SETTINGS = Settings.model_validate(
+SETTINGS = Settings.of(
     {
         "mcp_servers": {
             "files": {"command": "files"},
@@ -44,9 +44,7 @@ def test_a_tagged_server_is_for_agents_whose_prompt_or_role_has_a_tag(prompt, ro
 
 @pytest.mark.requirement("E11")
 def test_without_tags_every_server_is_for_everybody():
-    settings = Settings.model_validate(
-        {"mcp_servers": {"a": {"command": "a"}, "b": {"url": "http://b"}}}
-    )
+    settings = Settings.of({"mcp_servers": {"a": {"command": "a"}, "b": {"url": "http://b"}}})
     servers = choose_servers(settings, prompt="x", role=AgentRole.MASTER)
     assert servers == {"a": McpServer(command="a"), "b": McpServer(url="http://b")}
 

@@ -12,7 +12,7 @@ from prsm_core.engine.providers.model_choice import ModelChoice, resolve_model
 from prsm_core.engine.providers.model_names import DEFAULT_MODEL, SHOWN, Listing, ModelNames
 from prsm_core.errors import ModelNotAvailableError
 
-SETTINGS = Settings.model_validate(
+SETTINGS = Settings.of(
     {
         "models": {
             "fast": {"provider": "codex", "model_id": "gpt-mini", "reasoning_effort": "low"},
@@ -155,7 +155,7 @@ PROVIDERS = st.sampled_from(["a", "b", "codex", "claude", "x"])
 ALIAS = st.fixed_dictionaries({"provider": PROVIDERS, "model_id": WORD.filter(str.strip)})
 VOCABULARIES = st.builds(
     lambda aliases, installed, listed: ModelNames(
-        settings=Settings.model_validate({"models": aliases}),
+        settings=Settings.of({"models": aliases}),
         providers=installed,
         listed={name: listing for name, listing in listed.items() if name in installed},
     ),

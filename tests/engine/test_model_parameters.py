@@ -106,7 +106,7 @@ async def test_of_a_provider_that_only_an_agent_names_it_is_told_before_its_firs
 
 
 def test_aliases_of_one_model_add_up_and_those_of_others_do_not_count():
-    settings = Settings.model_validate(
+    settings = Settings.of(
         {
             "models": {
                 "a": {"provider": "p", "model_id": "m", "temperature": 0},

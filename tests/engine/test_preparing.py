@@ -67,9 +67,7 @@ def opened(tmp_path):
     }
 
     def opened(session="session", **settings):
-        return open_owned(
-            paths, Settings.model_validate(settings), specs, session=session, clock=SystemClock()
-        )
+        return open_owned(paths, Settings.of(settings), specs, session=session, clock=SystemClock())
 
     return opened
 

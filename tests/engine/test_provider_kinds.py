@@ -44,7 +44,7 @@ async def registry_of(tmp_path):
     ):
         yield lambda providers, specs=SPECS, **options: build_provider_registry(
             specs,
-            Settings.model_validate({"providers": providers}),
+            Settings.of({"providers": providers}),
             launcher=launcher,
             background=background,
             clock=clock,
@@ -106,6 +106,6 @@ async def test_an_error_in_such_a_section_names_the_section(registry_of):
 
 
 def test_a_name_that_no_provider_can_have_is_an_error_of_the_configuration():
-    settings = Settings.model_validate({"providers": {"My Agent": {"kind": "plain"}}})
+    settings = Settings.of({"providers": {"My Agent": {"kind": "plain"}}})
     with pytest.raises(ConfigError, match=r"providers\.My Agent: .* is not a name"):
         configured_specs(SPECS, settings)

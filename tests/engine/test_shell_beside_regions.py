@@ -29,7 +29,7 @@ def regional(opened, tmp_path):
 
     @asynccontextmanager
     async def open_regional(*, permissions=None, checks=None, **fields):
-        settings = PermissionSettings.model_validate(permissions or {})
+        settings = PermissionSettings.of(permissions or {})
         broker = build_broker(
             settings,
             commands=policy_for(settings),

@@ -200,16 +200,14 @@ async def test_a_free_child_that_is_taken_for_a_stand_in_is_told_as_one(opened):
 
 
 def names_of(registry, *providers):
-    settings = Settings.model_validate({"model_registry": registry, "models": ALIASES})
+    settings = Settings.of({"model_registry": registry, "models": ALIASES})
     return ModelNames(settings=settings, providers=frozenset(providers))
 
 
 def test_a_name_of_the_provider_at_hand_is_its_own_whatever_the_registry_says():
     names = names_of(REGISTRY, "near")
     assert names.meant("big", None) == names.meant("big", "near") == ("gone", "big")
-    own = Settings.model_validate(
-        {"model_registry": REGISTRY, "providers": {"near": {"models": ["big"]}}}
-    )
+    own = Settings.of({"model_registry": REGISTRY, "providers": {"near": {"models": ["big"]}}})
     there = ModelNames(settings=own, providers=frozenset({"near"}))
     assert there.meant("big", "near") is None
     assert there.place("big", "near") == ("near", "big")
@@ -228,7 +226,7 @@ def test_stand_ins_are_of_one_tier_the_cheaper_first_then_the_faster_then_by_nam
         "a": {"provider": "p", "tier": "strong"},
         "barred": {"provider": "q", "tier": "strong"},
     }
-    models = build_model_registry(Settings.model_validate({"model_registry": registry}))
+    models = build_model_registry(Settings.of({"model_registry": registry}))
     found = stand_ins(("gone", "w"), models, lambda model: model.provider != "q")
     assert [model.model_id for model in found] == ["a", "b", "slow", "dear"]
     assert stand_ins(("gone", "unknown"), models, lambda _: True) == []

@@ -407,7 +407,7 @@ def test_taking_tools_away_never_weakens_a_verdict(request, context):
 async def test_the_broker_is_built_from_the_settings(context):
     from prsm_core.config.schema import PermissionSettings
 
-    settings = PermissionSettings.model_validate(
+    settings = PermissionSettings.of(
         {"allow": ["frob"], "deny": ["curl"], "tools": {"Deploy": "deny"}, "trusted": ["check"]}
     )
     one = build_broker(

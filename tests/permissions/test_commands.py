@@ -40,7 +40,7 @@ def context(tmp_path):
 
 
 def absent(**rules):
-    return build_policy({}, PermissionSettings(**rules))
+    return build_policy({}, PermissionSettings.of(rules))
 
 
 class Harmless(CommandPolicy):
@@ -288,7 +288,7 @@ def test_a_policy_gets_the_rules_of_all_layers():
 
     spec = CommandPolicySpec(name="own", summary="", factory=build)
     given = {"deny": ["git push"], "allow": ["make"], "command_policy": "own"}
-    settings = PermissionSettings.model_validate(given)
+    settings = PermissionSettings.of(given)
     policy = build_policy({"own": spec}, settings)
     assert not seen
     policy.told()

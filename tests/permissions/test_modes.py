@@ -66,7 +66,7 @@ def context(tmp_path):
 
 async def judge(context, request, mode, **settings):
     """Return what becomes of a request, and why, by a broker as a run has it."""
-    permissions = PermissionSettings.model_validate({**RULES, **settings})
+    permissions = PermissionSettings.of({**RULES, **settings})
     broker = build_broker(
         permissions,
         workspace=context.workspace,

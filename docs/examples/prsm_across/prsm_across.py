@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict
 
 from prsm_core import FrontendSpec, Hub, HubFrontend, PrsmError, hookimpl
 
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-class Across(BaseModel):
+class Across(Struct, frozen=True):
     """The section `frontends.across`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     task: str = "Say in one sentence what this project is about."
     folders: tuple[str, ...] = (".",)

@@ -39,7 +39,7 @@ class Application:
     def configure(self, base_url):
         env = {"FAKE_URL": base_url, "FAKE_HOME": str(self.home)}
         mine = {"kind": "acp", "command": list(FAKE), "env": env}
-        self.settings = Settings.model_validate({"providers": {"mine": mine}})
+        self.settings = Settings.of({"providers": {"mine": mine}})
 
     async def run(self, mode=PermissionMode.DEFAULT):
         """Run the master's lane; return the run's result, the tree and what the agents said."""

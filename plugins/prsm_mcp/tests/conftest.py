@@ -88,7 +88,7 @@ class Team:
         workspace.mkdir()
         return open_app(
             RunOptions(workspace=str(workspace), provider=provider),
-            Settings.model_validate({"providers": {provider: settings}}),
+            Settings.of({"providers": {provider: settings}}),
             plugins,
             paths=resolve_paths(workspace, {"PRSM_HOME": str(self.folder / "home")}),
             frontend=FrontendSpec(name="t", summary="", interactive=False, priority=0, factory=""),

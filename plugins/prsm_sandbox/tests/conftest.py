@@ -64,7 +64,7 @@ async def opened(home, workspace, outside_temp):
 
         def open_sandbox(work=workspace, private=(), tree_of=lambda _: None, **settings):
             sandbox = CommandSandbox(
-                SandboxSettings(**settings),
+                SandboxSettings.of(settings),
                 executor=SANDBOX,
                 workspace=str(work),
                 launcher=launcher,

@@ -247,7 +247,7 @@ class MisbehavingTeam:
         steps = [_spawn("neighbour", "work", "neighbour/default"), *odd]
         steps += [wait, done]
         script = {"scenario": {"lanes": {"master": {"marker": "", "steps": steps}}}}
-        return Settings.model_validate(
+        return Settings.of(
             {
                 "engine": dict(self.engine),
                 "sandbox": "off",

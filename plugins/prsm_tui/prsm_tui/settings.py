@@ -1,45 +1,39 @@
 """What `frontends.tui` of the configuration may hold."""
 
-from __future__ import annotations
-
+# Annotations are values here, not texts: msgspec would have to evaluate each of these.
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from msgspec import Struct, field
 
 from prsm_tui.keys import Keymap
 
+_Keys = Mapping[str, str | tuple[str, ...]]
 
-class TuiSettings(BaseModel):
-    """The section `frontends.tui`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class TuiSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The section `frontends.tui`.
 
-    keys: Mapping[str, str | tuple[str, ...]] = Field(
-        default_factory=dict,
-        description="Keys of one's own, by what they do: a key, or several; [] for none.",
-    )
-    linear: bool = Field(
-        default=False,
-        description="Write line by line and draw nothing: for screen readers. PRSM_LINEAR=1 or 0 "
-        "in the environment stands above it.",
-    )
-    notify: bool = Field(
-        default=True,
-        description="Ring, and tell the terminal, where something waits or a run ends while its "
-        "window is not in front.",
-    )
-    theme: Literal["dark", "light", "high-contrast"] = Field(
-        default="dark", description="How the screen is coloured."
-    )
+    Attributes:
+        keys: Keys of one's own, by what they do: a key, or several; [] for none.
+        linear: Write line by line and draw nothing: for screen readers. PRSM_LINEAR=1 or 0 in the
+            environment stands above it.
+        notify: Ring, and tell the terminal, where something waits or a run ends while its window is
+            not in front.
+        theme: How the screen is coloured.
+    """
 
-    @field_validator("keys")
-    @classmethod
-    def _check_keys(
-        cls, keys: Mapping[str, str | tuple[str, ...]]
-    ) -> Mapping[str, str | tuple[str, ...]]:
-        _ = Keymap(_as_lists(keys))
-        return keys
+    keys: _Keys = field(default_factory=dict)
+    linear: bool = False
+    notify: bool = True
+    theme: Literal["dark", "light", "high-contrast"] = "dark"
+
+    def __post_init__(self) -> None:
+        """Refuse keys that are none, and two meanings of one."""
+        try:
+            _ = self.keymap
+        except ValueError as error:
+            raise ValueError(str(error), "keys") from None
 
     @property
     def keymap(self) -> Keymap:
@@ -47,5 +41,5 @@ class TuiSettings(BaseModel):
         return Keymap(_as_lists(self.keys))
 
 
-def _as_lists(keys: Mapping[str, str | tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+def _as_lists(keys: _Keys) -> Mapping[str, tuple[str, ...]]:
     return {name: (key,) if isinstance(key, str) else key for name, key in keys.items()}

@@ -84,9 +84,7 @@ async def engine(folder, scenario, task="[[lane:master]] go", files=None, resume
         shutil.copytree(files, workspace)
     paths = resolve_paths(workspace, {"PRSM_HOME": str(folder / "home")})
     plugins = PluginManager.load(environ={}, builtins=[*WITHOUT_DEMO, DEMO], entry_points=[])
-    settings = Settings.model_validate(
-        {**sections, "providers": {"script": {"scenario": scenario}}}
-    )
+    settings = Settings.of({**sections, "providers": {"script": {"scenario": scenario}}})
     options = RunOptions(
         workspace=str(workspace),
         provider="script",

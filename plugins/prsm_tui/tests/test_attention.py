@@ -6,11 +6,11 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from msgspec import ValidationError, convert
 from prsm_testing import ScriptedApp
 from prsm_tui.screen.attention import notification
 from prsm_tui.screen.driver import TerminalDriver
 from prsm_tui.settings import TuiSettings
-from pydantic import ValidationError
 
 from plugins.prsm_tui.tests.scenes import watching
 from prsm_core.interfaces.frontend import RunOptions
@@ -45,7 +45,7 @@ def test_what_an_agent_wrote_ends_no_sequence():
 @pytest.mark.parametrize("section", [{"theme": "pink"}, {"linear": "maybe"}, {"colour": "dark"}])
 def test_a_setting_that_there_is_not_is_an_error(section):
     with pytest.raises(ValidationError):
-        TuiSettings.model_validate(section)
+        convert(section, TuiSettings)
 
 
 @pytest.mark.parametrize(("notifies", "looks"), [(True, False), (False, False), (True, True)])

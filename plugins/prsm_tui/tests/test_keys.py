@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import ValidationError, convert
 from prsm_testing import ScriptedApp
 from prsm_tui.keys import KEYS, all_keys, parse_key, shown_key
 from prsm_tui.settings import TuiSettings
-from pydantic import ValidationError
 
 from plugins.prsm_tui.tests.scenes import watching
 
@@ -67,12 +67,12 @@ def test_what_is_shown_of_a_key_is_read_as_that_key(held, letter):
 )
 def test_a_mistake_is_named_with_what_would_be_right(keys, said):
     with pytest.raises(ValidationError) as told:
-        TuiSettings.model_validate({"keys": keys})
+        convert({"keys": keys}, TuiSettings)
     assert said.lower() in str(told.value).lower()
 
 
 def test_two_actions_may_change_places():
-    keymap = TuiSettings.model_validate({"keys": {"tree.down": "k", "tree.up": ["j", "up"]}}).keymap
+    keymap = convert({"keys": {"tree.down": "k", "tree.up": ["j", "up"]}}, TuiSettings).keymap
     assert (keymap.of("tree.down"), keymap.shown("tree.up")) == (("k",), "j, Up")
 
 
@@ -92,7 +92,7 @@ OWN = {
 async def test_keys_of_ones_own_do_what_the_table_says_and_the_old_ones_no_more():
     app = ScriptedApp()
     app.session = "s"
-    keymap = TuiSettings.model_validate({"keys": OWN}).keymap
+    keymap = convert({"keys": OWN}, TuiSettings).keymap
     async with watching(app, keymap=keymap) as eyes:
         run = await app.started()
         app.spawn()

@@ -34,7 +34,7 @@ def plugins(*specs, state=PluginState.ACTIVE):
 
 
 def settings(**sections):
-    return Settings.model_validate(sections)
+    return Settings.of(sections)
 
 
 def test_the_configuration_names_one_of_several():

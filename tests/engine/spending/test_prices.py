@@ -116,7 +116,7 @@ def test_tokens_of_unknown_kind_have_no_price(counts):
 
 def test_a_models_own_price_goes_before_its_providers():
     given = {"a": PRICE, "a/x": {**PRICE, "input": 1.0}}
-    prices = BudgetSettings.model_validate({"prices": given}).prices
+    prices = BudgetSettings.of({"prices": given}).prices
     assert price_of(prices, "a", "x") == Price(input=1.0, output=50.0)
     assert price_of(prices, "a", "y") == Price(input=10.0, output=50.0)
     assert price_of(prices, "b", "x") is None
@@ -125,7 +125,7 @@ def test_a_models_own_price_goes_before_its_providers():
 @pytest.mark.parametrize("tokens", ["step", "turn", "none"])
 def test_a_price_takes_away_the_warning_only_where_tokens_are_told_in_time(tokens):
     capabilities = ProviderCapabilities(tokens_told=tokens, cost_told="none")
-    prices = BudgetSettings.model_validate({"prices": {"x": PRICE}}).prices
+    prices = BudgetSettings.of({"prices": {"x": PRICE}}).prices
     without = describe_metering("x", Budget(usd=2), capabilities)
     assert ("a price for x in budgets.prices" in without) == (tokens == "step")
     assert bool(describe_metering("x", Budget(usd=2), capabilities, prices=prices)) == (

@@ -29,9 +29,7 @@ async def runner(tmp_path):
 
         def make(env=None, **gates):
             settings = {
-                name: GateSettings.model_validate(
-                    {"command": gate} if isinstance(gate, str) else gate
-                )
+                name: GateSettings.of({"command": gate} if isinstance(gate, str) else gate)
                 for name, gate in gates.items()
             }
             return GateRunner(

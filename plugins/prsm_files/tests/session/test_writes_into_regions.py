@@ -79,7 +79,7 @@ def folder(tmp_path, monkeypatch, prepared):
 @pytest.fixture
 def opened(tmp_path, folder):
     def open_it(shell):
-        permissions = PermissionSettings.model_validate(ALLOWING)
+        permissions = PermissionSettings.of(ALLOWING)
         broker = build_broker(
             permissions,
             commands=policy_for(permissions),

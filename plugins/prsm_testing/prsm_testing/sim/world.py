@@ -245,7 +245,7 @@ class World:
             return await engine.resume(timeout_s=MORE_SECONDS)
 
     def _config(self, store: SimStore) -> EngineConfig:
-        settings = Settings.model_validate(self._shape.settings)
+        settings = Settings.of(self._shape.settings)
         takes = self._takers
         tools = ToolTable() if takes is None else self._letters.table(takes=takes)
         return EngineConfig(

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a ledger for queries only; close it at the end."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as conn:
+        conn.execute("PRAGMA wal_autocheckpoint = 0")
+        yield conn
 
 
 def query(path: Path, sql: str, *values: object) -> list[tuple]:
     """Return the rows of a query."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as conn:
-        conn.execute("PRAGMA wal_autocheckpoint = 0")
+    with reading(path) as conn:
         return conn.execute(sql, values).fetchall()
 
 

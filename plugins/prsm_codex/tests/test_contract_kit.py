@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from pathlib import Path
+import inspect
 
-from plugins.prsm_codex.tests.mutants import DEFECTS
+import pytest
 
-ROOT = Path(__file__).parents[3]
-MUTANTS = Path(__file__).with_name("mutants.py")
+from plugins.prsm_codex.tests.mutants import DEFECTS, Mutant
+from plugins.prsm_codex.tests.test_contract import CodexContract
+
+FAILURES = (AssertionError, TimeoutError, ValueError, ExceptionGroup)
 
 
-def test_every_defect_fails_the_test_that_is_there_for_it():
-    nodes = [f"{MUTANTS}::Test{mutant.__name__}::{test}" for mutant, test in DEFECTS.items()]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rA", "--tb=no", "-p", "no:cacheprovider", *nodes],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    failed = set(re.findall(r"^FAILED \S+::Test(\w+)::", done.stdout, flags=re.MULTILINE))
-    missed = [mutant.__name__ for mutant in DEFECTS if mutant.__name__ not in failed]
-    assert not missed, done.stdout + done.stderr
+class TestDefects(CodexContract):
+    mutant: type[Mutant]
+    built: list[Mutant]
+
+    def build(self, settings, services):
+        built = self.mutant(settings, services)
+        self.built.append(built)
+        return built
+
+    @pytest.mark.parametrize(("mutant", "test"), DEFECTS.items(), ids=[m.__name__ for m in DEFECTS])
+    async def test_a_defect_fails_the_test_that_is_there_for_it(
+        self, mutant, test, open_scene, tmp_path, record_property
+    ):
+        self.mutant, self.built = mutant, []
+        method = getattr(CodexContract, test)
+        fixtures = {
+            "open_scene": open_scene,
+            "tmp_path": tmp_path,
+            "record_property": record_property,
+            "allowed": False,
+        }
+        taken = inspect.signature(method).parameters.keys() & fixtures.keys()
+        with pytest.raises(FAILURES):
+            await method(self, **{name: fixtures[name] for name in taken})
+        for built in self.built:
+            await built.good.aclose()
+
+
+# A good provider meets the whole contract in another module.
+for _name in dir(CodexContract):
+    if _name.startswith("test_"):
+        setattr(TestDefects, _name, None)

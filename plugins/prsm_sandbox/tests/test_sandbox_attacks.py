@@ -6,6 +6,7 @@ plain user, in a process of its own.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import platform
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import pytest
 from prsm_sandbox.view import STAND_INS
+from prsm_testing.doubles import until
 
 from prsm_core.policies.tables import word_set
 from tests.engine.sandboxes import is_there, needs_bwrap, output_of, text_of
@@ -217,7 +219,7 @@ def listening():
         name = server.getsockname()
         server.close()
         if isinstance(name, str) and name.startswith("/"):
-            Path(name).unlink()
+            Path(name).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("where", ["home", "workspace", "run", "tmp", "abstract"])
@@ -235,6 +237,50 @@ async def test_sockets_of_other_programs_are_not_reached(opened, home, workspace
     assert (await opened()(connects(address))).stdout.startswith("shut")
     with pytest.raises(BlockingIOError):
         server.accept()
+
+
+@pytest.fixture
+def late(tmp_path, monkeypatch):
+    """Returns a function: the next bubblewrap removes this path first, as its owner may."""
+    real, folder = shutil.which("bwrap"), tmp_path / "late"
+    folder.mkdir()
+    program = folder / "bwrap"
+    program.write_text(
+        f'#!/bin/sh\nread -r path < {folder}/gone && rm {folder}/gone "$path"\nexec {real} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    (folder / "gone").touch()
+    return lambda path: (folder / "gone").write_text(f"{path}\n")
+
+
+async def test_a_command_starts_though_a_socket_has_vanished(
+    late, opened, home, workspace, listening
+):
+    run = opened()
+    await run("true")
+    listening(str(home / "gone"))
+    server = listening(str(home / "stays"))
+    late(home / "gone")
+    done = await run(f"echo x >> ran; {connects(str(home / 'stays'))}")
+    assert not (home / "gone").exists()
+    assert done.stdout.startswith("shut"), done.stderr
+    assert (workspace / "ran").read_text() == "x\n"
+    with pytest.raises(BlockingIOError):
+        server.accept()
+
+
+async def test_a_command_that_fails_runs_once_though_a_socket_vanishes(
+    opened, home, workspace, listening
+):
+    listening(str(home / "gone"))
+    command = "echo x >> ran; until [[ -e go ]]; do sleep 0.02; done; exit 1"
+    running = asyncio.ensure_future(opened()(command))
+    await until((workspace / "ran").exists)
+    (home / "gone").unlink()
+    (workspace / "go").touch()
+    assert (await running).exit_code == 1
+    assert (workspace / "ran").read_text() == "x\n"
 
 
 async def test_sockets_that_no_network_namespace_holds_cannot_be_made(opened):

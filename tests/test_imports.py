@@ -10,7 +10,11 @@ import pytest
 from tests.import_graph import circles, graph_of, imports
 from tests.sources import CORE, ROOT, TESTING
 
-GRAPH = graph_of(CORE)
+
+@pytest.fixture(scope="module")
+def core():
+    """What each file of the core imports of it."""
+    return graph_of(CORE)
 
 
 def room(module: str) -> str:
@@ -42,12 +46,12 @@ def test_no_file_of_a_package_stands_in_a_circle(package, report):
     assert found == []
 
 
-def test_no_room_imports_one_above_or_beside_it():
+def test_no_room_imports_one_above_or_beside_it(core):
     rank = ranks("layers")
-    assert {room(name) for name in GRAPH} == {"", *rank}
+    assert {room(name) for name in core} == {"", *rank}
     upwards = [
         f"{name} imports {other}"
-        for name, others in GRAPH.items()
+        for name, others in core.items()
         for other in others
         if room(name) and room(other) not in {"", room(name)}
         if rank[room(other)] <= rank[room(name)]
@@ -55,9 +59,9 @@ def test_no_room_imports_one_above_or_beside_it():
     assert not upwards
 
 
-def test_no_room_of_the_engine_imports_one_above_or_beside_it():
+def test_no_room_of_the_engine_imports_one_above_or_beside_it(core):
     rank = ranks("engine-rooms")
-    inside = {name: others for name, others in GRAPH.items() if room(name) == "engine"}
+    inside = {name: others for name, others in core.items() if room(name) == "engine"}
     assert {room_of_engine(name) for name in inside} == {"", *rank}
     upwards = [
         f"{name} imports {other}"

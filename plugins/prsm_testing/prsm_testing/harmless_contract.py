@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,7 @@ _FILLERS = {
 }
 
 
+@cache
 def acting_characters() -> str:
     """Return all characters that act on a terminal, turn text round or hide, without surrogates.
 
@@ -54,13 +56,13 @@ def acting_characters() -> str:
 
 
 def _acts(char: str) -> bool:
-    if unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"}:
-        return True
+    if (category := unicodedata.category(char)) in {"Cc", "Cs", "Zl", "Zp", "Cn"}:
+        return category != "Cn"  # three of four: they have neither a name nor a direction
     name = unicodedata.name(char, "")
     if name in _MARKS or name in _FILLERS or name.startswith(_UNSEEN):
         return True
     is_turning = unicodedata.bidirectional(char) in _TURNING
-    return is_turning or (unicodedata.category(char) == "Cf" and not name.startswith(_SEEN))
+    return is_turning or (category == "Cf" and not name.startswith(_SEEN))
 
 
 def hostile_line() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import get_args
 
 import pytest
@@ -49,12 +50,17 @@ def is_odd(value):
     return isinstance(value, float) and (value != value or value.is_integer())
 
 
+@cache
+def validator(kind):
+    return Draft202012Validator(json_schema(kind))
+
+
 @pytest.mark.parametrize("kind", ALL)
 @given(given_arguments=GIVEN)
 def test_what_fits_is_what_is_valid(kind, given_arguments):
     names = {*kind.__struct_fields__, "bogus"}
     arguments = {name: value for name, value in given_arguments.items() if name in names}
-    is_valid = Draft202012Validator(json_schema(kind)).is_valid(arguments)
+    is_valid = validator(kind).is_valid(arguments)
     assert fits(kind, arguments) == (find_fault(kind, arguments) is None)
     assert fits(kind, arguments) <= is_valid
     assert is_valid <= (fits(kind, arguments) or is_odd(arguments))

@@ -16,6 +16,13 @@ from tests.engine.residents import once, open_residents
 AGENTS = 9
 
 
+def some(values, *, often):
+    """Return the values as parameters, of which the default run takes those that it does often."""
+    return [
+        pytest.param(value, marks=() if value in often else pytest.mark.long) for value in values
+    ]
+
+
 @dataclass
 class Node:
     """What one agent of a tree does."""
@@ -117,7 +124,7 @@ def check(team, tree: Node, limit: int) -> None:
         assert set(calls.values()) == {1}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some(range(12), often=(0, 5, 7, 10)))
 async def test_a_tree_goes_through_with_fewer_processes_than_agents(tmp_path, seed):
     tree, limit, slots = grown(seed), 1 + seed % 3, 1 + seed % 4
     async with open_tree(tmp_path, limit, slots) as team:
@@ -141,7 +148,7 @@ def dies_after_commit(team, number: int) -> None:
     vars(team.store)["commit"] = cut_off
 
 
-@pytest.mark.parametrize("number", range(2, 42, 4))
+@pytest.mark.parametrize("number", some(range(2, 42, 4), often=(6, 18, 30)))
 async def test_a_tree_that_is_killed_at_a_commit_goes_on(tmp_path, number):
     """Parked or not, with answers on their way: two engines die, and the third one ends it."""
     tree, memory = grown(number), None

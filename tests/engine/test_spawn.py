@@ -83,20 +83,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("tool", ["spawn_child", "spawn_children_parallel"])
-async def test_a_refused_spawn_writes_nothing(as_master, case, tool):
-    arguments, code = REFUSED[case]
-
+async def test_a_refused_spawn_writes_nothing(as_master, tool):
     async def script(agent, team):
         before = team.ledger.written()
-        if tool == "spawn_child":
-            assert await agent.refused(tool, **arguments) == code
-        else:
-            good = {"prompt": "fine", "name": "fine"}
-            assert await agent.refused(tool, children=[good, arguments]) == code
-        assert team.ledger.written() == before
-        assert [r.agent_id for r in team.manager.roster.records()] == [agent.id]
+        for case, (arguments, code) in REFUSED.items():
+            if tool == "spawn_child":
+                assert await agent.refused(tool, **arguments) == code, case
+            else:
+                good = {"prompt": "fine", "name": "fine"}
+                assert await agent.refused(tool, children=[good, arguments]) == code, case
+            assert team.ledger.written() == before, case
+            assert [r.agent_id for r in team.manager.roster.records()] == [agent.id], case
 
     await as_master(
         script, settings={"models": {"far": {"provider": "elsewhere", "model_id": "m"}}}

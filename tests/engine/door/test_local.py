@@ -427,24 +427,24 @@ async def come_and_go(app, rounds):
 
 
 @pytest.mark.requirement("D3")
-async def test_two_frontends_come_and_go_a_thousand_times_and_leave_nothing(opened):
+async def test_two_frontends_come_and_go_two_hundred_times_and_leave_nothing(opened):
     async with opened() as team:
         app = LocalApp(team.engine, RunOptions(provider="script"), team.store, SESSION)
         await (await app.start_run("x")).result()
         await come_and_go(app, 2)  # what is opened once stays
         before = await settled(team)
-        await come_and_go(app, 1000)
+        await come_and_go(app, 200)
         assert no_more_is_held(await settled(team), before)
 
 
-async def test_frontends_at_the_socket_come_and_go_a_thousand_times_and_leave_nothing(tmp_path):
+async def test_frontends_at_the_socket_come_and_go_two_hundred_times_and_leave_nothing(tmp_path):
     async with local_scene(tmp_path / "owner") as scene:
         state = tmp_path / "state"
         async with serving(state, scene.app):
             await scene.app.start_run("x")
             await scene.say("here")
             before = await settled(scene.team)
-            for _ in range(500):  # of two each
+            for _ in range(100):  # of two each
                 async with (
                     open_remote(state, control_peers.SESSION) as one,
                     aclosing(one.events()) as left,

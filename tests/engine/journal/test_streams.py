@@ -1,4 +1,4 @@
-"""Live text that cannot be misread: two hundred streams, rebuilt of their pieces alone."""
+"""Live text that cannot be misread: streams are rebuilt of their pieces alone."""
 
 from __future__ import annotations
 
@@ -65,8 +65,10 @@ async def play(folder, seed, pause, clock, *, door=in_process):
 
 
 @pytest.mark.requirement("E14")
-@pytest.mark.parametrize("block", range(10))
-async def test_two_hundred_streams_are_rebuilt_of_their_pieces(tmp_path, block):
+@pytest.mark.parametrize(
+    "block", [0, 1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 10))]
+)
+async def test_twenty_streams_are_rebuilt_of_their_pieces(tmp_path, block):
     rebuilt = placed = outputs = 0
     for seed in range(block * 20, block * 20 + 20):
         clock = FakeClock()

@@ -23,7 +23,7 @@ class AlibabaContract(VendorContract):
         return build(settings, services)
 
 
-class TestFakeCodex(AlibabaContract):
+class TestFakeCodex(KilledAtFewPoints, AlibabaContract):
     backend: ClassVar = {"backend": "codex", "command": list(SMALL_CODEX)}
 
     @pytest.mark.requirement("E73")

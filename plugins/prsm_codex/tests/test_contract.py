@@ -47,7 +47,7 @@ class TestFakeCodex(CodexContract):
     pass
 
 
-class TestFakeCodexThatAsks(CodexContract):
+class TestFakeCodexThatAsks(KilledAtFewPoints, CodexContract):
     """Without the tool hook, by Codex's own requests for approval."""
 
     def build(self, settings, services):
@@ -55,7 +55,7 @@ class TestFakeCodexThatAsks(CodexContract):
 
 
 @pytest.mark.live
-class TestRealCodexThatAsks(KilledAtFewPoints, TestFakeCodexThatAsks):
+class TestRealCodexThatAsks(TestFakeCodexThatAsks):
     @pytest.fixture(autouse=True)
     def _real(self, binary):
         type(self).command = [binary]

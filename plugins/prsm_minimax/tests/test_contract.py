@@ -23,7 +23,7 @@ class MinimaxContract(VendorContract):
         return build(settings, services)
 
 
-class TestFakeCodex(MinimaxContract):
+class TestFakeCodex(KilledAtFewPoints, MinimaxContract):
     backend: ClassVar = {"backend": "codex", "command": list(SMALL_CODEX)}
 
     @pytest.mark.requirement("E72")

@@ -84,11 +84,6 @@ class Paths(Record, frozen=True, kw_only=True):
         return self.user_config.parent / "agents"
 
     @property
-    def workspace_agents(self) -> Path:
-        """The workspace's folder of experts in markdown."""
-        return self.workspace_dir / "agents"
-
-    @property
     def workspace_dir(self) -> Path:
         """The workspace's own configuration folder, `.prism`."""
         return self.workspace_config.parent

@@ -69,8 +69,3 @@ class Grants:
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return all grants as JSON values, oldest first."""
         return [permit.to_dict() for permit in self._permits]
-
-    @classmethod
-    def from_dicts(cls, rows: Iterable[Mapping[str, Any]]) -> Grants:
-        """Build grants from the values of `to_dicts`."""
-        return cls(Permit.from_dict(row) for row in rows)

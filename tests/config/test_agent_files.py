@@ -21,6 +21,10 @@ You look for holes.
 """
 
 
+def agents_of(place):
+    return place.paths.workspace_dir / "agents"
+
+
 def write(folder, name, text=REVIEWER):
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
@@ -30,7 +34,7 @@ def write(folder, name, text=REVIEWER):
 
 @pytest.mark.requirement("U20")
 def test_an_agent_file_is_an_expert_with_the_text_as_its_prompt(place):
-    write(place.paths.workspace_agents, "security.md")
+    write(agents_of(place), "security.md")
     expert = place.load().settings.expert_profiles()["security"]
     assert expert.name == "Security reviewer"
     assert expert.description == "Finds holes."
@@ -49,7 +53,7 @@ def test_the_tools_may_be_a_list_and_nothing_but_the_prompt_is_needed(place):
 
 def test_a_stronger_layer_changes_single_values_of_an_agent_file(place):
     write(place.paths.user_agents, "security.md")
-    write(place.paths.workspace_agents, "security.md", "---\nmodel: small\n---\nYou too.\n")
+    write(agents_of(place), "security.md", "---\nmodel: small\n---\nYou too.\n")
     place.workspace("experts: {security: {description: Ours.}}")
     expert = place.load().settings.expert_profiles()["security"]
     assert (expert.description, expert.model) == ("Ours.", "small")
@@ -59,7 +63,7 @@ def test_a_stronger_layer_changes_single_values_of_an_agent_file(place):
 
 @pytest.mark.requirement("U20")
 def test_the_agent_files_of_an_untrusted_workspace_are_not_even_read(place):
-    write(place.paths.workspace_agents, "evil.md", "no agent file at all")
+    write(agents_of(place), "evil.md", "no agent file at all")
     loaded = place.load(trusted=False)
     assert loaded.settings.experts == {}
     assert "not trusted" in loaded.notices[0]
@@ -104,9 +108,9 @@ def test_a_folder_that_cannot_be_read_is_an_error(place):
 
 @pytest.mark.requirement("U20")
 def test_an_agent_file_makes_a_worker_or_a_reviewer_by_its_role(place):
-    write(place.paths.workspace_agents, "tester.md", "---\nrole: worker\n---\nYou test.\n")
-    write(place.paths.workspace_agents, "strict.md", "---\nrole: reviewer\n---\nYou judge.\n")
-    write(place.paths.workspace_agents, "wise.md", "---\n---\nYou know.\n")
+    write(agents_of(place), "tester.md", "---\nrole: worker\n---\nYou test.\n")
+    write(agents_of(place), "strict.md", "---\nrole: reviewer\n---\nYou judge.\n")
+    write(agents_of(place), "wise.md", "---\n---\nYou know.\n")
     profiles = place.load().settings.expert_profiles()
     roles = {name: profile.role.value for name, profile in profiles.items()}
     assert roles == {"tester": "worker", "strict": "reviewer", "wise": "expert"}
@@ -115,6 +119,6 @@ def test_an_agent_file_makes_a_worker_or_a_reviewer_by_its_role(place):
 
 
 def test_a_role_that_agents_cannot_be_given_is_refused_with_its_line(place):
-    path = write(place.paths.workspace_agents, "boss.md", "---\nrole: master\n---\nYou lead.\n")
+    path = write(agents_of(place), "boss.md", "---\nrole: master\n---\nYou lead.\n")
     with pytest.raises(ConfigError, match=rf"{path}:2: .*role"):
         place.load()

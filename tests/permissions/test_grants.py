@@ -9,6 +9,7 @@ import pytest
 from prsm_core.domain.agents import AgentRole, PermissionMode
 from prsm_core.domain.permissions import PermissionContext, PermissionRequest
 from prsm_core.permissions import Grants
+from prsm_core.permissions.grants import Permit
 from tests.command_policies import POLICY
 
 EXACT = POLICY.exact
@@ -81,6 +82,6 @@ def test_grants_come_back_from_the_ledger():
     grants.add("a", asks("a", command="make test"), EXACT)
     grants.add("a", asks("a", tool="WebFetch"), EXACT)
     rows = json.loads(json.dumps(grants.to_dicts()))
-    again = Grants.from_dicts(rows)
+    again = Grants(map(Permit.from_dict, rows))
     assert again.to_dicts() == grants.to_dicts()
     assert again.matches(asks("b", command="make test"), under("b", "a"), EXACT)

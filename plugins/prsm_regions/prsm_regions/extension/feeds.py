@@ -160,18 +160,6 @@ class Graph:
         if "usage" in message and message["seq"] >= self._usage.get(agent, (0, {}))[0]:
             self._usage[agent] = (message["seq"], dict(message["usage"]))
 
-    def clusters(self) -> dict[str, list[str]]:
-        """Return the files of each region, sorted; a file is in the innermost one that holds it."""
-        regions = sorted({region for _, region in self._agents.values()}, key=len, reverse=True)
-        found: dict[str, list[str]] = {region: [] for region in regions}
-        for path in sorted(self._nodes):
-            parts = PurePosixPath(path)
-            for region in regions:
-                if parts.is_relative_to(region.strip("/") or "."):
-                    found[region].append(path)
-                    break
-        return found
-
     def to_dict(self) -> Message:
         """Return the whole graph as JSON values, in an order of its own."""
         return {

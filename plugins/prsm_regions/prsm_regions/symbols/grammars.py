@@ -90,11 +90,6 @@ def fingerprint(grammar: Grammar) -> str:
     return f"{grammar.name}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
 
-def module_suffixes() -> frozenset[str]:
-    """Return all suffixes of files that are looked into."""
-    return frozenset(_BY_SUFFIX)
-
-
 def without_suffix(path: str) -> str:
     """Return a path without the suffix of a language."""
     return str(PurePosixPath(path).with_suffix("")) if grammar_of(path) else path

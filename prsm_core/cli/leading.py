@@ -63,7 +63,20 @@ class _Lead(Record, frozen=True, kw_only=True):
 def lead(
     launch: Launch, options: Mapping[str, Any], speak: Speak, *, client: str, hint: str
 ) -> int:
-    """Let a client lead a run; see `prsm_core.commands.lead`."""
+    """Let the client on stdin and stdout lead a run until it leaves; return the exit code.
+
+    Args:
+        launch: The context object of the command.
+        options: What the options of `lead_options` say, but for `patience_s`.
+        speak: `await speak(host, app, wire, brief)` serves the client and returns once it has
+            left. `host` is the master's: its tools are the client's. `brief` is what the engine
+            tells whoever leads.
+        client: What the client is called in errors, in the log and as the run's task.
+        hint: How it begins, for the error where none is there.
+
+    Raises:
+        ConfigError: no program is at the other end, or the configuration is wrong.
+    """
     os.umask(PRIVATE)
     wire = take_stdio(client, hint=hint)
     write_aside()

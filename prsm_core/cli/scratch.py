@@ -94,7 +94,21 @@ class ScratchRun(Record, frozen=True, kw_only=True):
 
 
 def run_scratch(launch: Launch, body: Body, *, ui: str | None, without: Sequence[str] = ()) -> int:
-    """Run `body` and return its exit code; see `prsm_core.commands`."""
+    """Let a command run a task in a folder of its own, by settings of its own: a demonstration.
+
+    Args:
+        launch: The context object of the command.
+        body: `await body(run)` makes the folder, runs the task in it and returns the exit code.
+            Signals that end a run cancel it.
+        ui: The frontend's name; None leaves the choice to the core.
+        without: Names of plugins not to load, as --without-plugin gives them.
+
+    Returns:
+        What `body` returns.
+
+    Raises:
+        PluginError: there is no such frontend.
+    """
     os.umask(PRIVATE)
     write_aside()
     configure_logging(debug=launch.debug)

@@ -10,15 +10,15 @@ Plugins may use the names of this module. They are imported when they are used.
 from prsm_core import attach
 
 _HOMES = {
-    "running": "lead run_scratch",
     "prsm_core.cli.callers": "agents_may agents_may_unless",
     "prsm_core.cli.launch": "Launch",
+    "prsm_core.cli.leading": "lead",
     "prsm_core.cli.ledger": "open_ledger open_session write_ledger",
     "prsm_core.cli.options": "follow_option is_utf8 json_option last_option workspace_option",
     "prsm_core.cli.places": "workspace_paths",
     "prsm_core.cli.run_options": "lead_options without_plugin_option",
     "prsm_core.cli.saying": "say",
-    "prsm_core.cli.scratch": "ScratchRun",
+    "prsm_core.cli.scratch": "ScratchRun run_scratch",
     "prsm_core.cli.table": "print_table",
     "prsm_core.engine.control.client": "open_control",
     "prsm_core.engine.control.holding": "held require_quiet",

@@ -3,6 +3,7 @@
 from prsm_core.cli.callers import agents_may as agents_may
 from prsm_core.cli.callers import agents_may_unless as agents_may_unless
 from prsm_core.cli.launch import Launch as Launch
+from prsm_core.cli.leading import lead as lead
 from prsm_core.cli.ledger import open_ledger as open_ledger
 from prsm_core.cli.ledger import open_session as open_session
 from prsm_core.cli.ledger import write_ledger as write_ledger
@@ -16,9 +17,8 @@ from prsm_core.cli.run_options import lead_options as lead_options
 from prsm_core.cli.run_options import without_plugin_option as without_plugin_option
 from prsm_core.cli.saying import say as say
 from prsm_core.cli.scratch import ScratchRun as ScratchRun
+from prsm_core.cli.scratch import run_scratch as run_scratch
 from prsm_core.cli.table import print_table as print_table
-from prsm_core.commands.running import lead as lead
-from prsm_core.commands.running import run_scratch as run_scratch
 from prsm_core.engine.control.client import open_control as open_control
 from prsm_core.engine.control.holding import held as held
 from prsm_core.engine.control.holding import require_quiet as require_quiet

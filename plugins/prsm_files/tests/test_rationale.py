@@ -1,7 +1,7 @@
 """Why a change was made is what its agent said of reasons shortly before the call."""
 
 import pytest
-from prsm_files.rationale import LOOKED_AT, find_reason, score
+from prsm_files.session.reasons import LOOKED_AT, find_reason, score
 
 
 def said(text, kind="text", seq=1):

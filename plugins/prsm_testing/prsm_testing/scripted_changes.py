@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 from prsm_files.commits.records import Commit, Outcome
-from prsm_files.rationale import find_reason
 from prsm_files.session.committing import Wording, committed, told_outcome
 from prsm_files.session.deciding import (
     Choice,
@@ -18,7 +17,7 @@ from prsm_files.session.deciding import (
     told_decision,
 )
 from prsm_files.session.deciding import find_change as find_row
-from prsm_files.session.reasons import of_path, reason_values, told_reason
+from prsm_files.session.reasons import find_reason, of_path, reason_values, told_reason
 from prsm_files.session.taking_back import nothing_kept, told
 from prsm_files.shadow.acts import nothing_to_undo
 
@@ -41,7 +40,7 @@ from prsm_core.kit.arguments import takes_checked
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
-    from prsm_files.rationale import Reason
+    from prsm_files.session.reasons import Reason
 
     from prsm_core.domain.events import Event
     from prsm_core.interfaces.frontend import RunOptions

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from prsm_files.changes.records import FILE, LINK, PROGRAM, Entry
 from prsm_files.shadow.files import status
 from prsm_files.shadow.git import GitFailedError, listed, names
-from prsm_files.shadow.nested import RealFolders
+from prsm_files.shadow.place import RealFolders
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

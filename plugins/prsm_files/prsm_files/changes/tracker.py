@@ -28,7 +28,7 @@ from prsm_files.changes.records import FILE, FILE_BYTES, LINK, Entry, Found, Wri
 from prsm_files.changes.splitting import Part, split
 from prsm_files.shadow.files import put
 from prsm_files.shadow.git import GitFailedError
-from prsm_files.shadow.nested import MOST, roots_among
+from prsm_files.shadow.place import MOST, roots_among
 from prsm_files.shadow.records import joined
 from prsm_files.shadow.written import (
     KNOWN,

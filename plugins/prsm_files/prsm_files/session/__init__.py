@@ -1,12 +1,11 @@
 """Files: what keeps the working trees that agents write in, behind the port of the engine.
 
-session_files all of it, for one engine's session
+session_files all of it, for one engine's session; snapshots before what persons say
 keeper   git, and the shadows of folders: one thread at a time, told and never silent
 git_process, git_helper commands of git, by one process that is started once
-prompts  the snapshots before what persons say
 naming   how the ledger names a snapshot
 calls    those that may have made a change that is found next, and what they say they do
-changes  what they changed: found, attributed, written and told
+changes  what they changed: found, attributed, written, told, and decided
 late     … from the first call on that may write; and worktrees, once there is one
 reasons  why a file, or a line of it, is as it is
 committing commits of what is accepted: which, and what each says
@@ -14,7 +13,6 @@ folders  where agents work: the workspace, or a worktree
 trees    worktrees of agents: given, merged, removed
 furnishing what a new one has of what git ignores: copies, and a command that sets it up
 deciding which changes a person means, and what becomes of them
-verdicts  … in the files and in the ledger, whatever dies meanwhile
 decisions … as an AppHandle decides about them
 undoing   what an AppHandle takes back, and keeps
 taking_back which prompt that is, and where the conversation goes then

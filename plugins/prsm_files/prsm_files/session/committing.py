@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prsm_core import AgentRow, Store
     from prsm_core.files import ChangeRow, FileChange
     from prsm_files.commits.records import Commit, Outcome
-    from prsm_files.rationale import Reason
+    from prsm_files.session.reasons import Reason
 
 BY_AGENT, BY_TASK = "agent", "task"
 WAYS = (BY_AGENT, BY_TASK)

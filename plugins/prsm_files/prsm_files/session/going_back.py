@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from prsm_core import Store
     from prsm_core.files import ChangeRow, Ids
-    from prsm_files.shadow.acts import Act
-    from prsm_files.shadow.journal import Owed
+    from prsm_files.shadow.acts import Act, Owed
 
 FORK, TAKE_UP, SET_ASIDE = "fork", "take_up", "set_aside"
 # Codes of errors: what was owed can never be done.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from prsm_core.files import Journal, ProcessLauncher
     from prsm_core.kit import Background
     from prsm_files.session.git_process import GitHelper
+    from prsm_files.shadow.acts import Owed
     from prsm_files.shadow.git import Git
-    from prsm_files.shadow.journal import Owed
     from prsm_files.shadow.opening import Shadows
     from prsm_files.shadow.worktree import Shadow
 

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from prsm_core import SessionSnapshot, SessionState, Store
     from prsm_core.files import Decision, Ids
     from prsm_files.changes.acting import Acted
-    from prsm_files.shadow.acts import Act, Wrote
-    from prsm_files.shadow.journal import Owed
+    from prsm_files.shadow.acts import Act, Owed, Wrote
     from prsm_files.shadow.records import Plan, Restored, RootPlan
     from prsm_files.shadow.root import Root
     from prsm_files.shadow.worktree import Shadow

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from prsm_files.session.keeper import FilesKeeper
     from prsm_files.session.late import LateWatch
     from prsm_files.session.taking_back import Prompt
-    from prsm_files.shadow.acts import Act
-    from prsm_files.shadow.journal import Owed
+    from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.records import Restored
     from prsm_files.shadow.worktree import Spare
 

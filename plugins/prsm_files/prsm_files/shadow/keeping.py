@@ -10,9 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from prsm_core import ConfigError
 from prsm_files.shadow.git import GitFailedError
-from prsm_files.shadow.records import read_snapshot, to_json
+from prsm_files.shadow.records import AUTOMATIC, read_snapshot, to_json
 from prsm_files.shadow.staging import forget_copy
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ REFS = "refs/prsm/"
 _BROKEN = re.compile(rb"ignoring (?:broken|dangling) \S+ " + REFS.encode() + rb"(\S+)")
 _ID = re.compile(r"[0-9a-f]{1,32}")
 _PROBED = 64 << 10  # bytes; an object that git writes to try is smaller
+
+_DAY = 86_400.0
 
 
 def keep(root: Root, state: RootState, snapshot: Snapshot) -> None:
@@ -123,3 +127,38 @@ def takes_more(place: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+class Retention(Struct, frozen=True, kw_only=True):
+    """What is kept of the snapshots that were taken before prompts."""
+
+    count: int = 200
+    days: float = 30.0
+    size: int = 2 * 2**30  # bytes of a folder's git directory
+
+
+def too_many(
+    snapshots: Sequence[Snapshot], rule: Retention, now: float, stored: Callable[[], int]
+) -> Sequence[Snapshot]:
+    """Return those of `snapshots`, newest first, that go; the newest never does.
+
+    Where what is `stored` is too much, the older half goes: what each of them takes nobody knows.
+    """
+    oldest = now - rule.days * _DAY
+    goes = [
+        one
+        for place, one in enumerate(snapshots)
+        if place >= rule.count or (place and one.created_at < oldest)
+    ]
+    if not goes and len(snapshots) > 1 and stored() > rule.size:
+        return snapshots[(len(snapshots) + 1) // 2 :]
+    return goes
+
+
+def newest_like(snapshots: Sequence[Snapshot], taken: Snapshot) -> Snapshot | None:
+    """Return the newest of the snapshots before prompts, if it holds all that `taken` would."""
+    newest = next((one for one in snapshots if one.kind in AUTOMATIC), None)
+    if newest is None or newest.roots != taken.roots or newest.unquiet != taken.unquiet:
+        return None
+    is_whole = (newest.skipped, newest.skipped_count) == (taken.skipped, taken.skipped_count)
+    return newest if is_whole else None

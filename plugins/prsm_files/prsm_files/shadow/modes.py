@@ -17,7 +17,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from prsm_files.shadow.files import put
-from prsm_files.shadow.nested import RealFolders
+from prsm_files.shadow.place import RealFolders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

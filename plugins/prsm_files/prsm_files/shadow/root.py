@@ -33,8 +33,14 @@ from prsm_files.shadow.git import (
     names,
 )
 from prsm_files.shadow.modes import FileModes, Modes, ModesKeeper
-from prsm_files.shadow.nested import RealFolders, roots_among, submodules
-from prsm_files.shadow.place import find_repository, is_own, read_head
+from prsm_files.shadow.place import (
+    RealFolders,
+    find_repository,
+    is_own,
+    read_head,
+    roots_among,
+    submodules,
+)
 from prsm_files.shadow.records import Change, RootState, Skipped, Staging
 from prsm_files.shadow.staging import StagingKeeper
 

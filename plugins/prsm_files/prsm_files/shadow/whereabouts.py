@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from prsm_core import ConfigError
 from prsm_core.files import STRAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from prsm_core.files import RepoIdentity
 
@@ -22,6 +26,8 @@ OWED = "owed.json"  # there while what a restore was a part of is not done
 ACT = "act.json"  # there from before an act writes its first file until it is in the list of acts
 SHADOWS = "shadows"  # the folder of all shadows, in that of the state
 PRUNE = "prune"  # there while content is to be removed that no snapshot needs any more
+
+_LOOK_SECONDS = 0.02
 
 
 class Where(Struct, frozen=True):
@@ -80,8 +86,6 @@ def forget(state: Path, snapshots: Collection[str], *, wait_seconds: float = LOC
 
     git is not needed: their names go. The next who works on such a folder removes their content.
     """
-    from prsm_files.shadow.lock import folder_lock  # few processes forget any
-
     gone = set()
     for place in sorted(state.glob("shadows/*/*")):
         names = [ref for one in snapshots for ref in place.glob(f"roots/*/git/refs/prsm/{one}")]
@@ -92,3 +96,34 @@ def forget(state: Path, snapshots: Collection[str], *, wait_seconds: float = LOC
                     ref.unlink(missing_ok=True)
                     gone.add(ref.name)
     return len(gone)
+
+
+@contextmanager
+def folder_lock(place: Path, wait_seconds: float) -> Iterator[None]:
+    """Hold the lock of a shadow; the folder is made. Raises ConfigError where another keeps it."""
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"{place}: cannot be written: {error.strerror}",
+            hint="PRSM_HOME names another folder for all state",
+        ) from error
+    with os.fdopen(descriptor, "rb") as file:
+        until = time.monotonic() + wait_seconds
+        while not _try(file.fileno()):
+            if time.monotonic() > until:
+                raise ConfigError(
+                    "another process is at work on the snapshots of this folder",
+                    hint="let it finish, then try again",
+                )
+            time.sleep(_LOOK_SECONDS)
+        yield
+
+
+def _try(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

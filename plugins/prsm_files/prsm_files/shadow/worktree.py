@@ -26,17 +26,16 @@ from prsm_files.shadow.acts import (
     UNDO,
     Act,
     ActLog,
+    Intent,
+    Journal,
     as_of,
     nothing_to_undo,
     owed_by,
 )
 from prsm_files.shadow.files import is_inside, put
 from prsm_files.shadow.git import GitFailedError
-from prsm_files.shadow.journal import Intent, Journal
-from prsm_files.shadow.keeping import REFS
-from prsm_files.shadow.lock import folder_lock
-from prsm_files.shadow.nested import MOST, RealFolders, roots_among, roots_below
-from prsm_files.shadow.place import require_files
+from prsm_files.shadow.keeping import REFS, newest_like, too_many
+from prsm_files.shadow.place import MOST, RealFolders, require_files, roots_among, roots_below
 from prsm_files.shadow.records import (
     AUTOMATIC,
     MOST_SKIPPED,
@@ -52,9 +51,8 @@ from prsm_files.shadow.records import (
     Sparing,
     joined,
 )
-from prsm_files.shadow.retention import newest_like, too_many
 from prsm_files.shadow.root import Limits, Root, stored_at
-from prsm_files.shadow.whereabouts import PRUNE, place_of
+from prsm_files.shadow.whereabouts import PRUNE, folder_lock, place_of
 from prsm_files.shadow.writing import (
     count_strange,
     plan_all,
@@ -67,9 +65,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from prsm_files.shadow.acts import Owed
     from prsm_files.shadow.git import Git
-    from prsm_files.shadow.journal import Owed
-    from prsm_files.shadow.retention import Retention
+    from prsm_files.shadow.keeping import Retention
 
 __all__ = ["About", "Shadow"]
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from prsm_files.shadow.files import status
 from prsm_files.shadow.modes import FileModes
-from prsm_files.shadow.nested import RealFolders
-from prsm_files.shadow.place import read_head
+from prsm_files.shadow.place import RealFolders, read_head
 from prsm_files.shadow.records import Plan, Restored, RootPlan, joined
 from prsm_files.shadow.staging import StagingError
 

@@ -22,8 +22,7 @@ from msgspec import Struct
 from prsm_core import ConfigError
 from prsm_files.shadow.git import names
 from prsm_files.shadow.modes import mode_of
-from prsm_files.shadow.nested import roots_below, submodules
-from prsm_files.shadow.place import read_head
+from prsm_files.shadow.place import read_head, roots_below, submodules
 from prsm_files.shadow.records import joined
 from prsm_files.worktrees.records import read_all
 

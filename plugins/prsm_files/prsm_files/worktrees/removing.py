@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from prsm_files.shadow.hindrances import HinderedError
-from prsm_files.shadow.lock import folder_lock
-from prsm_files.shadow.whereabouts import LOCK_SECONDS
+from prsm_files.shadow.whereabouts import LOCK_SECONDS, folder_lock
 from prsm_files.worktrees.making import admin
 from prsm_files.worktrees.records import LEAVING, MAKING, read_all, write
 

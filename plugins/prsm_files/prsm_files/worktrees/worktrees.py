@@ -50,9 +50,8 @@ from prsm_files.changes.writing import Operation, planned, write
 from prsm_files.shadow.acts import MERGE
 from prsm_files.shadow.git import GitFailedError, listed
 from prsm_files.shadow.hindrances import HinderedError
-from prsm_files.shadow.lock import folder_lock
 from prsm_files.shadow.records import joined
-from prsm_files.shadow.whereabouts import LOCK_SECONDS
+from prsm_files.shadow.whereabouts import LOCK_SECONDS, folder_lock
 from prsm_files.worktrees import making, records, removing
 from prsm_files.worktrees.making import beside, index_of, own_index
 from prsm_files.worktrees.records import (

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from prsm_files.session.prompts import BESIDE_SECONDS, LATEST_SECONDS
-from prsm_files.shadow.journal import Intent
+from prsm_files.session.session_files import BESIDE_SECONDS, LATEST_SECONDS
+from prsm_files.shadow.acts import Intent
 from prsm_files.shadow.opening import Shadows
 from prsm_files.shadow.whereabouts import INTENT, place_of
 from prsm_files.shadow.worktree import About

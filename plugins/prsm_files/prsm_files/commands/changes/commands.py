@@ -111,7 +111,7 @@ def worktrees(session: str | None, workspace: str, as_json: bool) -> None:
 
     What is on a branch is merged as git merges any other one.
     """
-    from prsm_files.commands.changes.trees import print_worktrees
+    from prsm_files.commands.changes.showing import print_worktrees
 
     print_worktrees(workspace, session, as_json=as_json)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 
 from prsm_core.cli.sessions.listing import at_text
-from prsm_core.commands import open_session, print_table, run_to_end, say
-from prsm_core.files import OPEN_STATES, UNMERGED
+from prsm_core.commands import open_session, print_table, run_to_end, say, workspace_paths
+from prsm_core.files import OPEN_STATES, UNMERGED, repo_identity
 from prsm_core.kit import escape_exact, escape_prose, first_line, whole_number
 from prsm_core.loop.output import write_aside
 from prsm_core.terminal import room_in
@@ -20,23 +21,39 @@ from prsm_files.changes.tracing import find_origin
 from prsm_files.commands.changes.deciding import Which
 from prsm_files.commands.changes.finishing import finish_cut_off
 from prsm_files.commands.changes.knowing import MARKS, known_changes, line_of, who
-from prsm_files.commands.changes.trees import unmerged
 from prsm_files.commands.snapshots.opening import with_shadow
-from prsm_files.rationale import LONGEST
 from prsm_files.session.deciding import Choice, choose, is_of_agents, told_change
 from prsm_files.session.deciding import wanted as in_order
-from prsm_files.session.reasons import Reasons, of_line, of_path, reason_values, told_reason
+from prsm_files.session.reasons import (
+    LONGEST,
+    Reasons,
+    of_line,
+    of_path,
+    reason_values,
+    told_reason,
+)
+from prsm_files.shadow.whereabouts import Where
+from prsm_files.worktrees.records import (
+    BACKING,
+    MERGING,
+    PARTIAL,
+    left_of,
+    read_all,
+    told_left,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_core.files import ChangeRow
     from prsm_files.commands.changes.knowing import Known
-    from prsm_files.rationale import Reason
+    from prsm_files.session.reasons import Reason
     from prsm_files.shadow.worktree import Shadow
 
 _NEWS = frozenset({"file_changed", "changes_decided"})
 _HEADERS = ("CHANGE", "AGENT", "", "FILE", "LINES", "HOW", "STATE", "CALL")
+
+_SHOWN = 5  # files that keep one from being merged
 
 
 def print_changes(
@@ -233,3 +250,44 @@ def _patches(workspace: str, rows: Sequence[ChangeRow]) -> list[str]:
         return [patch(shadow, [row.change]) for row in rows]
 
     return with_shadow(workspace, all_)
+
+
+def unmerged(workspace: str, session: str) -> Sequence[str]:
+    """Return what is not merged, a worktree a line. Raises PrsmError."""
+    return [_line(told) for told in _left(workspace, session)]
+
+
+def print_worktrees(workspace: str, session: str | None, *, as_json: bool) -> None:
+    """Print the worktrees that are not merged. Raises PrsmError."""
+    known = run_to_end(known_changes(workspace, session, (), None, None, is_all=True))
+    left = _left(workspace, known.session)
+    if as_json:
+        click.echo(json.dumps(left))
+        return
+    for told in left:
+        click.echo(_line(told))
+    if not left:
+        say("every worktree of the session is merged, or has changed nothing")
+
+
+def _left(workspace: str, session: str) -> Sequence[Mapping[str, Any]]:
+    paths = workspace_paths(workspace)
+    where, key = Where(paths.state, paths.trees.resolve()), repo_identity(Path(workspace)).key
+    if any(tree.state in {MERGING, BACKING} for tree in read_all(where, key)):
+        with_shadow(workspace, lambda shadow: _swept(shadow, where))
+    return [told_left(tree) for tree in left_of(where, key, session)]
+
+
+def _swept(shadow: Shadow, where: Where) -> Sequence[str]:
+    from prsm_files.worktrees.worktrees import Worktrees  # few were cut off
+
+    return Worktrees(shadow, where).sweep(lambda _: False)
+
+
+def _line(told: Mapping[str, Any]) -> str:
+    left = [*told["conflicts"], *told["outside"]]
+    why = "; ".join(f"{one['path']}: {one['why']}" for one in left[:_SHOWN])
+    why += f"; and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+    how = "merged in part" if told["result"] == PARTIAL else "not merged"
+    text = f"{how}: {told['name']}, on the branch {told['branch']}, in {told['folder']}"
+    return escape_exact(f"{text} ({why})" if why else text)

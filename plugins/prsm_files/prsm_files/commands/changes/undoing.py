@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
     from prsm_files.changes.acting import Acted
     from prsm_files.changes.rejecting import UndoPlan
-    from prsm_files.shadow.acts import Act
-    from prsm_files.shadow.journal import Owed
+    from prsm_files.shadow.acts import Act, Owed
     from prsm_files.shadow.records import Restored
 
 _HEADERS = ("ACT", "DONE", "KIND", "FILES", "UNDOES", "WHAT")

@@ -39,7 +39,7 @@ from prsm_files.session.taking_back import Prompt, files_gone, find_prompt, know
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from prsm_files.shadow.journal import Owed
+    from prsm_files.shadow.acts import Owed
     from prsm_files.shadow.records import Plan, Restored
     from prsm_files.shadow.worktree import Shadow, Spare
 

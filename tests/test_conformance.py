@@ -26,9 +26,8 @@ CONTRACTS = {
     "prsm_tools": "ToolContract",
     "prsm_command_policies": "CommandPolicyContract",
     "prsm_executors": "ExecutorContract",
+    "prsm_workspace_files": "WorkspaceFilesContract",
 }
-# What keeps files is tested in the core, where it still lives; it has no contract yet.
-WITHOUT_CONTRACT = {"prsm_workspace_files"}
 # What a record says of itself, and the contracts of which it then has to pass one: a program has no
 # vendor's model to play, and a frontend of many sessions is a person's or a client's.
 VARIANTS: dict[tuple[object, ...], set[str]] = {
@@ -102,7 +101,7 @@ def conforming(tests: Path) -> Counter[str]:
 @pytest.mark.requirement("F12")
 @pytest.mark.parametrize(("module", "tests"), OURS)
 def test_whatever_a_plugin_of_ours_contributes_passes_the_contract_of_its_kind(module, tests):
-    implemented = [hook for hook in hooks(module) if hook.name not in WITHOUT_CONTRACT]
+    implemented = hooks(module)
     assert implemented or parts_without_a_hook(tests.parent)
     assert {hook.name for hook in implemented} <= CONTRACTS.keys()
     found = conforming(tests)

@@ -26,6 +26,7 @@ _HOMES = {
     ),
     "executor_contract": "ExecutorContract",
     "fake_clock": "FakeClock",
+    "files_contract": "WorkspaceFilesContract",
     "frontend_contract": "FrontendContract",
     "harmless_contract": "HarmlessContract",
     "hub_contract": "HubFrontendContract",

@@ -21,6 +21,7 @@ from prsm_testing.doubles import turn_context as turn_context
 from prsm_testing.doubles import until as until
 from prsm_testing.executor_contract import ExecutorContract as ExecutorContract
 from prsm_testing.fake_clock import FakeClock as FakeClock
+from prsm_testing.files_contract import WorkspaceFilesContract as WorkspaceFilesContract
 from prsm_testing.frontend_contract import FrontendContract as FrontendContract
 from prsm_testing.harmless_contract import HarmlessContract as HarmlessContract
 from prsm_testing.hub_contract import HubFrontendContract as HubFrontendContract

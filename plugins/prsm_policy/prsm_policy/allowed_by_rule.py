@@ -1,13 +1,19 @@
-"""Which commands an allow rule covers."""
+"""Which commands an allow rule covers.
+
+What the words behind an allow rule may choose: other code, another configuration, a place.
+
+A person who allows `make docs` means the makefile that lies there. Options that lead to another
+one, and paths out of the workspace, are not what the rule is about.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from prsm_core.policies import BUILDS, LOOK_UPS, RULE_CLASSES
+from prsm_core.policies import BUILDS, LOOK_UPS, RULE_CLASSES, word_set
 from prsm_policy.builds import is_build
 from prsm_policy.danger import command_danger
-from prsm_policy.extent import is_more_to_do, stays_near
 from prsm_policy.lookups import is_lookup
 from prsm_policy.safe import program_name, sets_only_harmless
 from prsm_policy.shell.find_nested import find_nested
@@ -17,12 +23,85 @@ if TYPE_CHECKING:
 
     from prsm_policy.places import Place
     from prsm_policy.rules import Rule
-    from prsm_policy.shell import Command
+    from prsm_policy.shell import Command, Word
 
 _CLASSES: Mapping[Rule, Callable[[Command, Place], bool]] = {
     (LOOK_UPS,): is_lookup,
     (BUILDS,): is_build,
 }
+
+# Options of any program that may name programs, configurations or places nobody thought of when
+# the rule was made.
+_FAR_REACHING = re.compile(
+    r"--?(?:[a-z]+-)*(?:exec|shell|command|cmd|program|script|hooks?|eval|pager|editor|config"
+    r"|userconfig|globalconfig|rc|rcfile|conf|plugins?|preload|require|import|loader|wrapper"
+    r"|compiler|interpreter|helper|prefix|cwd|registry|proxy|exec-path|node-options|toolchain"
+    r"|init-file|init-script|makefile|directory|rulesdir|rootdir|inifile|manifest-path|target-dir"
+    r"|project|project-dir|project-file|build-file|settings-file|working-dir|workdir|chdir"
+    r"|justfile|rakefile|taskfile|jakefile|gulpfile|gruntfile|dockerfile|recipe-file|workspace-root"
+    r"|outfile|output-file|destination|overlay|modfile|pkgdir"
+    r"|rakelibdir|libdir|include-dir|load-path|load-plugins|parser|resolver|formatter|reporter"
+    r"|setupFiles|globalSetup|testRunner|testEnvironment|test-runner|runner|context|host|kubeconfig"
+    r"|[a-z-]*executable|settings-(?:path|file)|index-url|extra-index-url|find-links|editable|requirement|constraint|source|from)(?:=.*)?",
+    re.DOTALL | re.IGNORECASE,
+)
+# Short ones, by program: what they take is a file, a folder, a module or a setting of that kind.
+_SHORT: Mapping[str, str] = {
+    **dict.fromkeys(("make", "gmake"), "fCIEWo"),
+    "ninja": "fC",
+    "just": "fd",
+    "task": "dto",
+    "rake": "fCRrIeEpgG",
+    "ant": "fl",
+    **dict.fromkeys(("gradle", "gradlew"), "bcIpg"),
+    **dict.fromkeys(("mvn", "mvnw"), "fsl"),
+    "sbt": "J",
+    "cmake": "PCSBDU",
+    "ctest": "SMTD",
+    "meson": "C",
+    "go": "oCe",
+    "cargo": "CZ",
+    **dict.fromkeys(("pytest", "py.test"), "cpoW"),
+    "tox": "cx",
+    "nox": "f",
+    **dict.fromkeys(("jest", "vitest"), "cr"),
+    "mocha": "rcR",
+    "eslint": "cfo",
+    "stylelint": "f",
+    "tsc": "pbo",
+    "webpack": "co",
+    "rollup": "cpio",
+    "vite": "c",
+    "mypy": "mpc",
+    "pyright": "p",
+    "pylint": "j",
+    "sphinx-build": "cdDw",
+    "mkdocs": "fd",
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), "Crc"),
+    **dict.fromkeys(("pip", "pip3"), "rcetif"),
+    "uv": "rcef",
+    "poetry": "CP",
+    **dict.fromkeys(("docker", "podman", "docker-compose"), "fHcvow"),
+    "helm": "f",
+    "kubectl": "fk",
+    **dict.fromkeys(("gh", "glab"), "FR"),
+    "git": "cCFX",
+    "swift": "C",
+    "dotnet": "opr",
+    "prove": "IMPe",
+    "phpunit": "c",
+    "rspec": "rIOo",
+    "ansible-playbook": "ieM",
+}
+# Programs whose options are whole words behind one dash.
+_ONE_DASH = word_set("go java javac ant terraform gradle tsc swift zig dart")
+# Programs of which every operand is one more thing to do.
+_MANY_TARGETS = word_set(
+    "make gmake just task rake ant gradle gradlew mvn mvnw sbt invoke inv doit lein rebar3"
+)
+_LEADS_OUT = re.compile(r"(?:\.\.(?:/|$)|/|~)")
+_INNER = re.compile(r"(?<!:)[:,](?!//)")
+_ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*[:+?]?=")
 
 
 def is_allowed_by(rule: Rule, command: Command, place: Place) -> bool:
@@ -54,3 +133,49 @@ def is_allowed_by(rule: Rule, command: Command, place: Place) -> bool:
 def _runs_others(command: Command) -> bool:
     nested = find_nested(command)
     return bool(nested.commands or nested.codes or nested.opaque or nested.reads_input)
+
+
+def stays_near(word: Word, command: Command, place: Place) -> bool:
+    """Return whether a word behind a rule chooses no other code, configuration or place."""
+    text = word.text
+    if not word.exact or _FAR_REACHING.fullmatch(text) or _is_short_choice(text, command.name):
+        return False
+    if _ASSIGNS.match(text) or (word.glob and word.may_be_option):
+        return False
+    return not any(_leads_out(part, word, place) for part in _parts(text))
+
+
+def is_more_to_do(word: Word, command: Command) -> bool:
+    """Return whether a word behind a rule that names a target is one more: `make docs deploy`."""
+    is_operand = not word.may_be_option and not word.text.isdigit()
+    return is_operand and command.name in _MANY_TARGETS
+
+
+def _is_short_choice(text: str, program: str) -> bool:
+    if len(text) < 2 or text[0] != "-" or text[1] == "-":
+        return False
+    letters = _SHORT.get(program, "")
+    if program in _ONE_DASH:
+        return len(text) == 2 and text[1] in letters
+    # Letters that take no value may stand before one that does, and its value behind it.
+    return any(letter in letters for letter in _letters(text[1:]))
+
+
+def _letters(text: str) -> str:
+    match = re.match(r"[A-Za-z]*", text)
+    return match.group() if match else ""
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    """Return what in a word may be a path: the whole, a value, one that a letter stands before."""
+    if text.startswith("-"):
+        _, equals, value = text.partition("=")
+        text = value if equals else text[2:]
+    # What a format is written to stands behind a colon: `text:/tmp/x`.
+    return (text, *_INNER.split(text)[1:])
+
+
+def _leads_out(text: str, word: Word, place: Place) -> bool:
+    if not text or not (_LEADS_OUT.match(text) or "/../" in text or text.endswith("/..")):
+        return word.tilde
+    return place.is_outside(type(word)(text, tilde=word.tilde))

@@ -3,13 +3,22 @@
 Whatever the mode, deny rules come first and look at every command that a text may run, however it
 is nested. Allow rules cover plain text only; what is known to be safe may also be put together in
 ways that can be followed. What cannot be told is never allowed.
+
+Looks for the words of a rule in a text that cannot be read: it finds too much, never too little.
+
+Its cost grows with the length of the text and nothing else.
+
+Which commands surely write in the workspace and nowhere else: a few plain ones.
+
+None of them makes, moves or copies a link, so that what a path leads to stays as it is judged.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as replace_fields
@@ -28,6 +37,7 @@ from prsm_core.policies import (
     UnaskedError,
     Walk,
     Written,
+    has_second_name,
     may_be_named,
     names_of,
     why_not_command,
@@ -37,11 +47,13 @@ from prsm_policy.allowed_by_rule import is_allowed_by
 from prsm_policy.builds import are_builds
 from prsm_policy.by_text import exact, exit_parts, looks_up, only_reads, programs_of
 from prsm_policy.danger import command_danger, script_danger
+from prsm_policy.danger.places import SPEAKERS, WRITERS
+from prsm_policy.danger.programs import by_name
+from prsm_policy.danger.tools import TOOLS
 from prsm_policy.lookups import are_lookups
 from prsm_policy.offers import allow_rule, with_rules
 from prsm_policy.parts import every_part
 from prsm_policy.places import Place
-from prsm_policy.renamed import renamed
 from prsm_policy.rules import (
     Match,
     best_match,
@@ -50,15 +62,29 @@ from prsm_policy.rules import (
     hidden_rule,
     rule_words,
 )
-from prsm_policy.safe import is_safe, is_safe_text
+from prsm_policy.safe import is_safe, is_safe_text, program_name, sets_only_harmless
 from prsm_policy.safe.asking import SECONDS as GIT_SECONDS
 from prsm_policy.safe.asking import Repositories
-from prsm_policy.safe.checks import check_named
+from prsm_policy.safe.checks import CHECKERS, check_named
+from prsm_policy.safe.tools import READ_ONLY
 from prsm_policy.shell import read_script
-from prsm_policy.shell.may_contain import may_contain
-from prsm_policy.staying import stays_inside
+from prsm_policy.shell.data_shells import DATA_SHELLS
+from prsm_policy.shell.inline import bare_name
+from prsm_policy.shell.runners import RUNNERS, may_be_code
+from prsm_policy.shell.words import Word, ansi_c
+from prsm_policy.shell.wrappers import (
+    EVALUATES,
+    FINDERS,
+    GNU_NAMES,
+    INTERPRETERS,
+    LOADER,
+    LOOSE,
+    LOOSE_AFTER,
+    READERS,
+    SHELLS,
+    WRAPPERS,
+)
 from prsm_policy.tree import Trees
-from prsm_policy.understood import code_of_unknown_program, is_understood
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -133,6 +159,41 @@ _HERE = word_set(". ./")
 _RUNS = word_set("source .")
 # Subcommands of git that leave the files of the workspace as they are.
 _KEEPS_FILES = word_set("add commit push fetch tag branch log show diff status")
+
+_MAX_ESCAPES = 500  # of $'…' that are decoded
+_MAX_TRIES = 500  # places that are looked at for one word
+_QUOTES = b"'\"\\"
+_ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_IN_WORD = re.compile(rb"[A-Za-z0-9_.-]")
+# Options with a command attached to them: env -Srm, su -crm.
+_OPTION = re.compile(rb"(?:^|[^A-Za-z0-9_.-])-[A-Za-z]+$")
+
+_OPTIONS = {
+    "touch": frozenset({"-a", "-c", "-m"}),
+    "mkdir": frozenset({"-p", "-v"}),
+    "tee": frozenset({"-a"}),
+    "cp": frozenset({"-f", "-v"}),  # what a link leads to is copied, not the link
+}
+
+_OTHERS = word_set(
+    "cd pushd popd source . alias unalias unset local shift wait umask ulimit shopt getopts break"
+    " continue jobs fg bg disown dirs caller help let times man info less more bat view open"
+    " xdg-open cc gcc g++ clang clang++ ld as nm strip objdump readelf strings od xxd hexdump"
+    " base64 base32 cksum sum sha1sum sha512sum b2sum fmt fold expand unexpand join tsort shuf"
+    " numfmt pr look whereis whatis apropos locate pgrep pidof ps top htop free uptime lsof ss"
+    " hg svn bzr fossil javac java jar kotlinc scalac dotnet nuget composer bower isort pre-commit"
+    " brew port zypper emerge nix-env guix opam cabal stack luarocks cpan cpanm mix rebar3 lein"
+)
+_UNDERSTOOD = frozenset().union(
+    READ_ONLY, TOOLS, CHECKERS, SPEAKERS, WRITERS, WRAPPERS, SHELLS, LOOSE, LOOSE_AFTER, FINDERS,
+    INTERPRETERS, EVALUATES, READERS, GNU_NAMES, RUNNERS, DATA_SHELLS, _OTHERS,
+    {"git", "eval", "trap", "hash", "exec"},
+)  # fmt: skip
+
+_NAMES_ANEW = word_set("ln cp mv install rsync link gln gcp gmv")
+_RUNS_OTHERS = frozenset().union(SHELLS, WRAPPERS, LOOSE, FINDERS, INTERPRETERS, DATA_SHELLS)
+_ENTERS = word_set("cd pushd")
+_SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/usr/local/sbin/")
 
 
 class BashPolicy(CommandPolicy):
@@ -650,3 +711,163 @@ def build(rules: CommandRules) -> BashPolicy:
         own=rules.own,
         written=rules.written,
     )
+
+
+def may_contain(text: str, words: Sequence[str]) -> bool:
+    """Return whether the words may stand in a text one after the other, however quoted.
+
+    What stands between them does not count. The first is the name of a program.
+    """
+    data = _unquoted(text)
+    if data is None:
+        return True
+    at = 0
+    for position, word in enumerate(words):
+        wanted = word.encode("utf-8", "surrogatepass").translate(None, _QUOTES)
+        found = _find(data, wanted, at, is_program=position == 0)
+        if found is None:
+            return False
+        at = found
+    return True
+
+
+@lru_cache(maxsize=4)
+def _unquoted(text: str) -> bytes | None:
+    """Return a text without its quotes, None if that would take long."""
+    if "$'" in text:
+        if text.count("$'") > _MAX_ESCAPES:
+            return None
+        text = _ANSI_C.sub(lambda match: ansi_c(match[1]).text, text)
+    data = text.encode("utf-8", "surrogatepass").replace(b"\\\n", b"")
+    return data.translate(None, _QUOTES)
+
+
+def _find(data: bytes, wanted: bytes, start: int, *, is_program: bool) -> int | None:
+    """Return where a word ends that stands alone; after many tries it counts as found."""
+    end = start
+    for _ in range(_MAX_TRIES):
+        at = data.find(wanted, start)
+        if at < 0:
+            return None
+        end = at + len(wanted)
+        if not _IN_WORD.match(data, end) and _may_begin(data, at, is_program=is_program):
+            return end
+        start = at + 1
+    return end
+
+
+def _may_begin(data: bytes, at: int, *, is_program: bool) -> bool:
+    if at == 0 or not _IN_WORD.match(data, at - 1):
+        return True
+    return is_program and _OPTION.search(data, max(0, at - 12), at) is not None
+
+
+def stays_inside(command: Command, place: Place) -> bool:
+    """Return whether a command writes in the workspace alone, if it writes at all."""
+    if not all(_may_write(word, place) for word in command.writes):
+        return False
+    bare = replace(command, writes=())
+    if is_safe(bare, place, trusted=False):
+        return True
+    name = program_name(command.words[0])
+    options = _OPTIONS.get(name or "")
+    if options is None or not sets_only_harmless(command) or command.feeds:
+        return False
+    operands = [word for word in command.words[1:] if word.text not in options]
+    if not operands or any(word.may_be_option for word in operands):
+        return False
+    if not all(map(place.is_ordinary, operands)):
+        return False
+    written = _copies(operands) if name == "cp" else iter(operands)
+    return all(_may_write(word, place) for word in written)
+
+
+def _copies(operands: list[Word]) -> Iterator[Word]:
+    """Yield where `cp` may write: its last operand, or a file of each name in that folder."""
+    *sources, last = operands
+    yield last
+    for source in sources:
+        yield Word(f"{last.text}/{source.text.rstrip('/').rpartition('/')[2]}")
+
+
+def _may_write(word: Word, place: Place) -> bool:
+    names = (f"{folder}/{word.text}" for folder in place.folders)
+    return place.is_writable(word) and not any(map(has_second_name, names))
+
+
+def understood_programs() -> frozenset[str]:
+    """Return the names of all programs whose arguments are understood."""
+    return _UNDERSTOOD
+
+
+def is_understood(command: Command) -> bool:
+    """Return whether it is known what the arguments of a command mean to its program."""
+    name = command.name
+    is_named = name in _UNDERSTOOD or bare_name(name) in INTERPRETERS or by_name(name) is not None
+    return not name or is_named or name.startswith("git-") or LOADER.fullmatch(name) is not None
+
+
+def code_of_unknown_program(command: Command) -> str | None:
+    """Return why an unknown program may run code that it is given, None if nothing says so."""
+    if not command.words or is_understood(command):
+        return None
+    option = may_be_code(command.words)
+    return None if option is None else f"{option} of {command.name} may give it code to run"
+
+
+def renamed(commands: Sequence[Command], rules: Rules, place: Place | None) -> str | None:
+    """Return why a program may be one that rules are about under another name, else None."""
+    for command in commands:
+        if command.name in _NAMES_ANEW and (name := _gives_name(command, rules)):
+            return f"{name} may get another name by it"
+    called = [command for command in commands if _is_by_path(command)]
+    if not called or place is None:
+        return None
+    folders = tuple(_folders(commands, place))
+    leads = (_leads(command, folders, rules, place) for command in called)
+    return next(filter(None, leads), None)
+
+
+def _gives_name(command: Command, rules: Rules) -> str | None:
+    for text in command.texts[1:]:
+        folder, slash, name = text.rpartition("/")
+        if slash and name in rules and f"{folder}/".startswith("/"):
+            return name
+    return None
+
+
+def _is_by_path(command: Command) -> bool:
+    program = command.texts[0] if command.texts else ""
+    return "/" in program and "\0" not in program and not program.startswith(_SYSTEM)
+
+
+def _folders(commands: Iterable[Command], place: Place) -> Iterator[str]:
+    """Yield where the commands may run, as far as that is written."""
+    yield from place.folders
+    for command in commands:
+        if command.name in _ENTERS and len(command.texts) > 1 and "\0" not in command.texts[1]:
+            for folder in place.folders:
+                yield f"{folder}/{command.texts[1]}"
+
+
+def _leads(command: Command, folders: Sequence[str], rules: Rules, place: Place) -> str | None:
+    program = command.texts[0]
+    for folder in folders:
+        if not place.looks.spend():
+            return "too many programs lie elsewhere"
+        path = program if program.startswith("/") else f"{folder}/{program}"
+        if os.path.islink(path):  # noqa: PTH114 - text all the way, it may be no path
+            target = os.path.realpath(path)
+            if _counts(command.name, target.rpartition("/")[2], rules):
+                return f"{program!r} is a link to {target!r}"
+    return None
+
+
+def _counts(name: str, target: str, rules: Rules) -> bool:
+    """Return whether a link makes a program another one that matters: by a rule, or what it runs.
+
+    `python` may well lead to `python3.11`.
+    """
+    if bare_name(target) == bare_name(name):
+        return False
+    return target in rules or bare_name(target) in _RUNS_OTHERS or target in _RUNS_OTHERS

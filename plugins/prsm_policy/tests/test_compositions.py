@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prsm_policy.plugin import CHECK_CLASSES
-from prsm_policy.safe.classes import MORE_CHECKS
+from prsm_policy.safe.checks import MORE_CHECKS
 
 from plugins.prsm_policy.tests.judging import decide, lines
 from prsm_core.domain.agents import PermissionMode

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prsm_policy.danger.programs import named_programs
-from prsm_policy.safe.versions import VERSIONED
+from prsm_policy.policy import understood_programs
+from prsm_policy.safe.checks import VERSIONED
 from prsm_policy.shell.runners import RUNNERS
-from prsm_policy.understood import understood_programs
 
 from plugins.prsm_policy.tests.judging import judge, lines, rows, setting
 from prsm_core.domain.agents import PermissionMode

@@ -10,7 +10,7 @@ import subprocess
 from collections import Counter
 
 import pytest
-from prsm_policy.guarded import is_public, why_guarded
+from prsm_policy.danger.folders import is_public, why_guarded
 
 from plugins.prsm_policy.tests.judging import decide, rows
 from prsm_core.domain.agents import PermissionMode

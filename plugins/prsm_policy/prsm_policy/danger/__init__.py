@@ -4,13 +4,12 @@ They destroy, gain privilege, stay behind, run fetched or generated code, give s
 widen what an agent may do.
 
 programs   by the program alone               tools     by what some programs are told
-git        by what git is told                code      code given to interpreters and shells
+git        by what git is told
 git_places by where git writes                places    secret and protected places
 fetching   by where code comes from           setting   variables that make programs run others
-services   package managers, containers, data bases
 agents     what starts agents                 filling   what fills a disk
 migrations what drops data bases              sending   what sends files away
-folders    folders that are read whole; walkers, git_reads: by what; walk: what of them
+folders    folders that are read whole, and by what; walk: what of them
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
 from prsm_policy.danger.agents import agent_danger
-from prsm_policy.danger.code import code_danger
 from prsm_policy.danger.fetching import fetch_danger
 from prsm_policy.danger.filling import fill_danger
 from prsm_policy.danger.folders import flow_danger, folder_danger, place_of
@@ -33,7 +31,11 @@ from prsm_policy.danger.sending import sending_danger
 from prsm_policy.danger.setting import setting_danger
 from prsm_policy.danger.tools import TOOLS
 from prsm_policy.safe.tools import READ_ONLY
+from prsm_policy.shell.find_nested import shell_call
+from prsm_policy.shell.inline import inline_code
+from prsm_policy.shell.nested import INPUT_FILE
 from prsm_policy.shell.program_arguments import may_make_options, ungnu
+from prsm_policy.shell.runners import told
 from prsm_policy.shell.wrappers import SHELLS
 
 if TYPE_CHECKING:
@@ -54,6 +56,21 @@ _RUN_A_PROJECT = word_set(
 _SEARCHES = word_set("pgrep pidof lsof fuser ps ss netstat")
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/")  # noqa: S108 - where others may put programs
 _SYSTEM = re.compile(r"/(?:usr/local/|usr/)?s?bin/[^/]+")
+
+# Versions of them have longer names.
+_INTERPRETER = re.compile(
+    r"(?:python|pypy|node|nodejs|deno|bun|perl|ruby|php|lua|luajit|tclsh|osascript|Rscript|R|julia"
+    r"|groovy|elixir|erl|guile|pwsh|powershell|ipython|irb|ts-node|tsx)[0-9.]*(?:w|\.exe)?"
+)
+# They run what comes in where they are told no script.
+_READERS_OF_CODE = word_set(
+    "runghc runhaskell ghci jshell racket scala scala-cli amm kotlin sbcl clisp ecl ocaml utop"
+    " swipl gprolog gnuplot octave octave-cli maxima gap gp sage scilab clojure clj bb janet fennel"
+    " swift crystal nim raku perl6 gforth qjs d8 gjs coffee lsc factor io hy mit-scheme gosh chez"
+    " wish psysh pry"
+)
+_MAX_SHOWN = 40  # characters of an option
+_ACTIVATION = re.compile(r"(?:[\w.-]+/)*bin/activate")
 
 
 def script_danger(
@@ -153,3 +170,54 @@ def _is_local(command: Command) -> bool:
         return False
     program = command.words[0].text
     return "/" in program and not _SYSTEM.fullmatch(program)
+
+
+def code_danger(command: Command) -> str | None:
+    """Return why the code that a command runs makes it dangerous."""
+    name = command.name
+    if name in {"source", "."}:
+        return _sourced(command)
+    if name in SHELLS:
+        call = shell_call(command.words)
+        if call.file is not None and not call.only_checks:
+            return "runs a script whose text is not known"
+        is_fed = command.piped or command.reads or command.via == "xargs"
+        if call.code is None and not call.informs and is_fed:
+            return "a shell runs what comes in"
+    elif _INTERPRETER.fullmatch(name) and (reason := _interpreted(command)):
+        return reason
+    elif name in _READERS_OF_CODE and _is_fed(command) and not _has_script(command):
+        return "runs code that comes in"
+    for each in told(ungnu(name), command.words):
+        if each.is_command:
+            return f"{each.option[:_MAX_SHOWN]} of {name} runs another program"
+        return "runs code given in the command"
+    return None
+
+
+def _sourced(command: Command) -> str | None:
+    words = command.words
+    is_environment = len(words) == 2 and words[1].exact and _ACTIVATION.fullmatch(words[1].text)
+    return None if is_environment else "runs a script whose text is not known"
+
+
+def _is_fed(command: Command) -> bool:
+    return bool(command.piped or command.reads or command.feeds or command.via == "xargs")
+
+
+def _has_script(command: Command) -> bool:
+    return any(text[:1] != "-" and not INPUT_FILE.fullmatch(text) for text in command.texts[1:])
+
+
+def _interpreted(command: Command) -> str | None:
+    inline = inline_code(command.name, command.words)
+    if inline.given:
+        return "runs code given in the command"
+    operand = inline.operand
+    if _is_fed(command) and inline.reads_input:
+        return "runs code that comes in"
+    if operand is not None and command.name in {"deno", "bun"} and operand.text in {"eval", "x"}:
+        return "runs code given in the command"
+    if operand is not None and "://" in operand.text:
+        return "runs code from the network"
+    return None

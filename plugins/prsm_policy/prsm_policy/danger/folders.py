@@ -2,6 +2,20 @@
 
 What lies in the workspace is looked at: where no secret is in it nothing is said. Of folders
 outside some are known to hold secrets, whoever reads them; others are looked at as well.
+
+Which folders nobody reads as a whole without asking: secrets are known to lie in them.
+
+Homes, what keeps the machine's own secrets, and the folders above those. What lies there by names
+that only one machine has is found by looking (`tree`), not here.
+
+Which programs go through whole folders and show or hand on what is in them.
+
+Searches, archivers, copiers, servers: for each of them which of its words may be the folders, and
+what of these it reads. In doubt a word is one of them, and all is read.
+
+What git reads beside the history of the workspace: other folders, files that it does not know.
+
+What git shows of the repository's own history is for whoever may read the repository.
 """
 
 from __future__ import annotations
@@ -9,36 +23,42 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from itertools import islice
+from functools import lru_cache
+from itertools import islice, pairwise
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from prsm_core.policies import (
+    HOME_PLACES,
+    SYSTEM_PLACES,
     UntoldError,
     is_within,
     may_match_secret,
     may_show_secret,
+    moved_places,
     part_of,
     secret_part,
     word_set,
 )
 from prsm_policy.danger.places import SPEAKERS, WRITERS
-from prsm_policy.danger.walk import Walk, values_of
-from prsm_policy.danger.walkers import is_walker, walk_of
+from prsm_policy.danger.walk import Walk, loosely_parsed, values_of
 from prsm_policy.expansion import expand
-from prsm_policy.guarded import is_public, own_home, why_guarded
 from prsm_policy.places import MAX_PATH, MAX_PATHS
+from prsm_policy.safe.git import shows_untracked
 from prsm_policy.safe.listed import simple_pattern
 from prsm_policy.safe.producers import names_of_find
+from prsm_policy.safe.reach import diff_reach, grep_reach, rg_reach
 from prsm_policy.safe.tools import READ_ONLY
 from prsm_policy.shell.program_arguments import ungnu
 from prsm_policy.shell.words import Word, bare
 from prsm_policy.tree import Bounds, Reach, TreeIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from prsm_core.policies import Part
     from prsm_policy.places import Place
     from prsm_policy.shell import Command, Script
 
@@ -83,6 +103,100 @@ _SHOWS_HIDDEN = re.compile(r"-[a-zA-Z]*[aAHu.][a-zA-Z]*|--(?:all|almost-all|hidd
 _OWN_RUNS = word_set("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _FIND_ENDS = frozenset({";", "+"})
 _HIDDEN_PATHS = frozenset({"*/.*", "./.*", ".*", "*/.*/*"})
+
+# Homes of whom they belong to, and where processes, services and other disks have their files.
+_HOMES = re.compile(r"/(?:(?:export/|usr/)?home|Users)(?:/[^/]+)?|/root|/var/root")
+_SYSTEM = re.compile(r"/|/(?:var/)?run(?:/(?:user|secrets|credentials))?|/mnt|/media|/Volumes")
+_WITHIN_SYSTEM = re.compile(r"/proc(?:/|$)|/(?:var/)?run/(?:user|secrets|credentials)/")
+# Everybody can have what a distribution or a package manager puts there.
+_PUBLIC = re.compile(r"/(?:usr|lib(?:32|64|x32)?|s?bin|nix/store|opt/homebrew/Cellar)(?:/|$)")
+_NOT_PUBLIC = re.compile(r"/usr/(?:home|local/(?:etc|var))(?:/|$)|/usr$|/usr/local$")
+_PUBLIC_IN_HOME = (
+    ".cargo/registry", ".cargo/git/checkouts", ".rustup/toolchains", "go/pkg/mod",
+    ".pyenv/versions", ".nvm/versions", ".m2/repository", ".gradle/caches", ".rbenv/versions",
+    ".sdkman/candidates", ".cache/pip", ".cache/go-build", ".npm/_cacache",
+)  # fmt: skip
+
+_UNTRACKED = "it shows what git does not know: files in a stash may hold secrets"
+# They show what files hold, or held, in whatever folder they are told to look.
+_SHOWS = word_set(
+    "show diff grep blame annotate cat-file archive stash format-patch bundle whatchanged"
+    " range-diff diff-tree diff-index diff-files fast-export log rev-list"
+)
+_PATCH = re.compile(
+    r"-(?:[a-zA-Z]*[pu][a-zA-Z]*|U\d+|[cm]+|[SGL].*|-patch.*|-unified.*|-raw-patch|-full-diff)"
+)
+_COPIES = word_set("clone fetch pull submodule subtree")
+_NAMES_ONLY = re.compile(
+    r"-[a-zA-Z]*[lLcq][a-zA-Z]*|--(?:files-with(?:out)?-match(?:es)?|name-only|name-status|count"
+    r"|quiet|stat.*|shortstat|numstat)"
+)
+_GREP_VALUED, _GIT_GREP_LONG = "ABCefmO", word_set("max-depth max-count threads context")
+
+_GREPS = word_set("grep egrep fgrep zgrep bzgrep xzgrep zstdgrep pcregrep pcre2grep ggrep bsdgrep")
+# They go through folders by themselves.
+_SEARCHES = word_set("ag ack ack-grep rgrep ugrep ug sift pt ucg ast-grep rga sgrep hgrep batgrep")
+# They print all that is in a folder, or look for secrets in it and print these.
+_DUMPERS = word_set(
+    "repomix repopack code2prompt files-to-prompt gitingest yek ingest aidigest gitleaks trufflehog"
+    " noseyparker ripsecrets detect-secrets ggshield whispers"
+)
+_ARCHIVERS = word_set(
+    "zip rar zpaq dar afio mksquashfs genisoimage mkisofs xorriso xorrisofs makeself"
+    " makeself.sh shar asar wimcapture wimlib-imagex hdiutil tarsnap zipfile tarfile lrztar"
+    " mkcramfs genromfs mkfs.erofs squashfs-tools dirsplit pixz hdiutil lha arj zoo ptar stpax"
+)
+_BACKUPS = word_set(
+    "restic borg duplicity kopia bup rdiff-backup rsnapshot attic zbackup duplicacy rustic"
+    " rclone gsutil s3cmd s5cmd azcopy b2 mc unison syncthing lsyncd csync casync desync"
+)
+_SERVERS = word_set(
+    "http.server SimpleHTTPServer CGIHTTPServer pyftpdlib RangeHTTPServer uploadserver updog"
+    " wsgidav livereload twisted.web sanic.http.server webdav httpserver sauth"
+    " serve http-server live-server lite-server local-web-server ws browser-sync superstatic"
+    " node-static static-server servor sirv sirv-cli anywhere reload budo light-server"
+    " five-server alive-server zapier-server httpserver caddy darkhttpd miniserve dufs"
+    " simple-http-server static-web-server sws basic-http-server sfz webfsd thttpd mini_httpd"
+    " althttpd boa merecat devd algernon gohttpserver goshs filebrowser ran httplz woof qrcp droopy"
+    " servefile twist twistd ghttpd gatling busybox-httpd fileserver goftp pure-ftpd uftpd"
+    " bftpd ftpd tftpd in.tftpd atftpd httpd wishful svnserve ufw-httpd tiny-httpd ttyd-fs"
+    " weborf webfs httpuploader http-file-server bozohttpd copyparty rejetto rubyhttpd"
+)
+# What they serve stands in a configuration, of the machine or of their own.
+_CONFIGURED = word_set(
+    "nginx lighttpd apache2 apachectl apache2ctl httpd2 h2o vsftpd proftpd smbd nmbd samba nfsd"
+    " rpc.nfsd exportfs unfsd ganesha.nfsd sshd dropbear minidlnad sftp-server"
+    " rsyncd openresty tengine"
+    " angie varnishd haproxy-static"
+)
+_CHECKS_ONLY = word_set("-t -v -V -T -h --version --help --test configtest -S -M -l -L")
+# Their last operand is where the copy goes.
+_COPIERS = word_set("cp rsync ditto cpdup rclone-copy fpsync pcp xcopy robocopy scp sftp gcp")
+_COMPRESSORS = word_set("gzip pigz zstd lz4 bzip2 pbzip2 xz brotli")
+_WALKED_CONTAINERS = word_set(
+    "docker podman nerdctl finch buildah img lima docker-compose kaniko buildctl"
+)
+_BUILDS = word_set("build bud buildx builder image")
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*|py")
+_RECURSES = re.compile(r"-(?!-)[a-zA-Z]*[rRa][a-zA-Z]*|--(?:rec|arc|deref)[a-z-]*(?:=.*)?")
+_TAR_MAKES = re.compile(r"-?[a-zA-Z]*[cruA][a-zA-Z]*")
+_TAR_LONG = re.compile(r"--(?:create|append|update|catenate|concatenate)")
+_LISTS = re.compile(r"(?:-[a-zA-Z]*T.*|--files-from(?:=.*)?)")
+_TOLD_FROM_A_LIST = "it reads the files of a list that cannot be told"
+_INPUT = frozenset({"-", "/dev/stdin"})
+_GREP_NAMES = frozenset(
+    {"-l", "-L", "-c", "-q", "--files-with-matches", "--files-without-match", "--count"}
+    | {"--quiet", "--silent", "--files", "--count-matches", "--type-list"}
+)
+_GREP_LONG = word_set(
+    "regexp file include exclude exclude-dir exclude-from after-context before-context context"
+    " max-count binary-files devices directories label"
+)
+_RG_LONG = word_set(
+    "glob iglob type type-not type-add type-clear max-count max-depth max-columns max-filesize"
+    " context after-context before-context replace regexp file sort sortr encoding ignore-file"
+    " threads engine color colors path-separator"
+)
 
 
 def folder_danger(command: Command, place: Place) -> str | None:
@@ -384,3 +498,299 @@ def _find_patterns(rest: Sequence[Word], place: Place) -> tuple[str, ...]:
     names = names_of_find(kept, place)
     found = names.patterns if names is not None else None
     return found if found and all(map(simple_pattern, found)) else ()
+
+
+def own_home() -> str:
+    """Return the home folder of the user, "" where there is none that tells anything."""
+    home = os.path.normpath(os.path.expanduser("~"))  # noqa: PTH111 - of a text
+    return "" if home in {"/", "~", "."} else home
+
+
+def why_guarded(path: str) -> str | None:
+    """Return why a folder is not read as a whole, None if nothing is known against it.
+
+    The path is absolute and normalized.
+    """
+    home = own_home()
+    if path == home:
+        return f"{path} is a home folder"
+    places, above = _places(home, tuple(moved_places(os.environ)))
+    if path in above or _SYSTEM.fullmatch(path) or _WITHIN_SYSTEM.match(path):
+        return f"secrets lie below {path}"
+    if any(parent in places for parent in (path, *_parents(path))):
+        return f"{path} may hold secrets"
+    found = _HOMES.match(path)
+    if found is not None and not (home and is_within(path, home)):
+        is_home = len(path) == found.end() or path[found.end()] == "/"
+        return f"{path} is in a home folder of another user" if is_home else None
+    return None
+
+
+def is_public(path: str) -> bool:
+    """Return whether everybody can have what is in a folder: an absolute, normalized path."""
+    if _PUBLIC.match(path):
+        return _NOT_PUBLIC.match(path) is None
+    home = own_home()
+    return bool(home) and any(is_within(path, f"{home}/{each}") for each in _PUBLIC_IN_HOME)
+
+
+@lru_cache(8)
+def _places(home: str, moved: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return where secrets lie, and all folders above."""
+    own = tuple(f"{home}/{place}" for place in HOME_PLACES) if home else ()
+    places = frozenset((*own, *moved, *SYSTEM_PLACES))
+    above = {parent for place in (*places, *filter(None, [home])) for parent in _parents(place)}
+    return places, frozenset(above)
+
+
+def _parents(path: str) -> tuple[str, ...]:
+    return tuple(map(str, PurePosixPath(path).parents))
+
+
+def git_walk(command: Command) -> Walk | None:
+    """Return what git reads of folders, None if it is the history of the workspace."""
+    words = list(command.words[1:])
+    moves: list[Word] = []
+    while words and words[0].text.startswith("-"):
+        option = words.pop(0).text
+        if option in {"-C", "-c"} and words:
+            value = words.pop(0)
+            moves += [value] if option == "-C" else []
+    if not words:
+        return None
+    name, arguments = words[0].text, words[1:]
+    texts = [word.text for word in arguments]
+    if shows_untracked([name, *texts]):
+        return Walk(always=_UNTRACKED)
+    found = _walk(name, arguments, texts)
+    if not moves or not _shows_files(name, texts):
+        return found
+    others = found.words if found is not None else ()
+    return Walk(words=(*moves, *others), is_here=False, inside=found is not None, is_foreign=True)
+
+
+def _walk(name: str, arguments: Sequence[Word], texts: Sequence[str]) -> Walk | None:
+    if name in _COPIES:
+        sources = [word for word in arguments if word.text[:1] != "-"]
+        return Walk(words=tuple(sources), is_here=False, inside=False)
+    if any(map(_NAMES_ONLY.fullmatch, texts)):
+        return None
+    if name == "grep" and {"--no-index", "--untracked"} & set(texts):
+        parsed = loosely_parsed(arguments, _GREP_VALUED, _GIT_GREP_LONG)
+        is_given = {"-e", "-f"} & parsed.options
+        words = parsed.operands[0 if is_given else 1 :]
+        return Walk(words=words, is_here=not words, searches=True)
+    if name == "diff":
+        compared = tuple(word for word in arguments if word.text[:1] != "-")
+        is_whole = "--no-index" in texts
+        # Outside a repository, or for a path that leads out of it, it compares any two folders.
+        return Walk(words=compared, is_here=False, inside=is_whole, reach=Reach(follows=is_whole))
+    return None
+
+
+def _shows_files(name: str, texts: Sequence[str]) -> bool:
+    """Return whether a subcommand shows what files hold, and not only which there are."""
+    if name not in _SHOWS or (name == "stash" and "show" not in texts[:1]):
+        return False
+    is_short = name in {"log", "rev-list"} or any(map(_NAMES_ONLY.fullmatch, texts))
+    return not is_short or any(map(_PATCH.fullmatch, texts))
+
+
+def walk_of(command: Command) -> Walk | None:
+    """Return what a command reads of whole folders, None if it is not known to go through any."""
+    find = _WALKS.get(ungnu(command.name))
+    if find is not None:
+        return find(command)
+    return _python(command) if _PYTHON.fullmatch(command.name) else None
+
+
+def is_walker(name: str) -> bool:
+    """Return whether a program of that name may go through folders."""
+    return ungnu(name) in _WALKS or _PYTHON.fullmatch(name) is not None
+
+
+def _grep(command: Command) -> Walk | None:
+    parsed = loosely_parsed(command.words[1:], "ABCefmdD", _GREP_LONG)
+    is_whole = any(
+        option in {"-d", "--directories"} and value.text == "recurse"
+        for option, value in parsed.values
+    )
+    reach = grep_reach(parsed) or (Reach(follows=True) if is_whole else None)
+    if reach is None or parsed.options & _GREP_NAMES:
+        return None
+    words = _behind_pattern(parsed.operands, parsed.options)
+    return Walk(words=words, is_here=not words, reach=reach, searches=True)
+
+
+def _rg(command: Command) -> Walk | None:
+    parsed = loosely_parsed(command.words[1:], "ABCdegjmMrtTEf", _RG_LONG)
+    reach = rg_reach(parsed)
+    if parsed.options & _GREP_NAMES:
+        return None
+    if reach is None or reach.names_only:
+        return Walk(words=parsed.operands, is_here=False, inside=False)
+    if {"-.", "--unrestricted"} & parsed.options:
+        reach = Reach(follows=reach.follows, narrow=reach.narrow)
+    words = _behind_pattern(parsed.operands, parsed.options)
+    is_here = not words and not command.behind
+    return Walk(words=words, is_here=is_here, reach=reach, searches=True)
+
+
+def _behind_pattern(operands: tuple[Word, ...], options: frozenset[str]) -> tuple[Word, ...]:
+    return operands if options & {"-e", "-f", "--regexp", "--file"} else operands[1:]
+
+
+def _search(command: Command) -> Walk | None:
+    operands = tuple(word for word in command.words[1:] if word.text[:1] != "-")
+    return Walk(words=operands[1:], is_here=not operands[1:], searches=True)
+
+
+def _diff(command: Command) -> Walk | None:
+    parsed = loosely_parsed(command.words[1:], "UCWIxFSX", frozenset())
+    if not parsed.options & {"-r", "--recursive"}:
+        return None
+    reach = diff_reach(parsed)
+    return None if reach is None else Walk(words=parsed.operands, is_here=False, reach=reach)
+
+
+def _whole(command: Command) -> Walk:
+    """Return a walk through each folder that is named, or where it runs."""
+    words = command.words[1:]
+    return Walk(words=tuple(values_of(words)), reach=_without(_excluded(words)))
+
+
+def _named(command: Command) -> Walk:
+    """Return a walk through each folder that is named."""
+    words = command.words[1:]
+    reach = _without(_excluded(words))
+    return Walk(words=tuple(values_of(words)), is_here=False, reach=reach)
+
+
+def _tar(command: Command) -> Walk | None:
+    words = command.words[1:]
+    texts = [word.text for word in words]
+    short = [text for at, text in enumerate(texts) if at == 0 or text[:1] == "-" != text[1:2]]
+    if not any(map(_TAR_MAKES.fullmatch, short)) and not any(map(_TAR_LONG.fullmatch, texts)):
+        return None
+    return _from_list(words) or _named(command)
+
+
+def _from_list(words: Sequence[Word]) -> Walk | None:
+    """Return a walk through what a list names, unless that is what comes in."""
+    for word, following in pairwise((*words, *words[-1:])):
+        if _LISTS.fullmatch(word.text):
+            value = re.sub(r"^(?:--files-from=?|-[a-zA-Z]*T)", "", word.text) or following.text
+            return None if value in _INPUT else Walk(always=_TOLD_FROM_A_LIST)
+    return None
+
+
+def _seven_zip(command: Command) -> Walk | None:
+    return _named(command) if command.texts[1:2] in {("a",), ("u",)} else None
+
+
+def _jar(command: Command) -> Walk | None:
+    first = command.texts[1:2]
+    makes = bool(first) and ("c" in first[0].lstrip("-") or "u" in first[0].lstrip("-"))
+    return _named(command) if makes else None
+
+
+def _copies(command: Command) -> Walk | None:
+    words, texts = command.words[1:], command.texts[1:]
+    if command.name == "cp" and not any(map(_RECURSES.fullmatch, texts)):
+        return None
+    if command.name == "rsync" and (listed := _from_list(words)):
+        return listed
+    operands = [word for word in words if word.text[:1] != "-"]
+    has_target = any(text.startswith(("-t", "--t")) for text in texts if command.name == "cp")
+    sources = operands if has_target else operands[:-1]
+    return Walk(words=tuple(sources), is_here=False, reach=_without(_excluded(words)))
+
+
+def _compresses(command: Command) -> Walk | None:
+    is_deep = any(re.fullmatch(r"-(?!-)[a-zA-Z]*r[a-zA-Z]*|--rec[a-z]*", t) for t in command.texts)
+    return _named(command) if is_deep else None
+
+
+def _containers(command: Command) -> Walk | None:
+    """Return a walk through what a container, or the image of one, is given."""
+    texts = command.texts[1:4]
+    if _BUILDS.isdisjoint(texts) and "cp" not in texts and "add" not in texts:
+        return None
+    return Walk(words=tuple(values_of(command.words[1:])), is_here=False, inside=False)
+
+
+def _php(command: Command) -> Walk | None:
+    return _whole(command) if any(text.startswith("-S") for text in command.texts) else None
+
+
+def _caddy(command: Command) -> Walk | None:
+    if not {"run", "start", "reload"}.isdisjoint(command.texts[1:2]):
+        return _configured(command)
+    return _whole(command) if command.texts[1:2] == ("file-server",) else None
+
+
+def _configured(command: Command) -> Walk | None:
+    if not _CHECKS_ONLY.isdisjoint(command.texts[1:]):
+        return None
+    return Walk(always="it serves the folders that its configuration names")
+
+
+def _python(command: Command) -> Walk | None:
+    """Return what a module of python reads that is a program of the table."""
+    for at, text in enumerate(command.texts[1:], start=1):
+        if not text.startswith("-"):
+            return None
+        if text[1:2] != "-" and "m" in text:
+            module = text.partition("m")[2]
+            rest = command.words[at + 1 :] if module else command.words[at + 2 :]
+            name = module or "".join(command.texts[at + 1 : at + 2])
+            if name not in _MODULES:
+                return None
+            return Walk(words=tuple(values_of(rest)), is_here=name in _SERVERS | _DUMPERS)
+    return None
+
+
+_MODULES = _SERVERS | _DUMPERS | word_set("zipfile tarfile twisted http")
+_EXCLUDES = re.compile(r"--exclude=(?P<value>.+)|-x!?r?!(?P<seven>.+)|-xr!(?P<deep>.+)")
+
+
+def _excluded(words: Sequence[Word]) -> Iterable[str]:
+    """Yield the patterns of names that are surely left out, in whatever folder they are."""
+    texts = [word.text for word in words if not word.glob]
+    for text, following in pairwise((*texts, "")):
+        if match := _EXCLUDES.fullmatch(text):
+            yield match["value"] or match["deep"] or ""
+        elif text == "--exclude":
+            yield following
+    if "-x" in texts:  # of zip: for whole paths, so that a star stands for folders, too
+        yield from (text for text in texts[texts.index("-x") + 1 :] if text[:1] == "*")
+
+
+def _without(patterns: Iterable[str]) -> Reach:
+    parts: list[Part] = []
+    for pattern in patterns:
+        try:
+            parts += [part_of(pattern)] if pattern and "/" not in pattern else []
+        except UntoldError:
+            continue
+    return Reach(leaves_out=tuple(parts))
+
+
+_WALKS: Mapping[str, Callable[[Command], Walk | None]] = {
+    **dict.fromkeys(_GREPS, _grep),
+    "rg": _rg,
+    **dict.fromkeys(_SEARCHES, _search),
+    "diff": _diff,
+    **dict.fromkeys(_DUMPERS | _SERVERS, _whole),
+    **dict.fromkeys(_ARCHIVERS | _BACKUPS, _named),
+    **dict.fromkeys(_CONFIGURED, _configured),
+    **dict.fromkeys(word_set("tar bsdtar star pax"), _tar),
+    **dict.fromkeys(word_set("7z 7za 7zr 7zz"), _seven_zip),
+    "jar": _jar,
+    **dict.fromkeys(_COPIERS, _copies),
+    **dict.fromkeys(_COMPRESSORS, _compresses),
+    **dict.fromkeys(_WALKED_CONTAINERS, _containers),
+    "php": _php,
+    "caddy": _caddy,
+    "git": git_walk,
+}

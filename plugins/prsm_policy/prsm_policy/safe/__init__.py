@@ -1,22 +1,17 @@
 """The safe room: which commands need nobody's consent.
 
-tools         programs that only look
-git           subcommands of git that only look
-repository    what git would start by a repository's configuration
+tools         programs that only look; scripts of sed and awk that only print
+git           subcommands of git that only look, and what a repository's configuration starts
 asking        what git says of that, kept; `gitkeys` which settings count
-checks        the project's own checks; `classes` which there are; `formats` what they may print
+checks        the project's own checks; which there are; `formats` what they may print
 ecosystems    … of build tools
 environment   programs that lie in the workspace, and what runs them; `packagers` in which packages
 queries       what build tools tell of a project
-versions      whose version is told by nothing else
-machine       looks at bytes, sums and the machine
-printers      scripts of sed and awk
 carriers      what find and xargs run
 options       a grammar of harmless command lines
 endless       readers without an end, and what ends them
 reach         how far tools read through folders
-compositions  safe commands put together
-bindings      where variables get their values
+compositions  safe commands put together, and where variables get their values
 values        what words can be
 producers     what commands print; `listed` what names that are printed can be
 """

@@ -2,17 +2,35 @@
 
 The checks run the code of the workspace, so they are safe only where the user trusts it, and only
 without options that name another program, configuration, project or output.
+
+The classes of checks that a trusted workspace runs unasked, and the command lines of each.
+
+Each runs code or configuration of the workspace. An option that names another program, plugin,
+configuration, project or output, or that edits files, is in none of these tables. What may stand
+behind one that names a format or a reporter is in `formats`.
+
+The programs that print their version and read nothing of the repository first.
+
+A program is here because its documentation says that the option ends it before it looks for a
+project, a plugin or a configuration below the folder it starts in. Others are not: yarn runs what
+`yarnPath` of a `.yarnrc.yml` names, pnpm downloads what `packageManager` of a package.json wants,
+jest, webpack, eslint, prettier, mocha and next load their configuration, pytest its conftest.py,
+flake8 and pylint their plugins, nest, ng, nx, gulp and grunt what lies in `node_modules`, mvn its
+`.mvn/extensions.xml`, gradle its properties, bazel `tools/bazel`, bundle and composer the versions
+and plugins of a lock file, poetry, pdm and hatch plugins, hg the extensions of `.hg/hgrc`, ansible
+the plugins of an ansible.cfg, gemini the settings and `.env` of the folder.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
+from os import lstat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import is_within, word_set
-from prsm_policy.safe.classes import MORE_CHECKS, MORE_NEEDED, PACKAGED
 from prsm_policy.safe.ecosystems import BY_OPTIONS, NEEDED_OPTIONS, TASK_PROGRAMS, is_task
 from prsm_policy.safe.environment import (
     NODE,
@@ -24,13 +42,217 @@ from prsm_policy.safe.environment import (
 from prsm_policy.safe.formats import are_harmless
 from prsm_policy.safe.options import Syntax, parse
 from prsm_policy.safe.packagers import in_packages
-from prsm_policy.safe.versions import VERSIONED, is_its_own, prints_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from prsm_policy.places import Place
     from prsm_policy.shell.words import Word
+
+_VERSIONED_PYTHON = "python python3 pip pip3 uv uvx ruff mypy pyright black isort"
+_JAVASCRIPT = "node npm npx deno bun tsc"
+_COMPILERS = (
+    "gcc g++ cc c++ clang clang++ ld as nasm make cmake ninja meson ghc swift ocaml zig nim"
+    " kotlinc scalac java javac ruby gem perl php lua luajit R Rscript julia erl elixir"
+)
+_RUST = "cargo rustc rustup rustfmt rustdoc"
+_TOOLS = (
+    "git gh svn docker docker-compose podman kubectl helm bash sh zsh fish tar gzip"
+    " curl wget rg fd jq yq grep egrep fgrep sed awk gawk find tree ls cat head tail wc sort uniq"
+    " cut tr diff cmp cp mv mkdir touch date du df stat file xargs less openssl ssh psql mysql"
+    " sqlite3 redis-cli ffmpeg shellcheck shfmt hadolint codex claude dotnet conda nvidia-smi go"
+    " busybox bwrap tmux vim nano env timeout nice sha256sum md5sum base64 xz zip unzip bzip2"
+)
+VERSIONED = word_set(" ".join((_VERSIONED_PYTHON, _JAVASCRIPT, _COMPILERS, _RUST, _TOOLS)))
+_SHORT = word_set(
+    "python:-V python3:-V node:-v npm:-v cargo:-V cargo:-vV rustc:-V rustc:-vV ruby:-v php:-v"
+    " perl:-v go:version java:-version javac:-version docker:version tsc:-v"
+    " mypy:-V pip:-V pip3:-V ruff:-V ruff:version black:-V kubectl:version:--client helm:version"
+    " uv:-V cmake:-version lua:-v tmux:-V ssh:-V openssl:version git:version rustup:-V"
+)
+# Files from which version managers take which program starts: a path, or what they download.
+_MANAGED = word_set(".tool-versions mise.toml .mise.toml")
+_BY_SHIM = word_set(
+    "python python3 pip pip3 node npm npx deno bun tsc java javac kotlinc scalac ruby gem perl php"
+    " lua julia erl elixir zig nim go terraform kubectl helm"
+)
+_TOOLCHAINS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(_RUST.split(), word_set("rust-toolchain rust-toolchain.toml")),
+    "go": word_set("go.mod go.work"),
+    "dotnet": word_set("global.json"),
+    "erl": word_set(".erlang"),
+    "elixir": word_set(".erlang"),
+}
+_MAX_FOLDERS = 40  # above one another
+
+_JEST = Syntax(
+    flags="io",
+    valued="tw",
+    long=word_set(
+        "ci coverage no-coverage silent verbose runInBand bail passWithNoTests listTests"
+        " onlyFailures onlyChanged findRelatedTests testNamePattern= testPathPattern="
+        " testPathPatterns= maxWorkers= colors no-cache forceExit detectOpenHandles"
+    ),
+    free=frozenset({"-t", "--testNamePattern"}),
+)
+_VITEST = Syntax(
+    flags="t",
+    valued="t",
+    long=word_set(
+        "coverage silent no-coverage passWithNoTests testNamePattern= bail= no-color changed"
+        " hideSkippedTests no-watch watch=false reporter="
+    ),
+    free=frozenset({"-t", "--testNamePattern"}),
+)
+_PYLINT = Syntax(
+    flags="E",
+    valued="jdef",
+    long=word_set("errors-only disable= enable= score= reports= output-format= jobs= recursive="),
+)
+_RSPEC = Syntax(flags="db", valued="etf", long=word_set("fail-fast format= tag= example= dry-run"))
+_ISORT = Syntax(flags="cqv", long=word_set("check check-only diff quiet verbose profile="))
+_PRETTIER = Syntax(
+    flags="cl",
+    long=word_set(
+        "check list-different log-level= loglevel= no-color ignore-unknown"
+        " no-error-on-unmatched-pattern"
+    ),
+)
+_GRADLE = Syntax(
+    flags="qi",
+    long=word_set(
+        "quiet info console= offline no-daemon stacktrace continue parallel tests= rerun-tasks"
+    ),
+    max_operands=0,
+)
+
+# By the words that come first: the class, and the rest of the command line.
+MORE_CHECKS: Mapping[tuple[str, ...], tuple[str, Syntax]] = {
+    ("jest",): ("tests", _JEST),
+    ("vitest", "run"): ("tests", _VITEST),
+    ("mocha",): (
+        "tests",
+        Syntax(
+            flags="b",
+            valued="gftR",
+            long=word_set("bail grep= recursive exit timeout= dry-run reporter="),
+        ),
+    ),
+    ("ctest",): (
+        "tests",
+        Syntax(
+            flags="VNQ",
+            valued="REjLC",
+            long=word_set(
+                "output-on-failure test-dir= verbose quiet stop-on-failure rerun-failed"
+                " show-only parallel= tests-regex= exclude-regex= timeout="
+            ),
+            free=frozenset({"-R", "-E"}),
+            max_operands=0,
+        ),
+    ),
+    ("gradle", "test"): ("tests", _GRADLE),
+    ("gradle", "check"): ("tests", _GRADLE),
+    ("mvn", "test"): (
+        "tests",
+        Syntax(flags="qBoe", long=word_set("quiet batch-mode offline"), max_operands=0),
+    ),
+    ("mvn", "-q", "test"): ("tests", Syntax(flags="qBoe", max_operands=0)),
+    ("dotnet", "test"): (
+        "tests",
+        Syntax(
+            valued="vc", long=word_set("no-build no-restore nologo verbosity= filter= list-tests")
+        ),
+    ),
+    ("mix", "test"): (
+        "tests",
+        Syntax(long=word_set("trace stale failed seed= only= exclude= cover")),
+    ),
+    ("swift", "test"): (
+        "tests",
+        Syntax(long=word_set("filter= parallel list-tests skip="), max_operands=0),
+    ),
+    ("rspec",): ("tests", _RSPEC),
+    ("bundle", "exec", "rspec"): ("tests", _RSPEC),
+    ("cargo", "nextest", "run"): (
+        "tests",
+        Syntax(
+            valued="pj",
+            long=word_set(
+                "workspace all-features no-fail-fast release package= lib tests test= all-targets"
+            ),
+        ),
+    ),
+    ("python", "-m", "mypy"): ("types", Syntax(long=word_set("strict ignore-missing-imports"))),
+    ("python3", "-m", "mypy"): ("types", Syntax(long=word_set("strict ignore-missing-imports"))),
+    ("vue-tsc",): ("types", Syntax(long=word_set("noEmit skipLibCheck pretty"), max_operands=0)),
+    ("basedpyright",): ("types", Syntax(long=word_set("stats warnings outputjson verbose"))),
+    ("pylint",): ("linters", _PYLINT),
+    ("oxlint",): (
+        "linters",
+        Syntax(flags="AWD", long=word_set("quiet max-warnings= deny-warnings")),
+    ),
+    ("biome", "lint"): (
+        "linters",
+        Syntax(long=word_set("max-diagnostics= diagnostic-level= colors=")),
+    ),
+    ("biome", "check"): (
+        "linters",
+        Syntax(long=word_set("max-diagnostics= diagnostic-level= colors=")),
+    ),
+    ("biome", "ci"): (
+        "linters",
+        Syntax(long=word_set("max-diagnostics= diagnostic-level= colors=")),
+    ),
+    ("golangci-lint", "run"): (
+        "linters",
+        Syntax(flags="v", valued="ED", long=word_set("fast timeout= enable= disable=")),
+    ),
+    ("staticcheck",): ("linters", Syntax()),
+    ("rubocop",): (
+        "linters",
+        Syntax(valued="f", long=word_set("format= only= except= parallel lint")),
+    ),
+    ("shellcheck",): (
+        "linters",
+        Syntax(
+            flags="ax", valued="sSefCo", long=word_set("shell= severity= exclude= format= color=")
+        ),
+    ),
+    ("yamllint",): (
+        "linters",
+        Syntax(flags="s", valued="f", long=word_set("strict format= no-warnings")),
+    ),
+    ("hadolint",): (
+        "linters",
+        Syntax(valued="f", long=word_set("format= no-color no-fail ignore=")),
+    ),
+    ("isort",): ("formatters", _ISORT),
+    ("python", "-m", "isort"): ("formatters", _ISORT),
+    ("prettier",): ("formatters", _PRETTIER),
+    ("gofmt",): ("formatters", Syntax(flags="lds")),
+    ("goimports",): ("formatters", Syntax(flags="lde")),
+    ("rustfmt",): ("formatters", Syntax(flags="lv", long=word_set("check edition="))),
+    ("cargo", "fmt"): (
+        "formatters",
+        Syntax(flags="qv", valued="p", long=word_set("check all package=")),
+    ),
+    ("clang-format",): ("formatters", Syntax(flags="n", long=word_set("dry-run Werror"))),
+}
+# Of these a check needs at least one.
+MORE_NEEDED: Mapping[str, frozenset[str]] = {
+    "isort": frozenset({"--check", "--check-only", "--diff", "-c"}),
+    "python -m isort": frozenset({"--check", "--check-only", "--diff", "-c"}),
+    "prettier": frozenset({"--check", "--list-different", "-c", "-l"}),
+    "gofmt": frozenset({"-l", "-d"}),
+    "goimports": frozenset({"-l", "-d"}),
+    "rustfmt": frozenset({"--check"}),
+    "cargo fmt": frozenset({"--check"}),
+    "clang-format": frozenset({"-n", "--dry-run"}),
+    "vue-tsc": frozenset({"--noEmit"}),
+}
+# Programs of packages that a runner may start if they are there.
+PACKAGED = word_set("tsc vue-tsc eslint prettier jest vitest mocha biome oxlint pyright")
 
 _PYTEST = Syntax(
     flags="qvxsl",
@@ -181,6 +403,43 @@ _NPM_OPTION = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9@][A-Za-z0-9._@/-]*")
 _GO_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def prints_version(texts: Sequence[str]) -> bool:
+    """Return whether a command prints the version of a program that loads nothing for it."""
+    if len(texts) == 2 and texts[1] == "--version":
+        return texts[0] in VERSIONED
+    return ":".join(texts) in _SHORT
+
+
+def is_its_own(program: str, place: Place) -> bool:
+    """Return whether no file of the workspace chooses what starts under the name of a program."""
+    if not place.is_seen:
+        return True
+    names = _TOOLCHAINS.get(program, frozenset())
+    if program in _BY_SHIM:
+        names |= _MANAGED
+    return not names or not any(_has_any(folder, names, place) for folder in place.folders)
+
+
+def _has_any(folder: str, names: frozenset[str], place: Place) -> bool:
+    """Return whether a folder, or one above it in the workspace, has a file of these names."""
+    for _ in range(_MAX_FOLDERS):
+        if any(_exists(f"{folder}/{name}", place) for name in names):
+            return True
+        if folder == place.root or len(folder) <= 1:
+            return False
+        folder = folder.rpartition("/")[0]
+    return True
+
+
+def _exists(path: str, place: Place) -> bool:
+    if not place.looks.spend():
+        return True
+    try:
+        return not stat.S_ISDIR(lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def is_project_check(words: Sequence[Word], place: Place) -> bool:

@@ -2,6 +2,11 @@
 
 For each of them the options that are known to be harmless; whatever else a command line holds
 makes it one that is asked about.
+
+Command lines of sed, awk and jq that do no more than print.
+
+Their programs are judged in `prsm_policy.shell`: a program is allowed if every implementation reads
+it alike and finds nothing in it but printing, or if a sandbox of its own leaves it nothing else.
 """
 
 from __future__ import annotations
@@ -11,9 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prsm_core.policies import word_set
-from prsm_policy.safe.machine import MACHINE, SPECIAL
 from prsm_policy.safe.options import Syntax, parse
-from prsm_policy.safe.printers import awk_prints, gawk_prints, jq_prints, sed_prints
 from prsm_policy.safe.reach import (
     diff_reach,
     fd_reach,
@@ -22,6 +25,7 @@ from prsm_policy.safe.reach import (
     ls_reach,
     rg_reach,
 )
+from prsm_policy.shell import awk, jq, sed
 from prsm_policy.shell.words import UNKNOWN, Kind
 
 if TYPE_CHECKING:
@@ -31,6 +35,62 @@ if TYPE_CHECKING:
     from prsm_policy.shell.words import Word
 
     Check = Callable[[Sequence[Word], Place], bool]
+    from collections.abc import Callable, Sequence
+
+_SED_LONG = word_set(
+    "quiet silent regexp-extended separate null-data unbuffered expression= posix sandbox"
+)
+_SCRIPTS = frozenset({"-e", "--expression"})
+_SED = Syntax(
+    flags="nErsuz", valued="e", long=_SED_LONG, texts=1, all_paths=_SCRIPTS, free=_SCRIPTS
+)
+_SED_OPTION = re.compile(r"-[nErsuz]*e|--expression")
+
+_SUM = Syntax(flags="btz", long=word_set("binary text tag zero"), tame=True)
+_JOINED = Syntax(
+    flags="izv", valued="12jtaeo", long=word_set("check-order nocheck-order header ignore-case")
+)
+
+MACHINE: Mapping[str, Syntax] = {
+    "hexdump": Syntax(flags="bcCdoxv", valued="ns"),
+    "hd": Syntax(flags="bcCdoxv", valued="ns"),
+    "od": Syntax(
+        flags="abcdfilosvx",
+        valued="AjNtSw",
+        long=word_set("address-radix= skip-bytes= read-bytes= format= output-duplicates width="),
+    ),
+    "base64": Syntax(flags="di", valued="w", long=word_set("decode ignore-garbage wrap=")),
+    "base32": Syntax(flags="di", valued="w", long=word_set("decode ignore-garbage wrap=")),
+    **dict.fromkeys(("sha1sum", "sha224sum", "sha384sum", "sha512sum", "b2sum"), _SUM),
+    "cksum": Syntax(),
+    "sum": Syntax(flags="rs"),
+    "shasum": Syntax(flags="btU", valued="a", long=word_set("binary text algorithm=")),
+    "fold": Syntax(flags="bs", valued="w", long=word_set("bytes spaces width=")),
+    "fmt": Syntax(flags="cstu", valued="wp", long=word_set("width= split-only")),
+    "expand": Syntax(flags="i", valued="t", long=word_set("initial tabs=")),
+    "unexpand": Syntax(flags="a", valued="t", long=word_set("all first-only tabs=")),
+    "join": _JOINED,
+    "nproc": Syntax(long=word_set("all ignore="), max_operands=0),
+    "free": Syntax(
+        flags="bkmghtwlv", long=word_set("human bytes kilo mega giga total wide si"), max_operands=0
+    ),
+    "uptime": Syntax(flags="ps", long=word_set("pretty since"), max_operands=0),
+    "arch": Syntax(max_operands=0),
+    "groups": Syntax(texts=-1),
+    "tty": Syntax(flags="s", max_operands=0),
+    "lscpu": Syntax(flags="aeJ", long=word_set("all json"), max_operands=0),
+    "pgrep": Syntax(flags="acflnovwxi", valued="uUPgs", long=word_set("full"), texts=-1),
+    "pidof": Syntax(flags="sx", texts=-1),
+    "ss": Syntax(flags="tulnpaesxw46mio", max_operands=0),
+    "netstat": Syntax(flags="tulnpaersiW46", max_operands=0),
+}
+
+_PLAIN_VALUE = re.compile(r"[\w,:=%.@+/-]*")
+_PS_ALL = re.compile(r"-[eAafFljwyLHTdN]*(?P<valued>[opuUCGgts])?")
+_PS_OLD = re.compile(r"[auxfjlwrTh]+")
+_PS_LONG = re.compile(
+    r"--(?:no-headers?|headers?|forest|sort=[\w,+%-]+|pid=[\d,]+|ppid=[\d,]+|width=\d+)"
+)
 
 _GREP_LONG = word_set(
     "recursive line-number ignore-case no-ignore-case files-with-matches files-without-match count"
@@ -213,6 +273,237 @@ _SYNTAX: Mapping[str, Syntax] = {
         reach=fd_reach,
     ),
     **MACHINE,
+}
+
+
+def sed_prints(arguments: Sequence[Word], place: Place) -> bool:
+    """Return whether sed with these arguments only prints."""
+    if not _told(arguments, _SED_OPTION):
+        return False
+    parsed = parse(arguments, _SED, place)
+    if parsed is None:
+        return False
+    texts = [word.text for word in arguments]
+    if not parsed.options & _SCRIPTS:
+        if not parsed.operands or not parsed.operands[0].known:
+            return False
+    elif parsed.operands and _has_script_behind(parsed.operands[0], arguments):
+        # Where options end at the first operand, that operand is the script.
+        return False
+    scripts = sed.scripts_of(texts)
+    if any(script.endswith("\\") for script in scripts):
+        return False
+    # The scripts before it are read without it.
+    judge = sed.only_edits_in_sandbox if texts[0] == "--sandbox" else sed.only_edits
+    return judge("\n".join(scripts))
+
+
+def _has_script_behind(operand: Word, arguments: Sequence[Word]) -> bool:
+    """Return whether a script is given behind the first operand."""
+    at = next(at for at, word in enumerate(arguments) if word is operand)
+    return any(_SED_OPTION.match(word.text) for word in arguments[at:])
+
+
+def _told(arguments: Sequence[Word], option: re.Pattern[str]) -> bool:
+    """Return whether all but names of files is known."""
+    before = ""
+    for word in arguments:
+        if not word.exact and (word.kind is not Kind.NAME or option.fullmatch(before)):
+            return False
+        if word.glob and option.fullmatch(before):
+            return False
+        before = word.text
+    return True
+
+
+_AWK_VALUE = re.compile(r"[a-z_]\w*=[^\\]*|O?[FR]S=[^\\]*(?:\\[tn])?")
+
+
+def awk_prints(arguments: Sequence[Word], place: Place) -> bool:
+    """Return whether awk, whichever it is, only prints with these arguments."""
+    return _awk_prints(arguments, place, awk.only_prints)
+
+
+def gawk_prints(arguments: Sequence[Word], place: Place) -> bool:
+    """Return whether gawk with these arguments only prints; it has a sandbox."""
+    if arguments and arguments[0].text in {"--sandbox", "-S"}:
+        return _awk_prints(arguments[1:], place, awk.only_prints_in_sandbox)
+    return awk_prints(arguments, place)
+
+
+def _awk_prints(
+    arguments: Sequence[Word], place: Place, only_prints: Callable[[str], bool]
+) -> bool:
+    words = list(arguments)
+    while words and words[0].text.startswith("-"):
+        option = words.pop(0)
+        if not option.known or option.text[:2] not in {"-F", "-v"}:
+            if option.known and option.text == "--":
+                break
+            return False
+        value = option.text[2:]
+        if not value:
+            if not words or not words[0].known:
+                return False
+            value = words.pop(0).text
+        if option.text[1] == "v" and not _AWK_VALUE.fullmatch(value):
+            return False
+    if not words or not words[0].known or not only_prints(words[0].text):
+        return False
+    return all(
+        "=" not in word.text
+        and (word.exact or word.kind is Kind.NAME)
+        and not word.may_be_option
+        and place.is_ordinary(word)
+        for word in words[1:]
+    )
+
+
+_JQ_ARGUMENTS = frozenset({"--arg", "--argjson"})
+_JQ = Syntax(
+    flags="rcsneSaMCj",
+    long=word_set(
+        "raw-output compact-output slurp null-input exit-status sort-keys tab join-output"
+    ),
+    texts=1,
+)
+
+
+def jq_prints(arguments: Sequence[Word], place: Place) -> bool:
+    """Judge jq, which takes options behind operands, too.
+
+    What it makes of `--`, and of what stands behind it, differs between its versions.
+    """
+    rest = list(reversed(arguments))
+    left: list[Word] = []
+    while rest:
+        word = rest.pop()
+        if word.text == "--":
+            return False
+        if word.text in _JQ_ARGUMENTS:
+            if len(rest) < 2 or not (rest.pop().known and rest.pop().known):
+                return False
+        elif word.text == "--indent":
+            if not rest or not rest.pop().text.isdigit():
+                return False
+        else:
+            left.append(word)
+    parsed = parse(left, _JQ, place)
+    if parsed is None or not parsed.operands or not parsed.operands[0].known:
+        return False
+    return jq.only_shows_input(parsed.operands[0].text)
+
+
+def _ps(arguments: Sequence[Word], _place: Place) -> bool:
+    """Return whether ps tells no environment, which an old-style `e` and a column do."""
+    rest = [word.text for word in arguments]
+    if not all(word.known for word in arguments):
+        return False
+    while rest:
+        text = rest.pop(0)
+        match = _PS_ALL.fullmatch(text)
+        if match and match["valued"]:
+            value = rest.pop(0) if rest else ""
+            if not value or "env" in value.casefold() or not _PLAIN_VALUE.fullmatch(value):
+                return False
+        elif text in {"-p", "--pid", "--ppid"}:
+            if not rest or not rest.pop(0).replace(",", "").isdigit():
+                return False
+        elif not (
+            (match and text != "-")
+            or _PS_OLD.fullmatch(text)
+            or _PS_LONG.fullmatch(text)
+            or text.isdigit()
+        ):
+            return False
+    return True
+
+
+_LSOF_ALONE = re.compile(
+    r"-[nPtlwUia]+|-i[46]?(?:TCP|UDP|tcp|udp)?(?:[:@][\w.,:-]+)?|-s(?:TCP|UDP):[A-Z,^]+"
+)
+_LSOF_PORT = re.compile(r"(?:TCP|UDP|tcp|udp)?:[\d,-]+")
+_LSOF_VALUED = frozenset({"-p", "-u", "-c", "-s"})
+
+
+def _lsof(arguments: Sequence[Word], _place: Place) -> bool:
+    rest = [word.text for word in arguments]
+    if not all(word.known for word in arguments):
+        return False
+    before = ""
+    while rest:
+        text = rest.pop(0)
+        if text in _LSOF_VALUED:
+            if not rest or not re.fullmatch(r"[\w,:.^]+", rest.pop(0)):
+                return False
+        elif not _LSOF_ALONE.fullmatch(text) and not (
+            before.endswith("i") and _LSOF_PORT.fullmatch(text)
+        ):
+            return False
+        before = text
+    return True
+
+
+MAX_SLEEP = 300  # seconds; who waits longer than that may as well ask
+_SLEEP = re.compile(r"(\d{1,3}(?:\.\d+)?)([sm]?)")
+
+
+def _sleep(arguments: Sequence[Word], _place: Place) -> bool:
+    if len(arguments) != 1 or not arguments[0].known:
+        return False
+    match = _SLEEP.fullmatch(arguments[0].text)
+    return match is not None and float(match[1]) * (60 if match[2] == "m" else 1) <= MAX_SLEEP
+
+
+# Its second operand is written.
+_XXD = Syntax(flags="abeipuEC", valued="cglos", max_operands=1)
+
+
+def _xxd(arguments: Sequence[Word], place: Place) -> bool:
+    # It knows no end of options, and no option behind a file: that would be written.
+    parsed = parse(arguments, _XXD, place)
+    if parsed is None or any(word.text == "--" for word in arguments):
+        return False
+    return not parsed.operands or arguments[-1] is parsed.operands[0]
+
+
+_STRINGS = Syntax(flags="afo", valued="nte", long=word_set("all print-file-name bytes= radix="))
+
+
+def _strings(arguments: Sequence[Word], place: Place) -> bool:
+    # Such a word names a file with more arguments.
+    if any(word.text.startswith("@") for word in arguments):
+        return False
+    return parse(arguments, _STRINGS, place) is not None
+
+
+_TAR_LISTS = re.compile(r"-?[zjJv]*t[zjJv]*f")
+_ARCHIVE = re.compile(r"[\w./+-]+")  # a colon would name another machine
+
+
+def _tar(arguments: Sequence[Word], place: Place) -> bool:
+    if len(arguments) != 2 or not _TAR_LISTS.fullmatch(arguments[0].text):
+        return False
+    file = arguments[1]
+    is_near = file.known and not file.may_be_option and _ARCHIVE.fullmatch(file.text) is not None
+    return is_near and place.is_ordinary(file)
+
+
+def _unzip(arguments: Sequence[Word], place: Place) -> bool:
+    if len(arguments) != 2 or arguments[0].text not in {"-l", "-v", "-Z"}:
+        return False
+    file = arguments[1]
+    return file.known and not file.may_be_option and place.is_ordinary(file)
+
+
+SPECIAL: Mapping[str, Callable[[Sequence[Word], Place], bool]] = {
+    "ps": _ps,
+    "lsof": _lsof,
+    "sleep": _sleep,
+    "strings": _strings,
+    "xxd": _xxd,
+    "tar": _tar,
+    "unzip": _unzip,
 }
 
 

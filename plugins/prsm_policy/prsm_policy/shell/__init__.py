@@ -1,25 +1,21 @@
 """What a text runs under bash, told without running it: a reader that knows no agents.
 
-reading            a text as all that it runs
+reading            a text as all that it runs; the plainest without a grammar
 words              what quotes and backslashes mean
 grammar            parsing, its limits, its differences
-plain              texts that need no grammar
 literals           the text of leaves and words
 lists              lists and pipelines as bash groups them
-reader             a syntax tree as simple commands
 script             what was read
 nested             what a command runs beside its own program
 find_nested        … found: in shells and behind wrappers
-exit_codes         which commands of a text have succeeded if it has
 program_arguments  … found: in the arguments of other programs
 wrappers           tables of what runs other programs
-runners            a table of what programs run; its rows: runner_rows, language_rows
+runners            a table of what programs run
 inline             code given to interpreters
 data_shells        what shells of data bases do beside queries
 sed                scripts of sed
 awk, jq            programs of awk and jq that only print
 agreed             characters that all their implementations read alike
-may_contain        whether a text that cannot be read may contain words
 tree, structure    the structure of a text; a syntax tree as such a structure
 children           the nodes in a node
 

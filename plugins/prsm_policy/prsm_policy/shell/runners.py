@@ -19,13 +19,501 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from prsm_policy.shell.language_rows import BUILDERS, LANGUAGES
-from prsm_policy.shell.runner_rows import SERVICES, TOOLS
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from prsm_policy.shell.words import Word
+
+TOOLS = r"""
+vim vi nvim view vimdiff gvim ex rvim rview
+    code -c --cmd -S -s -u -U -i --remote-expr --remote-send
+    word \+.+
+less more most
+    code --lesskey-content --lesskey-src
+    word \+[\s\S]*[!|&].*
+man
+    runs -P --pager -H --html --preprocessor
+bat batcat
+    runs --pager
+nano
+    runs -s --speller
+ed red
+    word !.*
+kak helix hx micro joe
+    code -e -E
+gdb
+    code -ex -eval-command --eval-command -iex --init-eval-command -x --command -ix -command
+lldb
+    code -o --one-line -O --one-line-before-file -s --source -S --source-before-file
+    code -k --one-line-on-crash
+strace ltrace truss
+    runs -o --output
+perf
+    code -s --script
+bpftrace stap dtrace
+    code -e -n -c -s
+    word --unsafe|-w
+screen
+    code -X
+xterm rxvt urxvt konsole gnome-terminal kitty alacritty st terminator foot wezterm tilix
+    runs -e -x --command --execute
+tcpdump
+    runs -z --postrotate-command
+tshark wireshark dumpcap
+    code -X --lua-script
+fzf sk
+    runs --preview --bind --with-shell
+    word --listen.*
+broot ranger nnn lf mc vifm yazi
+    code -c --cmd --command -command
+7z 7za 7zr p7zip
+    word -sfx.*
+zip
+    runs -TT --unzip-command
+cpio
+    runs --rsh-command --rmt-command
+scp sftp ssh
+    runs -S -D
+    code -F
+    value (?:-o)?(?:ProxyCommand|LocalCommand|KnownHostsCommand|XAuthLocation)[=\s].*
+    word (?:-o)?(?:PermitLocalCommand|PKCS11Provider|SecurityKeyProvider|Include)[=\s].*
+ssh-keygen ssh-add ssh-agent ssh-keyscan
+    code -D -S
+curl
+    code -K --config --engine
+    word --(?:abstract-)?unix-socket.*
+wget
+    runs --use-askpass
+    code -e --execute --config
+aria2c
+    runs --on-download-complete --on-download-start --on-download-error --on-download-stop
+    runs --on-download-pause --on-bt-download-complete
+    code --conf-path
+yt-dlp youtube-dl
+    runs --exec --exec-before-download --external-downloader --downloader --netrc-cmd
+    code --config-location --config-locations --plugin-dirs --ffmpeg-location
+lftp ftp
+    code -e -c
+socat socat1
+    value (?:.*,)?(?:EXEC|SYSTEM|SHELL)[:=].*
+nc ncat netcat
+    runs -e -c --exec --sh-exec
+    code --lua-exec
+nmap
+    code --script --script-args --script-args-file --datadir
+openssl
+    code -engine -provider -provider-path
+    verbs engine
+gpg gpg2 gpgsm gpg-agent dirmngr
+    runs --gpg-program --agent-program --dirmngr-program --keyboxd-program --pinentry-program
+    runs --photo-viewer --exec-path --scdaemon-program --hook
+openvpn
+    runs --up --down --route-up --ipchange --tls-verify --client-connect --learn-address
+    runs --auth-user-pass-verify --iproute
+    code --config --plugin
+pppd
+    runs connect pty init disconnect
+    code plugin file call
+dhclient udhcpc
+    runs -sf -s --script
+hg
+    code --config --config-file
+    verbs debugshell
+svn svnadmin svnlook
+    runs --editor-cmd --diff-cmd --diff3-cmd --merge-cmd
+    code --config-dir --config-option
+bzr brz fossil darcs
+    runs --diff-command --editor --using --test-command
+    verbs shell
+ag ack
+    runs --pager
+    code --ackrc
+ctags etags
+    code --options --optlib-dir --options-maybe
+pandoc
+    code -F --filter -L --lua-filter -d --defaults
+    runs --pdf-engine
+tex latex pdftex pdflatex xelatex luatex lualatex latexmk
+    code -e -lua --lua
+    runs -pdflatex -latex
+    word --?(?:shell-escape|enable-write18)|[\s\S]*\\(?:write18|directlua|input\s*\|)[\s\S]*
+gs ghostscript
+    code -c
+    word -d(?:NOSAFER|DELAYSAFER)
+exiftool
+    code -if -config
+mpv vlc mplayer
+    code --script --scripts --load-scripts --input-conf
+blender gimp inkscape libreoffice soffice
+    code --python -P --python-expr --python-text -b --batch --actions
+    word macro:.*|vnd\.sun\.star\.script:.*
+chrome chromium google-chrome chromium-browser
+    runs --renderer-cmd-prefix --utility-cmd-prefix --gpu-launcher --browser-subprocess-path
+    word --load-extension.*|--remote-debugging.*
+sshuttle
+    runs -e --ssh-cmd --python
+xdotool ydotool
+    verbs exec type key
+busybox toybox
+    verbs httpd inetd
+"""
+
+SERVICES = r"""
+sqlite3 sqlite sqlcipher litecli
+    code -init --init
+    word -A.*
+duckdb
+    code -init --init -unsigned
+    word [\s\S]*\b(?:install|load|attach|shellfs)\b[\s\S]*
+mysql mariadb mycli
+    code --init-command --plugin-dir --defaults-file --defaults-extra-file
+    runs --pager
+mysqlsh
+    code -e --execute -f --file --py --js --pym
+mongo mongosh
+    code --eval
+redis-cli valkey-cli
+    code --eval
+    verbs eval EVAL evalsha script SCRIPT module MODULE debug DEBUG function FUNCTION fcall
+sqlplus sqlcl
+    word @.*
+docker podman nerdctl ctr finch lima buildah
+    code --hooks-dir --runtime --init-path
+    runs --health-cmd --credential-helper
+kubectl oc k3s
+    verbs exec run debug attach proxy plugin rsh
+helm
+    runs --post-renderer
+    verbs plugin
+kustomize
+    runs --helm-command
+    word --enable-(?:alpha-plugins|exec|helm|star).*
+terraform tofu terragrunt
+    code -plugin-dir --plugin-dir
+    runs --terragrunt-tfpath --tf-path
+    verbs console
+pulumi
+    code --policy-pack
+ansible
+    runs -a --args --vault-password-file --ssh-common-args --ssh-extra-args
+    word (?:ansible\.\w+\.)?(?:shell|command|raw|script|expect)
+ansible-playbook ansible-console ansible-pull
+    runs --vault-password-file --ssh-common-args --ssh-extra-args --sftp-extra-args
+    runs --scp-extra-args --become-password-file --connection-password-file --vault-id
+salt salt-call salt-ssh
+    verbs cmd.run cmd.shell cmd.exec_code cmd.script
+    word cmd\..*
+puppet
+    code -e --execute
+    verbs apply
+chef-client chef-solo knife chef-shell
+    code -E --exec
+    verbs exec ssh
+consul nomad
+    verbs exec watch lock
+act
+    word -b|--(?:bind|privileged|container-.*)
+systemd-run dbus-send qdbus start-stop-daemon daemonize
+    word .*
+loginctl busctl gdbus
+    verbs call set-property emit enable-linger
+flatpak
+    runs --command
+    verbs run enter override
+snap
+    runs --command
+    word --(?:dangerous|devmode|classic|shell|gdb|strace).*
+logrotate
+    word (?!-)[\s\S]*
+gio
+    verbs launch
+"""
+
+LANGUAGES = r"""
+gnuplot
+    code -e
+ghc ghci
+    code -e -ghci-script -fplugin
+    runs -pgmF -pgmP -pgmc -pgml -pgma -pgmL -F
+runghc runhaskell
+    code -e --ghc-arg
+stack
+    verbs eval ghci repl script
+swift
+    code -e -load-plugin-library
+    verbs repl
+swiftc
+    code -load-plugin-library -load-plugin-executable
+    runs -ld-path
+scala scala-cli scala3
+    code -e --execute-script -execute --script-snippet
+    verbs repl
+amm
+    code -c --code --predef-code
+kotlin kotlinc
+    code -e -expression -Xplugin -Xcompiler-plugin
+racket
+    code -e --eval -l --lib
+emacs emacsclient
+    code -e --eval --execute -eval -f --funcall -l --load
+    runs -a --alternate-editor
+mix
+    code -e --eval
+    verbs eval rpc cmd archive.install escript.install
+iex elixir elixirc
+    code -e --eval -r -S --rpc-eval --dot-iex -pr --erl
+erl
+    code -eval -s -run -config
+rebar3
+    code --eval
+    verbs shell
+rails bin/rails
+    code -e --execute
+    verbs r runner c console db dbconsole
+rake
+    code -e -E -p --execute --execute-print --execute-continue -r --require
+irb pry
+    code -e -r --exec --require
+thor
+    verbs runner
+ruby
+    code -e -r
+perl
+    code -e -E -M -m -d
+node nodejs
+    code -e --eval -p --print -pe -r --require --import --loader --experimental-loader
+tsx ts-node ts-node-esm
+    code -e --eval -p --print -r --require --import --loader --compiler
+bun
+    code -e --eval -p --print -r --preload --require --import
+    verbs repl
+deno
+    code --preload
+    verbs eval repl
+    word -A|--allow-(?:all|run|ffi).*
+php
+    code -r -B -R -E -F -z
+    word (?:-d)?(?:auto_(?:pre|ap)pend_file|(?:zend_)?extension|sendmail_path|ffi\.enable)=.*
+    word (?:-d)?opcache\.preload=.*
+phpdbg
+    code -r -e -i -x -s
+psysh
+    code -r
+python python3 pypy pypy3
+    code -c
+    word -X ?presite.*
+ipython ipython3
+    code -c --ext --InteractiveShellApp.exec_lines --InteractiveShellApp.code_to_run
+lua luajit lua5.1 lua5.2 lua5.3 lua5.4
+    code -e -l -j
+R Rscript
+    code -e --default-packages
+    runs --debugger -d
+littler
+    code -e -l
+julia
+    code -e --eval -E --print -L --load -J --sysimage
+octave octave-cli
+    code --eval --exec-path --path -p --image-path
+matlab
+    code -batch -r -sd
+maxima
+    code --batch-string -r --run-string --preload-lisp -p --lisp-options -X
+gap gp
+    code -c
+sage
+    code -c
+scilab
+    code -e
+ocaml utop
+    code -e -init -open
+    runs -pp -ppx
+ocamlc ocamlopt ocamlfind
+    code -plugin
+    runs -pp -ppx -cc -as
+dune
+    verbs utop top
+clojure clj
+    code -e --eval -M -X -T -Sdeps -J -i --init
+lein
+    code -e
+    verbs repl update-in
+bb
+    code -e --eval -x --exec -I -O --init
+joker
+    code -e --eval
+groovy groovysh
+    code -e -a -i -n -p --evaluate
+jshell
+    code --startup -R -J
+dotnet
+    verbs fsi script csi
+fsi fsharpi csi csharp dotnet-script
+    code -e --exec --eval --load -r
+    verbs eval
+pwsh powershell
+    code -c -Command -EncodedCommand -e -ec -command -encodedcommand -CommandWithArgs
+osascript
+    code -e
+guile
+    code -c -e -ds --listen
+sbcl
+    code --eval
+clisp
+    code -x
+ecl ccl abcl
+    code -e --eval -eval
+chez scheme petite chezscheme mit-scheme
+    code --eval -e
+csi-scheme chicken csc
+    code -e -eval -p -print -P -R
+gosh
+    code -e -E -u -m
+fennel janet hy
+    code -c -e --eval --plugin -l -m -E
+nim
+    code --eval
+    verbs e
+    value --?(?:\w+\.)*(?:exe|linkerexe|options\.linker)[:=].*
+crystal
+    verbs eval play
+    runs --link-flags
+dart
+    code --packages
+zig
+    runs --test-cmd --test-runner --zig-lib-dir
+v
+    code -e
+    runs -cc
+    verbs repl
+go
+    runs -exec --exec -toolexec --toolexec -vettool --vettool
+    word --?(?:overlay|ldflags)=(?:[^=]*-extld.*|[^-].*\.json)|-extld=.*
+cargo
+    code --config
+rustc rustdoc clippy-driver
+    runs --runtool --test-runtool --test-builder --sysroot
+    value (?:-C|--codegen=)?(?:linker|link-args?|ar)=.*
+    word -Z?(?:codegen-backend|llvm-plugins)=.*
+tclsh wish
+    code -c -e
+expect
+    code -c
+awk gawk mawk nawk
+    code -l --load -i --include -e --source
+m4
+    word [\s\S]*\be?syscmd\b[\s\S]*
+bc dc
+    word [\s\S]*![\s\S]*
+gforth pforth
+    code -e --evaluate
+swipl prolog gprolog yap
+    code -g -t --goal --query-goal --init-goal --entry-goal -z
+raku perl6 rakudo io factor rebol arturo
+    code -e --do -M
+coffee livescript lsc
+    code -e --eval -r --require
+qjs d8 js jsc mujs gjs
+    code -e --eval -c --execute
+java
+    code -javaagent -agentpath -agentlib
+    value -XX:\+?(?:OnError|OnOutOfMemoryError)=.*
+    word -XX:(?:Flags|VMOptionsFile|AbortVMOnException)=.*|-(?:javaagent|agentpath|agentlib|Xrun).*
+    word -Xbootclasspath.*|-Djava\.system\.class\.loader=.*|@.*
+javac javadoc
+    code -processor -processorpath --processor-path --processor-module-path -Xplugin -doclet -taglet
+    word -Xplugin.*|-J-(?:javaagent|XX|agent|Xboot).*
+gcc g++ cc c++ clang clang++ gfortran ld lld collect2
+    runs -wrapper -specs --specs -B --ld-path
+    code -plugin --plugin -load
+    word -(?:fplugin|fpass-plugin|specs|wrapper|iplugindir)[=/.].*|-B.*|-Wl,(?:.*,)?-?-plugin.*
+"""
+
+BUILDERS = r"""
+apt apt-get aptitude apt-cache apt-config
+    code -c --config-file
+    value (?:-o|--option=?)?\w+::[\w:/-]*=.*
+dpkg
+    value --(?:pre-invoke|post-invoke|status-logger)=.*
+    runs --pre-invoke --post-invoke --status-logger
+    word --(?:root|instdir|admindir|force-.*)(?:=.*)?
+dpkg-buildpackage
+    runs -r --root-command -p --sign-command --check-command
+    value --hook-[\w-]+=.*
+yum dnf
+    word --?setopt(?:=.*)?
+pacman
+    code --config --hookdir --root -r --sysroot
+rpm rpmbuild rpmspec
+    code --eval -E --define -D --macros --rcfile --load
+    runs --pipe
+brew
+    verbs ruby irb sh
+mvn mvnw
+    value -Dexec\.[\w.]+=.*|-D[\w.]*(?:executable|javaagent|argLine|jvm)=.*
+    word -Dexec.*|-D[\w.]*maven\.ext\.class\.path=.*|(?:exec|antrun|groovy|gmaven[\w-]*):.*
+    word .*(?:exec|antrun|groovy)[\w-]*-plugin:.*
+gradle gradlew
+    code -I --init-script
+    word -D(?:org\.gradle\.jvmargs|org\.gradle\.java\.home)=.*|-D.*javaagent.*
+ant
+    code -lib -listener -logger -inputhandler
+sbt
+    word eval .*|-J.*|set .*|.*![^=].*
+make gmake bmake nmake remake
+    value (?:\.SHELLFLAGS|SHELL|MAKEFLAGS|MAKEFILES)\s*[:+?]*=.*
+    code --eval -E
+just
+    runs --shell --shell-arg --chooser
+    code -c --command
+cmake
+    code -P
+    value -DCMAKE_(?:\w*_LAUNCHER|MAKE_PROGRAM|LINKER|AR|RANLIB|CROSSCOMPILING_EMULATOR)(?::\w+)?=.*
+ctest
+    code -S --script -SP
+    runs --build-makeprogram --test-command --test-launcher
+bazel bazelisk blaze buck buck2
+    runs --run_under --shell_executable --workspace_status_command --credential_helper
+    code --bazelrc --host_jvm_args --server_javabase
+meson
+    runs --wrapper --wrap --gdb-path
+scons waf
+    code --site-dir
+xmake premake4 premake5
+    verbs lua l
+autoconf automake autoreconf aclocal autom4te
+    code -B --prepend-include
+nix nix-build nix-instantiate nix-shell nix-env nix-store nix-repl
+    code --expr -E --eval --apply
+    runs --run --command --post-build-hook --pre-build-hook --diff-hook --plugin-files --builders
+guix
+    code -e --expression
+    verbs repl
+npm npx pnpm yarn
+    runs -c --call --script-shell --git --editor --viewer --browser
+    code --node-options --init-module --onload-script --pnpmfile --global-pnpmfile
+pylint
+    code --init-hook
+mypy
+    runs --python-executable
+django-admin manage.py
+    code -c --command
+    verbs shell shell_plus dbshell
+artisan
+    code --execute
+    verbs tinker
+flask
+    verbs shell
+invoke inv fab
+    verbs exec
+gem
+    verbs exec open
+cpan cpanm
+    code -M
+    runs --look
+pip pip3 uv
+    runs --keyring-provider
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from prsm_policy.places import Place
 from prsm_policy.safe.asking import Repositories
-from prsm_policy.safe.repository import may_start_programs
+from prsm_policy.safe.git import may_start_programs
 
 from plugins.prsm_policy.tests.judging import decide
 from plugins.prsm_policy.tests.safe.layouts import LAYOUTS, build_template, copied, hostile

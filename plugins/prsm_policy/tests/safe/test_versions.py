@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prsm_policy.safe.versions import VERSIONED
+from prsm_policy.safe.checks import VERSIONED
 
 from plugins.prsm_policy.tests.judging import decide
 from prsm_core.policies.tables import word_set

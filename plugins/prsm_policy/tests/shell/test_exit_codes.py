@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prsm_policy.shell.exit_codes import read_exit
+from prsm_policy.by_text import read_exit
 
 pytestmark = pytest.mark.requirement("U28")
 

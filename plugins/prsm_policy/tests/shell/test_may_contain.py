@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from prsm_policy.shell.may_contain import may_contain
+from prsm_policy.policy import may_contain
 
 
 @pytest.mark.parametrize(

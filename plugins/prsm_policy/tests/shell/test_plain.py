@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prsm_policy.shell.grammar import RefusedError
-from prsm_policy.shell.plain import read_plain
-from prsm_policy.shell.reader import read_tree
+from prsm_policy.shell.reading import read_plain, read_tree
 
 FOREVER = float("inf")
 WORDS = [
